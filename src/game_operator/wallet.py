@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.sql import SqlLedger
 
 LedgerT = TypeVar("LedgerT")
+SqlLedgerT = TypeVar("SqlLedgerT", bound="SqlLedger | AsyncSqlLedger")
+TransactionT = TypeVar("TransactionT", bound="Transaction | AsyncTransaction")
 
 
 class _AsyncLedger(Protocol):
@@ -91,7 +93,8 @@ class _OverLedger(Generic[LedgerT]):
         _check_kind(ledger, awaits=self._awaited)
         _check_source(ledger, source)
         self.ledger = ledger
-        self.terms = _terms(profile, source, may_bet, account_of, within)
+        rules = profile or Profile()
+        self.terms = Terms(rules=rules, source=source, may_bet=may_bet, account_of=account_of, within=within)
 
 
 class Wallet(_OverLedger[Ledger], _Handler):
@@ -149,7 +152,32 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
             await keep(operation, kind, body, source=self.terms.source)
 
 
-class JoinedWallet(_Handler):
+class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
+    """A ledger, and the operator's transactions in which it applies calls."""
+
+    _awaited: ClassVar[bool]
+
+    def __init__(
+        self,
+        ledger: SqlLedgerT,
+        transaction: TransactionT,
+        after: Within | None = None,
+        *,
+        profile: Profile | None = None,
+        source: str = "",
+        may_bet: MayBet | None = None,
+        account_of: AccountOf | None = None,
+        confirm: "Confirm" = "first",
+    ) -> None:
+        from game_operator.ledger.joined_block import JoinedBlock
+
+        self.ledger = ledger
+        self.terms = Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of)
+        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)
+        _check_source(ledger, source)
+
+
+class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
     """
     A WebhookHandler that handles each call in one of your transactions, together with your own statements.
 
@@ -176,24 +204,7 @@ class JoinedWallet(_Handler):
         UnknownSourceError: As for a Wallet.
     """
 
-    def __init__(
-        self,
-        ledger: "SqlLedger",
-        transaction: "Transaction",
-        after: Within | None = None,
-        *,
-        profile: Profile | None = None,
-        source: str = "",
-        may_bet: MayBet | None = None,
-        account_of: AccountOf | None = None,
-        confirm: "Confirm" = "first",
-    ) -> None:
-        from game_operator.ledger.joined_block import JoinedBlock
-
-        self.ledger = ledger
-        self.terms = _terms(profile, source, may_bet, account_of)
-        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=False)
-        _check_source(ledger, source)
+    _awaited = False
 
     def _applied(self, call: WebhookCall) -> Outcome:
         return at_once(self._block.apply(call))
@@ -203,7 +214,7 @@ class JoinedWallet(_Handler):
         at_once(self._block.keep_anomaly(operation, kind, body))
 
 
-class AsyncJoinedWallet(_AsyncHandler):
+class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"], _AsyncHandler):
     """
     An AsyncWebhookHandler over an AsyncSqlLedger, made as a JoinedWallet is, for transactions of asyncio.
 
@@ -214,24 +225,7 @@ class AsyncJoinedWallet(_AsyncHandler):
         ConfigurationError: *confirm* is not one of the three.
     """
 
-    def __init__(
-        self,
-        ledger: "AsyncSqlLedger",
-        transaction: "AsyncTransaction",
-        after: Within | None = None,
-        *,
-        profile: Profile | None = None,
-        source: str = "",
-        may_bet: MayBet | None = None,
-        account_of: AccountOf | None = None,
-        confirm: "Confirm" = "first",
-    ) -> None:
-        from game_operator.ledger.joined_block import JoinedBlock
-
-        self.ledger = ledger
-        self.terms = _terms(profile, source, may_bet, account_of)
-        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=True)
-        _check_source(ledger, source)
+    _awaited = True
 
     def _applied(self, call: WebhookCall) -> Awaitable[Outcome]:
         return awaited(self._block.apply(call))
@@ -239,17 +233,6 @@ class AsyncJoinedWallet(_AsyncHandler):
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in one of your transactions."""
         await awaited(self._block.keep_anomaly(operation, kind, body))
-
-
-def _terms(
-    profile: Profile | None,
-    source: str,
-    may_bet: MayBet | None,
-    account_of: AccountOf | None,
-    within: Within | None = None,
-) -> Terms:
-    """Return the terms of a wallet; all wallets are made here."""
-    return Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, within=within)
 
 
 def _check_kind(ledger: Any, *, awaits: bool) -> None:

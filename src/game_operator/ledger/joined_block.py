@@ -74,7 +74,14 @@ class JoinedBlock:
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
         if awaits and confirm != "never" and is_postgres(ledger._url):
-            _check_psycopg()
+            try:
+                import psycopg  # noqa: F401 - whether it is there
+            except ImportError as missing:
+                raise ConfigurationError(
+                    "AsyncJoinedWallet looks a call up over the ledger's own connection, which needs psycopg even if "
+                    'your transactions use another driver: pip install "game-operator[postgres]". With confirm="never" '
+                    "it looks nothing up."
+                ) from missing
         self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
         self._transaction, self._after, self._terms, self._confirm = transaction, after, terms, confirm
         self._awaits = awaits
@@ -112,9 +119,22 @@ class JoinedBlock:
         return self._confirm == "always" or (self._confirm == "first" and not self._is_found)
 
     def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
+        """Do *work* in a transaction of the operator's, and in another one as often as PostgreSQL asks to repeat."""
+        # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
+        inside: Any = self._inside_async if self._awaits else self._inside
         for left in reversed(range(_MOST_ATTEMPTS)):
+            done: list[T] = []
             try:
-                return (yield self._once(work))  # type: ignore[no-any-return]  # What the work returned.
+                manager: Any = self._transaction()
+                _check_manager(manager, awaits=self._awaits)
+                yield inside(manager, work, done)
+                if done:
+                    return done[0]
+                raise LedgerError(
+                    "The context manager of transaction= swallowed the exception of a failed call (its __exit__ "
+                    "returned True). The call was not answered, because it may have been rolled back: let exceptions "
+                    "through."
+                )
             except TransactionRequiredError as failed:
                 raise TransactionRequiredError(
                     f"transaction= opened no transaction, so nothing would be committed. Pass {_CALLABLES}."
@@ -127,18 +147,7 @@ class JoinedBlock:
             yield self._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, work: Callable[[Any], Work[T]]) -> Any:
-        """
-        Do *work* in one transaction of the operator's.
-
-        It is entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
-        """
-        manager: Any = self._transaction()
-        _check_manager(manager, awaits=self._awaits)
-        return self._inside_async(manager, work) if self._awaits else self._inside(manager, work)
-
-    def _inside(self, manager: Any, work: Callable[[Any], Work[T]]) -> T:
-        done: list[T] = []
+    def _inside(self, manager: Any, work: Callable[[Any], Work[T]], done: list[T]) -> None:
         with CommitWatch() as watch, ExitStack() as block:
             try:
                 connection = block.enter_context(manager)
@@ -153,15 +162,12 @@ class JoinedBlock:
             connection = _of_django(manager) if connection is None else connection
             done.append(at_once(work(connection)))
             watch.observe(connection)
-        return _only(done)
 
-    async def _inside_async(self, manager: Any, work: Callable[[Any], Work[T]]) -> T:
-        done: list[T] = []
+    async def _inside_async(self, manager: Any, work: Callable[[Any], Work[T]], done: list[T]) -> None:
         with CommitWatch() as watch:
             async with manager as connection:
                 done.append(await awaited(work(connection)))
                 watch.observe(connection)
-        return _only(done)
 
     def _do_after(self, call: WebhookCall, connection: Any, outcome: Outcome) -> Work[None]:
         if self._after is None or isinstance(call, BalanceCall):
@@ -207,18 +213,6 @@ def _check_ledger(ledger: object, *, awaits: bool) -> None:
     raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
 
 
-def _check_psycopg() -> None:
-    """Raise ConfigurationError where the ledger's own connection to PostgreSQL has no driver."""
-    try:
-        import psycopg  # noqa: F401 - whether it is there
-    except ImportError as missing:
-        raise ConfigurationError(
-            "AsyncJoinedWallet looks a call up over the ledger's own connection, which needs psycopg even if your "
-            'transactions use another driver: pip install "game-operator[postgres]". With confirm="never" it looks '
-            "nothing up."
-        ) from missing
-
-
 def _check_manager(manager: Any, *, awaits: bool) -> None:
     """Raise TypeError for what transaction= has returned, unless it is a context manager of the right kind."""
     wanted, other, advice = "__enter__", "__aenter__", "is for asyncio: use AsyncJoinedWallet"
@@ -241,16 +235,6 @@ def _of_django(manager: Any) -> Any:
     from django.db import transaction
 
     return transaction.get_connection(manager.using)
-
-
-def _only(done: list[T]) -> T:
-    """Return the one result; raise LedgerError if an exception was swallowed."""
-    if not done:
-        raise LedgerError(
-            "The context manager of transaction= swallowed the exception of a failed call (its __exit__ returned "
-            "True). The call was not answered, because it may have been rolled back: let exceptions through."
-        )
-    return done[0]
 
 
 def _not_committed() -> LedgerError:

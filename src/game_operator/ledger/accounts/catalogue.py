@@ -105,12 +105,11 @@ class Column(NamedTuple):
     Attributes:
         type_name: Its type, as people read it; of a domain of PostgreSQL, the type that it is made of.
         declared: Its type with its digits and its domain.
-        key: The kind of key it can be, or None.
+        key: The kind of key it can be, or None. SQLite keeps texts as they are where it is a text.
         is_exact: Whether a balance in it is exact.
         is_whole: Whether it is an integer.
         scale: How many decimals it keeps; None if the type does not say.
         bytewise: Whether different ids are never equal in it.
-        is_text: Whether SQLite keeps what is written to it as a text.
     """
 
     type_name: str
@@ -120,7 +119,6 @@ class Column(NamedTuple):
     is_whole: bool
     scale: int | None
     bytewise: bool = True
-    is_text: bool = False
 
 
 class TableLook(NamedTuple):
@@ -276,7 +274,6 @@ def _sqlite_column(declared: str) -> Column:
         is_exact=affinity not in ("REAL", "BLOB"),
         is_whole=affinity == "INTEGER",
         scale=scale,
-        is_text=affinity == "TEXT",
     )
 
 

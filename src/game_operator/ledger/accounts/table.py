@@ -115,7 +115,7 @@ class SqliteTableBalances(TableBalances):
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix, accounts, look)
         assert look.balance is not None
-        self._as_text = look.balance.is_text
+        self._as_text = look.balance.key == KeyColumn("text")
         # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
         # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
         table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
