@@ -225,8 +225,7 @@ class Gate:
     def _folded(self, reply: Reply) -> Reply:
         if reply.code is None or self.profile.codes == "extended":
             return reply
-        code = fold_code(reply.code, self.profile)
-        return Reply(code=code, balance_cents=reply.balance_cents, timestamp=reply.timestamp)
+        return replace(reply, code=fold_code(reply.code, self.profile))
 
 
 @lru_cache(maxsize=1024)

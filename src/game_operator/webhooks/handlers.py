@@ -1,9 +1,10 @@
 """What answers a call once it is known to be genuine and readable."""
 
 import inspect
-from typing import Final, Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.profile import CALLS
 
 
 @runtime_checkable
@@ -74,9 +75,6 @@ class KeepsAnomalies(Protocol):
         """
 
 
-METHODS: Final = ("withdraw", "deposit", "rollback", "player_balance")
-
-
 def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWebhookHandler]:
     """
     Return whether *handler* is to be awaited.
@@ -86,7 +84,8 @@ def is_async(handler: WebhookHandler | AsyncWebhookHandler) -> TypeGuard[AsyncWe
     """
     if isinstance(handler, type):
         raise TypeError(f"the handler is the class {handler.__name__}; pass an object of it")
-    methods = {name: getattr(handler, name, None) for name in METHODS}
+    names = [call.replace("-", "_") for call in CALLS]
+    methods = {name: getattr(handler, name, None) for name in names}
     missing = [name for name, method in methods.items() if not callable(method)]
     if missing:
         raise TypeError(f"the handler {type(handler).__name__} has no method {missing[0]}")
