@@ -15,7 +15,7 @@ from game_operator.ledger.engine.address import checked_url, is_postgres, path_o
 from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
 from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
-from game_operator.ledger.joined.savepoint import Joiner
+from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff.anomalies import check_anomalies, resolve_anomalies, to_retry

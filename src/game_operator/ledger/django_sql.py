@@ -11,7 +11,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger.engine.address import check_psycopg, path_of
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
-from game_operator.ledger.joined.connections import KINDS, sqlstates
+from game_operator.ledger.joined_connections import KINDS, sqlstates
 from game_operator.ledger.sql import SqlLedger
 
 T = TypeVar("T")

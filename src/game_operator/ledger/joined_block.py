@@ -19,7 +19,7 @@ from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.script import Script, Work, at_once, awaited
-from game_operator.ledger.joined.savepoint import asks_to_repeat
+from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger

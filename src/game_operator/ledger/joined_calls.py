@@ -37,7 +37,7 @@ from game_operator.ledger.engine.script import (
     driven,
 )
 from game_operator.ledger.engine.tables import DURABLE, FULL, UNDEFINED_TABLE, VERSION, has_newest_table, stored_version
-from game_operator.ledger.joined.connections import Caller, caller_of, failure_of, sqlstates
+from game_operator.ledger.joined_connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source

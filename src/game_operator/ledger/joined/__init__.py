@@ -1,1 +1,0 @@
-"""A call in the operator's own transaction."""
