@@ -318,7 +318,7 @@ def test_no_log_gives_a_secret_away(
     service = _echoing(500, lambda echo: {"error": echo})
     with HostileServer(service) as server, caplog.at_level(logging.DEBUG):
         for name in ("game_operator", "httpx", "httpcore", "httpcore.http11", "asyncio", "aiohttp"):
-            logging.getLogger(name).setLevel(logging.DEBUG)
+            caplog.set_level(logging.DEBUG, name)  # Put back at the end of the test.
         run(
             flavour,
             several,
