@@ -47,20 +47,19 @@ def when(millis: int) -> str:
     return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
+def counted(number: int, noun: str) -> str:
+    """Return *number* with *noun*, in the plural if it is not 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def cell(value: object, style: str = "") -> Text:
     """Return *value* for a table: literal, without markup."""
     return Text(visible(value), style=style, overflow="fold")
 
 
-def error_console() -> Console:
-    """Return the console for what is not the result: errors and progress."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
-
-
 def say(text: str, *, style: str = "", error: bool = False) -> None:
     """Print one line, literal, neither cut nor folded; on stderr if *error*."""
-    console = error_console() if error else _console()
-    console.print(cell(text, style), soft_wrap=True)
+    _console(error=error).print(cell(text, style), soft_wrap=True)
 
 
 def show_rows(
@@ -81,13 +80,9 @@ def show_rows(
         table.add_row(*map(cell, row))
     if console.measure(table, options=console.options.update_width(_WIDEST)).maximum <= console.width:
         console.print(table)
-    else:
-        _show_list(title, headings, listed)
-
-
-def _show_list(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        return
     say(title, style="italic")
-    for row in rows:
+    for row in listed:
         if row[0]:
             say("")
         show_details((heading, value) for heading, value in zip(headings, row, strict=True) if value)
@@ -102,23 +97,29 @@ def show_details(rows: Iterable[tuple[str, object]]) -> None:
         _console().print(line, soft_wrap=True)
 
 
-def _console() -> Console:
-    # A pipe has no width of its own: rich would take 80 columns and fold ids that a script wants whole.
-    given = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if given else _WIDTH_OF_A_PIPE, highlight=False, markup=False, emoji=False)
+def _has_width() -> bool:
+    """Return whether stdout has a width that somebody sees or chose; a pipe has none."""
+    return sys.stdout.isatty() or "COLUMNS" in os.environ
+
+
+def _console(*, error: bool = False) -> Console:
+    """Return the console for results, or for what is not the result: errors and progress."""
+    # In a pipe rich would take 80 columns, and fold ids that a script wants whole.
+    width = None if error or _has_width() else _WIDTH_OF_A_PIPE
+    return Console(stderr=error, width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
     """Show on stderr, if that is a terminal, that *what* is under way."""
-    with error_console().status(Text(what)):
+    with _console(error=True).status(Text(what)):
         yield
 
 
 @contextmanager
 def progress() -> Iterator[ShowProgress]:
     """Yield what shows on stderr, if that is a terminal, how far a run is."""
-    console = error_console()
+    console = _console(error=True)
     if not console.is_terminal:
         yield lambda *_: None
         return
@@ -134,12 +135,6 @@ def progress() -> Iterator[ShowProgress]:
             bar.update(task, completed=completed, total=total, description=visible(about))
 
         yield show
-
-
-def _width() -> int:
-    """Return how many columns sentences take: those of the terminal, and in a pipe those of a usual page."""
-    given = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return max(_LEAST, min(_MOST, shutil.get_terminal_size((_MOST, 24)).columns if given else _MOST))
 
 
 def say_wrapped(
@@ -162,7 +157,9 @@ def say_wrapped(
         most: How many lines at most; the last one then says that there is more.
         anywhere: Whether lines may end in the middle of a word, as those of a document without blanks must.
     """
-    text, room = visible(text), _width() - max(len(first), len(indent))
+    # In a pipe, the columns of a usual page.
+    columns = shutil.get_terminal_size((_MOST, 24)).columns if _has_width() else _MOST
+    text, room = visible(text), max(_LEAST, min(_MOST, columns)) - max(len(first), len(indent))
     if anywhere:
         lines = [text[start : start + room] for start in range(0, len(text), room)]
         if most is not None and len(lines) > most:

@@ -12,11 +12,11 @@ from typing import Final
 
 from game_operator.certify.engine.scenario import Scenario, in_playing_order, selected
 from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told, needs_told
-from game_operator.certify.report.report import Cause, Latency, Moved, Report
-from game_operator.certify.report.summary import Group, Summary, by_reason
+from game_operator.certify.report.report import Cause, Moved, Report
+from game_operator.certify.report.summary import Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Verdict
 from game_operator.cli.hooks import HOOKS
-from game_operator.cli.output import say, say_wrapped, show_rows, write_document
+from game_operator.cli.output import counted, say, say_wrapped, show_rows, write_document
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
@@ -68,7 +68,12 @@ def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, prof
     counts = {"scenarios": len(chosen), "played": len(chosen) - not_tried, "not_tried": not_tried}
     weights = Counter(str(each.weight) for each in sorted(chosen, key=lambda each: each.weight.rank))
     if as_json:
-        planned = [_planned(each, missing[each.id]) for each in chosen]
+        names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
+        planned = [
+            {name: getattr(each, name) for name in names}
+            | {"missing": missing[each.id], "reason": missing_told(missing[each.id]) if missing[each.id] else ""}
+            for each in chosen
+        ]
         write_document({"counts": {**counts, "weights": weights}, "scenarios": planned})
         return
     for stage, staged in groupby(chosen, key=lambda each: each.stage):
@@ -78,7 +83,7 @@ def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, prof
             for each in grouped:
                 _show_planned(each, missing[each.id])
     say_wrapped(
-        f"{len(chosen)} scenario{'' if len(chosen) == 1 else 's'}: {counts['played']} can be played, {not_tried} "
+        f"{counted(len(chosen), 'scenario')}: {counts['played']} can be played, {not_tried} "
         f"cannot. What a failure costs: {', '.join(f'{count} {weight}' for weight, count in weights.items())}. "
         "Nothing was sent."
     )
@@ -98,27 +103,44 @@ def _show_planned(scenario: Scenario, missing: tuple[str, ...]) -> None:
         say_wrapped(f"with {', '.join(scenario.needs)}", indent=indent, first=indent, style="dim")
 
 
-def _planned(scenario: Scenario, missing: tuple[str, ...]) -> dict[str, object]:
-    names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
-    reason = missing_told(missing) if missing else ""
-    return {name: getattr(scenario, name) for name in names} | {"missing": missing, "reason": reason}
-
-
 def show_report(report: Report, files: Mapping[str, Path]) -> None:
     """Print *report*; *files* are those that it was written to, by their options."""
     summary = Summary(report)
-    text = _show_summary(summary)
+    lines = _show_summary(summary)
     if summary.causes:
         _show_first(summary)
-        _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, text - _SUMMARY)))
-    _show_groups(summary.groups)
-    _show_failures(report, summary.causes)
+        _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, lines - _SUMMARY)))
+    say("")
+    headings = ("group", "passed", "failed", "advice", "not tried")
+    rows = [
+        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped)
+        for group in summary.groups
+    ]
+    show_rows("", headings, [[value or "-" for value in row] for row in rows], numbers=headings[1:])
     if report.failures:
+        _show_failures(summary.causes)
         say_wrapped(_GROUNDS, style="dim")
-    _show_advice(report.advice)
-    _show_skipped(report.skipped)
+    if report.advice:
+        _show_heading("Could be better; none of it makes a wallet fail:")
+    for verdict in report.advice:
+        for note in verdict.notes:
+            say_wrapped(f"{verdict.name}: {note.reason}", first="  ", indent="      ")
+    reasons = by_reason(report.skipped)
+    if reasons:
+        _show_heading("Not tried:")
+    for reason, skipped in reasons.items():
+        text = _by_options(skipped[0].missing) if skipped[0].missing else reason
+        say_wrapped(f"{_ids(skipped, _MANY)}: {text}", first="  ", indent="      ", most=_LINES)
     _show_figures(report)
-    _show_files(files, is_fine=summary.is_fine)
+    for option, path in files.items():
+        say_wrapped(_FILES[option].format(file=path))
+    if "--html" not in files and not summary.is_fine:
+        say_wrapped("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
+
+
+def _show_heading(text: str, style: str = "bold") -> None:
+    say("")
+    say(text, style=style)
 
 
 # The first screen.
@@ -129,36 +151,29 @@ def _show_summary(summary: Summary) -> int:
     report = summary.report
     first, colon, rest = summary.headline.partition(":")
     headline = f"{first.upper()}{colon}{rest}" if colon else first
-    sentences = (
+    counts = {
+        "passed": summary.passed,
+        "failed": len(report.failures),
+        "could be better": len(report.advice),
+        "not tried": len(report.skipped),
+    }
+    ended = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    calls = f"{report.calls:,} calls in {report.seconds:.1f} s"
+    sentences = [
         (headline, "bold green" if summary.is_fine else "bold red"),
-        (f"{report.url}: {_counts(summary)}; {report.calls:,} calls in {report.seconds:.1f} s.", ""),
+        (f"{report.url}: of {counted(len(report.verdicts), 'scenario')}, {ended}; {calls}.", ""),
         (summary.urgency, ""),
-        (_stopped(summary.stopped), "bold red"),
-        (_undone(summary.undone), "bold red"),
-    )
+    ]
+    if stopped := summary.stopped:
+        was = "was" if len(stopped) == 1 else "were"
+        text = f"The run was stopped, so {_ids(stopped, _FEW)} {was} not tried to the end."
+        sentences.append((text, "bold red"))
+    if undone := summary.undone:  # What it hides has not passed.
+        reason, *others = by_reason(undone)
+        more = f" (and {len(others)} more)" if others else ""
+        text = f"What you supplied did not work, so {_ids(undone, _FEW)} could not be tried{more}: {reason}"
+        sentences.append((text, "bold red"))
     return sum(say_wrapped(sentence, style=style, most=2) for sentence, style in sentences if sentence)
-
-
-def _stopped(verdicts: Sequence[Verdict]) -> str:
-    """Return what was left untried because the run was stopped."""
-    was = "was" if len(verdicts) == 1 else "were"
-    return f"The run was stopped, so {_ids(verdicts, _FEW)} {was} not tried to the end." if verdicts else ""
-
-
-def _undone(verdicts: Sequence[Verdict]) -> str:
-    """Return what was supplied and did not work: what it hides has not passed."""
-    if not verdicts:
-        return ""
-    reason, *others = by_reason(verdicts)
-    more = f" (and {len(others)} more)" if others else ""
-    return f"What you supplied did not work, so {_ids(verdicts, _FEW)} could not be tried{more}: {reason}"
-
-
-def _counts(summary: Summary) -> str:
-    report, number = summary.report, len(summary.report.verdicts)
-    counted = ((summary.passed, "passed"), (len(report.failures), "failed"), (len(report.advice), "could be better"))
-    text = [f"{count} {what}" for count, what in (*counted, (len(report.skipped), "not tried")) if count]
-    return f"of {number} scenario{'' if number == 1 else 's'}, {', '.join(text)}"
 
 
 def _show_first(summary: Summary) -> None:
@@ -214,21 +229,9 @@ def _shortened(body: bytes, length: int) -> str:
 # What follows it.
 
 
-def _show_groups(groups: Iterable[Group]) -> None:
-    rows = [
-        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped) for group in groups
-    ]
-    headings = ("group", "passed", "failed", "advice", "not tried")
-    say("")
-    show_rows("", headings, [tuple(value or "-" for value in row) for row in rows], numbers=headings[1:])
-
-
-def _show_failures(report: Report, causes: Iterable[Cause]) -> None:
+def _show_failures(causes: Iterable[Cause]) -> None:
     """Print each failure, those of one mistake together."""
-    if not report.failures:
-        return
-    say("")
-    say("Failed:", style="bold red")
+    _show_heading("Failed:", style="bold red")
     for cause in causes:
         # Of one that says no more than the first, the id is enough.
         alike = [each for each in cause.others if cause.verdict.is_unjudged and each.is_unjudged and not each.notes[1:]]
@@ -252,40 +255,16 @@ def _show_failure(verdict: Verdict, *, is_first: bool) -> None:
     say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 
 
-def _show_advice(verdicts: Iterable[Verdict]) -> None:
-    for number, verdict in enumerate(verdicts):
-        if not number:
-            say("")
-            say("Could be better; none of it makes a wallet fail:", style="bold")
-        for note in verdict.notes:
-            say_wrapped(f"{verdict.name}: {note.reason}", first="  ", indent="      ")
-
-
-def _show_skipped(verdicts: Iterable[Verdict]) -> None:
-    reasons = by_reason(verdicts)
-    if not reasons:
-        return
-    say("")
-    say("Not tried:", style="bold")
-    for reason, skipped in reasons.items():
-        missing = skipped[0].missing
-        text = _by_options(missing) if missing else reason
-        say_wrapped(f"{_ids(skipped, _MANY)}: {text}", first="  ", indent="      ", most=_LINES)
-
-
 def _show_figures(report: Report) -> None:
     say("")
-    if report.latency is not None and report.latency.samples_ms:
-        say_wrapped(_latency(report.latency), indent="  ")
+    if (latency := report.latency) is not None and latency.samples_ms:
+        percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
+        late = " and ".join(f"{count} over {mark} ms" for mark, count in latency.late) or f"none over {MARKS_MS[0]} ms"
+        text = f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
+        say_wrapped(text, indent="  ")
     for moved in report.moved:
         say_wrapped(_moved(moved), indent="  ")
     say_wrapped(f"All ids of this run begin with {report.run_id}.")
-
-
-def _latency(latency: Latency) -> str:
-    percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
-    late = " and ".join(f"{count} over {mark} ms" for mark, count in latency.late) or f"none over {MARKS_MS[0]} ms"
-    return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
 
 
 def _moved(moved: Moved) -> str:
@@ -296,13 +275,6 @@ def _moved(moved: Moved) -> str:
     if moved.difference_cents is None:
         return f"{text}. Look into the account before the next run: by the ids below, what was moved can be found."
     return f"{text}: the wallet did not let the run put it back. Set it right before the next run."
-
-
-def _show_files(files: Mapping[str, Path], *, is_fine: bool) -> None:
-    for option, path in files.items():
-        say_wrapped(_FILES[option].format(file=path))
-    if "--html" not in files and not is_fine:
-        say_wrapped("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
 
 
 def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:
