@@ -267,9 +267,8 @@ class Joiner:
                 "Open a ledger on that database once, which makes them, or run the statements that "
                 "SqlLedger(url, migrate=False) lists."
             )
-            if type(failed).__module__.startswith(
-                "django."
-            ):  # A ledger with an address does not follow Django's tests.
+            # A ledger with an address does not follow Django to its test database.
+            if type(failed).__module__.startswith("django."):
                 advice += (
                     " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by "
                     "itself, also in the test database of `manage.py test`."

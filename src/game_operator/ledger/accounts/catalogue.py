@@ -8,6 +8,10 @@ from typing import Final, Literal, NamedTuple
 from game_operator.errors import shown
 from game_operator.ledger.api import TableAccounts, Unit
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
+from game_operator.ledger.engine.tables import sql_texts
+
+#: The questions to the catalogue of a database.
+CATALOGUE_SQL = sql_texts(__package__, "catalogue.sql")
 
 #: How many rows are looked at on opening, where the type of the column does not say which unit it holds.
 _SAMPLE_ROWS = 1_000
@@ -28,52 +32,6 @@ _AFFINITIES = {
 #: The types that a key and a balance may have.
 _KEY_TYPES = {"sqlite": "TEXT, VARCHAR, UUID or INTEGER", "postgres": "text, varchar, uuid or an integer type"}
 _BALANCE_TYPES = {"sqlite": "INTEGER, NUMERIC, DECIMAL or TEXT", "postgres": "numeric or an integer type"}
-
-# A domain is what it is made of, be it another domain. Of an ordinary table every column can be updated.
-_COLUMNS = """
-WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
-    SELECT attnum, atttypid, atttypmod, NOT EXISTS (SELECT FROM pg_type WHERE oid = atttypid AND typtype = 'd')
-    FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped
-    UNION ALL
-    SELECT field.attnum, type.typbasetype, type.typtypmod,
-        NOT EXISTS (SELECT FROM pg_type AS base WHERE base.oid = type.typbasetype AND base.typtype = 'd')
-    FROM field JOIN pg_type AS type ON type.oid = field.typid AND type.typtype = 'd'
-)
-SELECT CAST(owner.relkind AS text), CAST(attribute.attname AS text), CAST(base.typname AS text), field.typmod,
-    format_type(attribute.atttypid, attribute.atttypmod), format_type(field.typid, field.typmod),
-    coalesce(rule.collisdeterministic, true), pg_column_is_updatable(owner.oid, attribute.attnum, false),
-    row_security_active(owner.oid)
-FROM field
-JOIN pg_attribute AS attribute ON attribute.attrelid = to_regclass(?) AND attribute.attnum = field.attnum
-JOIN pg_class AS owner ON owner.oid = attribute.attrelid
-JOIN pg_type AS base ON base.oid = field.typid
-LEFT JOIN pg_collation AS rule ON rule.oid = attribute.attcollation
-WHERE field.is_base ORDER BY attribute.attnum
-"""
-
-_UNIQUE = """
-SELECT CAST(json_agg(field.attname) AS text)
-FROM pg_index AS index CROSS JOIN generate_series(0, index.indnkeyatts - 1) AS place
-JOIN pg_attribute AS field ON field.attrelid = index.indrelid AND field.attnum = index.indkey[place]
-WHERE index.indrelid = to_regclass(?) AND index.indisunique AND index.indisvalid AND index.indpred IS NULL
-    AND index.indexprs IS NULL
-GROUP BY index.indexrelid
-"""
-
-_UNIQUE_IN_SQLITE = """
-SELECT json_group_array(lower(field.name))
-FROM pragma_index_list(?, ?) AS listed, pragma_index_xinfo(listed.name, ?) AS field
-WHERE listed."unique" AND NOT listed.partial AND field.key
-GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS NOT NULL)
-"""
-
-_UPDATE_HOOKS = """
-SELECT 'the trigger ' || tgname FROM pg_trigger
-WHERE tgrelid = to_regclass(?) AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 <> 0
-UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite
-WHERE ev_class = to_regclass(?) AND ev_type = '2' AND ev_enabled <> 'D'
-UNION ALL SELECT 'row level security' WHERE row_security_active(to_regclass(?))
-"""
 
 
 class KeyColumn(NamedTuple):
@@ -225,7 +183,7 @@ def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Sc
 
 
 def has_decimals(balance: object) -> bool:
-    """Return whether *balance* is written with decimals, be they zeros: 102.00 is an amount in units."""
+    """Return whether *balance* is written with decimals, zeros included: 102.00 is an amount in units."""
     if isinstance(balance, float):
         return not balance.is_integer()
     try:
@@ -251,7 +209,7 @@ def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
     rows: Rows = yield Execute("SELECT name, type, pk FROM pragma_table_xinfo(?, ?)", (table, schema))
     columns = {name.lower(): _sqlite_column(declared.upper()) for name, declared, _ in rows}
     primary = [(name.lower(), declared.upper()) for name, declared, place in rows if place]
-    unique: Rows = yield Execute(_UNIQUE_IN_SQLITE, (table, schema, schema))
+    unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes_in_sqlite"], (table, schema, schema))
     # The rowid itself has no index.
     indexes = [{primary[0][0]}] if len(primary) == 1 and primary[0][1] == "INTEGER" else []
     return _Relation(columns, [], indexes + [set(json.loads(row[0])) for row in unique])
@@ -278,7 +236,7 @@ def _sqlite_column(declared: str) -> Column:
 
 
 def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
-    rows: Rows = yield Execute(_COLUMNS, (accounts.quoted_table,) * 2)
+    rows: Rows = yield Execute(CATALOGUE_SQL["columns"], (accounts.quoted_table,) * 2)
     if not rows:
         missing = (
             f"There is no table {accounts.table} in this PostgreSQL database: name one that exists already. "
@@ -304,7 +262,7 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
             problems.append(f"{accounts.table} is {what}: name the table behind it, or pass an Accounts object.")
     indexes = None
     if rows[0][0] in "rp":
-        unique: Rows = yield Execute(_UNIQUE, (accounts.quoted_table,))
+        unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
         indexes = [set(json.loads(row[0])) for row in unique]
     return _Relation(columns, problems, indexes, has_policies=rows[0][8])
 
@@ -324,7 +282,7 @@ def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]
     Most are harmless: only one that changes the balance is a LedgerError. It only executes statements that read.
     """
     if kind == "postgres":
-        rows: Rows = yield Execute(_UPDATE_HOOKS, (accounts.quoted_table,) * 3)
+        rows: Rows = yield Execute(CATALOGUE_SQL["update_hooks"], (accounts.quoted_table,) * 3)
         return [f"{row[0]} of {accounts.table}" for row in rows]
     schema, _, table = accounts.table.rpartition(".")
     rows = yield Execute(

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances, OwnBalances
+from game_operator.ledger.accounts.catalogue import CATALOGUE_SQL
 from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
 from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
@@ -26,23 +27,6 @@ AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
 
 _LOG = logging.getLogger("game_operator.ledger")
 _MARK = "balances_elsewhere"
-
-# A view is known by the tables that it selects from, and a table by those that inherit from it or are its partitions.
-_BASE_TABLES = """
-WITH RECURSIVE based (id) AS (
-    SELECT CAST(to_regclass(?) AS oid)
-    UNION
-    SELECT linked.id FROM based JOIN (
-        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
-        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
-            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
-        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
-    ) AS linked ON linked.own = based.id AND linked.id <> based.id
-)
-SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
-FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
-JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
-"""
 
 
 def check_accounts(accounts: AccountsSpec) -> None:
@@ -172,7 +156,7 @@ def base_tables(kind: Kind, accounts: TableAccounts) -> Script[list[_Table]]:
     """Return the tables that hold the balances of *accounts*; read only."""
     if kind == "sqlite":
         return [_Table(0, accounts.table.lower().removeprefix("main."))]
-    rows: Rows = yield Execute(_BASE_TABLES, (accounts.quoted_table,))
+    rows: Rows = yield Execute(CATALOGUE_SQL["base_tables"], (accounts.quoted_table,))
     return [_Table(*row) for row in rows]
 
 

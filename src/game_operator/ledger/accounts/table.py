@@ -73,6 +73,17 @@ class TableBalances(OperatorBalances, ABC):
     def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
         """Return the balances of *keys* in the column's unit."""
 
+    def _known(self, keys: Iterable[str]) -> dict[str, list[str | int]]:
+        """Return the values of the key's columns for each of *keys* that a row can have."""
+        known = {}
+        for key in keys:
+            parts = (key,) if self.key_parts == 1 else parts_of_account(key, self.key_parts) or ()
+            values = [column.value_of(part) for column, part in zip(self._keys, parts, strict=False)]
+            exact = [value for value in values if value is not None]
+            if len(exact) == self.key_parts:
+                known[key] = exact
+        return known
+
     def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
         at_millis = {row[0]: row[1] for row in clocks}
         accounts: list[Account] = []
@@ -136,10 +147,11 @@ class SqliteTableBalances(TableBalances):
         """Return the rows to write: the balances as they are now, moved by what the batch moved."""
         moved, written = moved_cents(changes, was), []
         if moved:
+            known = self._known(moved)
             # What may_bet moved in the caller's transaction is not overwritten, but found afterwards.
             for key, balance in (yield from self._read(moved.keys())).items():
                 stored = self._stored(key, balance_after(balance, moved[key], self._unit))
-                written.append((stored, *(key_values(key, self._keys) or ())))
+                written.append((stored, *known[key]))
         return {"balances": written, **(yield from super().rows(changes, was))}
 
     def stored(
@@ -157,7 +169,7 @@ class SqliteTableBalances(TableBalances):
         return answers
 
     def _read(self, keys: Iterable[str]) -> Script[dict[str, Decimal]]:
-        known = {key: values for key in keys if (values := key_values(key, self._keys)) is not None}
+        known = self._known(keys)
         if self.key_parts == 1 and len(known) > 1:
             rows: Rows = yield Execute(self._many, (json.dumps([values[0] for values in known.values()]),))
             return {str(key): self._exact(key, balance) for key, balance in rows}
@@ -237,10 +249,9 @@ class PostgresTableBalances(TableBalances):
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write: by what the batch moved each balance."""
-        moved = moved_cents(changes, was).items()
-        balances = [
-            (*(key_values(key, self._keys) or ()), format(delta_of(cents, self._unit), "f")) for key, cents in moved
-        ]
+        moved = moved_cents(changes, was)
+        known = self._known(moved)
+        balances = [(*known[key], format(delta_of(cents, self._unit), "f")) for key, cents in moved.items()]
         return {"balances": balances, **(yield from super().rows(changes, was))}
 
     def stored(
@@ -276,10 +287,8 @@ class PostgresTableBalances(TableBalances):
 
     def _json(self, keys: Set[str]) -> str:
         """Return the accounts that can exist, each with the values of its key where that has several."""
-        known = ((key, key_values(key, self._keys)) for key in sorted(keys))
-        if self.key_parts == 1:
-            return json.dumps([key for key, values in known if values])
-        return json.dumps([(key, *values) for key, values in known if values])
+        known = self._known(sorted(keys))
+        return json.dumps([*known] if self.key_parts == 1 else [(key, *values) for key, values in known.items()])
 
     def _exact(self, rows: Rows) -> dict[str, Decimal]:
         """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
@@ -318,14 +327,6 @@ def _rows_wanted(table: str, names: Sequence[str], keys: Sequence[KeyColumn]) ->
         return f"CAST({names[0]} AS text)", f"{table} AS owned WHERE {names[0]} = ANY(ARRAY({listed}))"
     matches = _matches("wanted", names, keys, first=1)
     return "wanted.cells ->> 0", f"jsonb_array_elements{texts} (cells) JOIN {table} AS owned ON {matches}"
-
-
-def key_values(account: str, columns: Sequence[KeyColumn]) -> tuple[str | int, ...] | None:
-    """Return *account* as the values of its key's *columns*, or None if no row can have it."""
-    parts = (account,) if len(columns) == 1 else parts_of_account(account, len(columns))
-    values = [column.value_of(part) for column, part in zip(columns, parts or (), strict=True)] if parts else [None]
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else None
 
 
 def moved_cents(changes: Changes, was: Mapping[str, Account]) -> dict[str, int]:

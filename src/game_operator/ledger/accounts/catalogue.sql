@@ -1,0 +1,63 @@
+-- What the catalogues of PostgreSQL and SQLite say of a table of balances. The parameters are its quoted name.
+
+-- The columns. A domain is what it is made of, which may be another domain. Of an ordinary table every column can be
+-- updated.
+-- name: columns
+WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
+    SELECT attnum, atttypid, atttypmod, NOT EXISTS (SELECT FROM pg_type WHERE oid = atttypid AND typtype = 'd')
+    FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT field.attnum, type.typbasetype, type.typtypmod,
+        NOT EXISTS (SELECT FROM pg_type AS base WHERE base.oid = type.typbasetype AND base.typtype = 'd')
+    FROM field JOIN pg_type AS type ON type.oid = field.typid AND type.typtype = 'd'
+)
+SELECT CAST(owner.relkind AS text), CAST(attribute.attname AS text), CAST(base.typname AS text), field.typmod,
+    format_type(attribute.atttypid, attribute.atttypmod), format_type(field.typid, field.typmod),
+    coalesce(rule.collisdeterministic, true), pg_column_is_updatable(owner.oid, attribute.attnum, false),
+    row_security_active(owner.oid)
+FROM field
+JOIN pg_attribute AS attribute ON attribute.attrelid = to_regclass(?) AND attribute.attnum = field.attnum
+JOIN pg_class AS owner ON owner.oid = attribute.attrelid
+JOIN pg_type AS base ON base.oid = field.typid
+LEFT JOIN pg_collation AS rule ON rule.oid = attribute.attcollation
+WHERE field.is_base ORDER BY attribute.attnum
+
+-- The names of the columns of each unique index, as JSON.
+-- name: unique_indexes
+SELECT CAST(json_agg(field.attname) AS text)
+FROM pg_index AS index CROSS JOIN generate_series(0, index.indnkeyatts - 1) AS place
+JOIN pg_attribute AS field ON field.attrelid = index.indrelid AND field.attnum = index.indkey[place]
+WHERE index.indrelid = to_regclass(?) AND index.indisunique AND index.indisvalid AND index.indpred IS NULL
+    AND index.indexprs IS NULL
+GROUP BY index.indexrelid
+
+-- The same in SQLite, of each index that compares bytewise. The parameters are table, schema and schema.
+-- name: unique_indexes_in_sqlite
+SELECT json_group_array(lower(field.name))
+FROM pragma_index_list(?, ?) AS listed, pragma_index_xinfo(listed.name, ?) AS field
+WHERE listed."unique" AND NOT listed.partial AND field.key
+GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS NOT NULL)
+
+-- What could change an update.
+-- name: update_hooks
+SELECT 'the trigger ' || tgname FROM pg_trigger
+WHERE tgrelid = to_regclass(?) AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 <> 0
+UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite
+WHERE ev_class = to_regclass(?) AND ev_type = '2' AND ev_enabled <> 'D'
+UNION ALL SELECT 'row level security' WHERE row_security_active(to_regclass(?))
+
+-- The tables that hold the rows: those that a view selects from, those that inherit from a table, and its partitions.
+-- name: base_tables
+WITH RECURSIVE based (id) AS (
+    SELECT CAST(to_regclass(?) AS oid)
+    UNION
+    SELECT linked.id FROM based JOIN (
+        SELECT rule.ev_class AS own, uses.refobjid AS id FROM pg_rewrite AS rule
+        JOIN pg_depend AS uses ON uses.objid = rule.oid AND uses.classid = CAST('pg_rewrite' AS regclass)
+            AND uses.refclassid = CAST('pg_class' AS regclass) WHERE rule.ev_type = '1'
+        UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
+    ) AS linked ON linked.own = based.id AND linked.id <> based.id
+)
+SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
+FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
+JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
