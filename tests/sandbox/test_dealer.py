@@ -125,7 +125,7 @@ def test_without_faults_each_call_is_posted_once(name: str) -> None:
     }
     assert operations(genuine(courier)) == told[name]
     assert len(courier.posts) == len(told[name]) == dealer.faults.calls == courier.arrived.total()
-    assert (only(dealer).state, only(dealer).effect_cents) == END[name]
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not dealer.faults.struck
 
@@ -136,7 +136,7 @@ def test_each_fault_at_full_rate_leaves_both_sides_agreeing(fault: Fault, name: 
     """Whatever strikes, and however often, each call reaches the wallet, and service and wallet agree in the end."""
     courier = InProcess()
     dealer = deal(courier, ITEMS[name], plan=faults(fault))
-    assert (only(dealer).state, only(dealer).effect_cents) == END[name]
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not only(dealer).lost
     assert {post.calls[0] for post in genuine(courier)} <= {
@@ -311,7 +311,7 @@ def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str)
         told = 4
     assert operations(genuine(courier)).count(operation) == told
     assert [post.attempt for post in genuine(courier) if post.calls[0].operation == operation] == [*range(1, told + 1)]
-    assert (only(dealer).state, only(dealer).effect_cents) == END[name]
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
     assert not problems(dealer) + disagreements(dealer, courier)
 
 
@@ -416,7 +416,7 @@ def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrive
     moved = courier.ledger.balance("p1") - OPENING_CENTS
     assert moved in {fate.cents for fate in only(dealer).fates()}
     # The service holds a bet for settled once it said so, and a claim for paid once it heard so.
-    assert (moved == only(dealer).effect_cents) is (arrives is (name != "claim"))
+    assert (moved == only(dealer).fates()[0].cents) is (arrives is (name != "claim"))
 
 
 # --- reordering -------------------------------------------------------------------------------------------------------
@@ -539,7 +539,7 @@ def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
         courier = InProcess(opening=dict.fromkeys(opening(), 10**9), random=random)
         dealer = deal(courier, *a_plan(), plan=plan, concurrency=concurrency, seed=3)
         assert not problems(dealer) + disagreements(dealer, courier)
-        ends = sorted(f"{dealt.key} {dealt.state} {dealt.effect_cents}" for dealt in dealer.dealt)
+        ends = sorted(f"{dealt.key} {dealt.state} {dealt.fates()[0].cents}" for dealt in dealer.dealt)
         first = {(post.calls, post.manner, post.extra) for post, _, _ in courier.posts if post.attempt == 1}
         return first, ends
 
@@ -934,7 +934,7 @@ def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
     assert of_bets <= lost
     for player_id, before in courier.opening.items():
         theirs = [dealt for dealt in dealer.dealt if dealt.player_id == player_id]
-        certain = sum(dealt.effect_cents for dealt in theirs if not dealt.lost)
+        certain = sum(dealt.fates()[0].cents for dealt in theirs if not dealt.lost)
         ranges = [{fate.cents for fate in dealt.fates()} for dealt in theirs if dealt.lost]
         moved = courier.ledger.balance(player_id) - before - certain
         assert sum(map(min, ranges)) <= moved <= sum(map(max, ranges))

@@ -126,7 +126,15 @@ class _Player:
         self.unknown = self.unknown or moved_cents is None
         if self.under_way > 0:
             return
-        self._judge()
+        reported = {point.reported_cents for point in self.reported}
+        if self.unknown:
+            self.balances = None
+        elif self.balances is None:
+            self.balances = reported or None
+        else:
+            expected = {cents + self.moved_cents for cents in self.balances}
+            self.balances = (expected & reported) or expected
+            self._compare(self.balances)
         if self.first_wrong is not None:
             self.suspects = self.suspects or tuple(self.touched)
         if about is not None:
@@ -137,17 +145,6 @@ class _Player:
         # What is under way now began before, and says nothing of the balance that is believed next.
         self.balances, self.possible, self.unknown = None, None, True
         self.first_wrong, self.wrong_count, self.suspects = None, 0, ()
-
-    def _judge(self) -> None:
-        reported = {point.reported_cents for point in self.reported}
-        if self.unknown:
-            self.balances = None
-        elif self.balances is None:
-            self.balances = reported or None
-        else:
-            expected = {cents + self.moved_cents for cents in self.balances}
-            self.balances = (expected & reported) or expected
-            self._compare(self.balances)
 
     def _compare(self, right: set[int]) -> None:
         open_points = [point for point in self.reported if point.expected_cents is None]

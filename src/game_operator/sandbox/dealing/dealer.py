@@ -268,7 +268,7 @@ class Dealer:
             # Of a withdraw that was doubled and cancelled in between, the SUCCESS says more.
             self._settled(pending, next((answer for answer in definite if answer.succeeded), definite[0]))
         else:
-            self._send_again(pending, answered)
+            self._send_again_or_give_up(pending, answered)
 
     def _ended(self, pending: PendingCall, moved_cents: int | None) -> None:
         """Note that a call is over, if it ever began."""
@@ -276,23 +276,16 @@ class Dealer:
             del self._unanswered[pending]
             self._balances.end(pending.dealt.player_id, moved_cents, pending.dealt)
 
-    def _send_again(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
-        wait_millis = self._retries.wait_millis(pending.attempts)
-        if wait_millis is None:
-            self._given_up(pending)
-        elif pending.attempts >= self._most_attempts:
+    def _send_again_or_give_up(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        wait_millis, bet = self._retries.wait_millis(pending.attempts), pending.dealt
+        if wait_millis is not None:
+            if pending.attempts < self._most_attempts:
+                self._due.add(self.now_millis + wait_millis, pending)
+                return
             last = next((answer for _, answer in reversed(answered) if answer.reply is not None), answered[-1][1])
-            pending.dealt.problems.append(
-                f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}"
-            )
-            self._given_up(pending)
-        else:
-            self._due.add(self.now_millis + wait_millis, pending)
-
-    def _given_up(self, pending: PendingCall) -> None:
-        pending.dealt.lost = True
+            bet.problems.append(f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}")
+        bet.lost = True
         self._ended(pending, None)
-        bet = pending.dealt
         if isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
             self._due.add(self.now_millis, PendingCall(bet, bet.calls.rollback(), f"{pending.draw}:cancelled"))

@@ -1,6 +1,5 @@
 """What the service knows of a bet or claim that it dealt, its calls on their way, and the orders to post them."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -57,7 +56,7 @@ class Fate:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class _Record(ABC):
+class _Record:
     """
     What a bet and a claim have in common.
 
@@ -77,9 +76,9 @@ class _Record(ABC):
     history: list[Sent] = field(default_factory=list)
 
     @property
-    @abstractmethod
     def key(self) -> str:
         """The id of the bet or of the grant."""
+        return self.planned.bet_id if isinstance(self.planned, PlannedBet) else self.planned.free_bet_id
 
     @property
     def player_id(self) -> str:
@@ -87,23 +86,9 @@ class _Record(ABC):
         return self.planned.player_id
 
     @property
-    @abstractmethod
-    def title(self) -> str:
-        """Its subject, player and plan, in words."""
-
-    @abstractmethod
-    def fates(self) -> list[Fate]:
-        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
-
-    @property
     def subject(self) -> str:
         """What reports call it: bet or claim, and its id."""
         return f"{self.KIND} {self.key}"
-
-    @property
-    def effect_cents(self) -> int:
-        """What it did to the balance, as the service believes."""
-        return self.fates()[0].cents
 
     def given_up(self) -> frozenset[str]:
         """Return which calls were sent and never answered definitely: their operations, or ``jackpot``."""
@@ -124,7 +109,7 @@ class _Record(ABC):
 
     def history_in_words(self) -> Iterator[str]:
         """Yield what was sent and what came back, line by line."""
-        yield self.title
+        yield f"{self.subject} of {self.player_id}, {self.planned.in_words}"
         for sent in sorted(self.history, key=lambda sent: sent.post.serial):
             post = sent.post
             faults = f", {post.faults}" if post.faults else ""
@@ -159,17 +144,6 @@ class DealtBet(_Record):
     jackpot_paid: bool = False
     state: ServiceState = ServiceState.PLACING
     rollback_tx_id: str = "withdraw"
-
-    @property
-    def key(self) -> str:
-        """The bet's id."""
-        return self.planned.bet_id
-
-    @property
-    def title(self) -> str:
-        """Its subject, player and plan, in words."""
-        wager = amount_from_cents(self.planned.wager_cents)
-        return f"{self.subject} of {self.player_id}, wager {wager}, planned to end {self.planned.end}"
 
     @property
     def belief(self) -> str:
@@ -221,19 +195,9 @@ class DealtClaim(_Record):
     state: ServiceState = ServiceState.CLAIMING
 
     @property
-    def key(self) -> str:
-        """The id of the grant."""
-        return self.planned.free_bet_id
-
-    @property
-    def title(self) -> str:
-        """Its subject, player and plan, in words."""
-        return f"{self.subject} of {self.player_id}, {amount_from_cents(self.planned.won_cents)}"
-
-    @property
     def belief(self) -> str:
         """Where the service has it, in words."""
-        return f"the service has it {self.state}, {amount_from_cents(self.planned.won_cents)}"
+        return f"the service has it {self.state}, {self.planned.in_words}"
 
     def fates(self) -> list[Fate]:
         """Return what may have become of it, what the service believes first; one fate if no call was given up."""

@@ -7,7 +7,7 @@ endless (assumed, docs/decisions/0017).
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
@@ -126,8 +126,7 @@ class Agenda(Generic[T]):
 
     def take(self, name: str) -> T | None:
         """Take and return the thing called *name*, whenever it is due, or None if it does not wait."""
-        number_and_thing = self._waiting.pop(name, None)
-        return None if number_and_thing is None else number_and_thing[1]
+        return self._waiting.pop(name, (0, None))[1]
 
 
 class FaultDraws:
@@ -173,7 +172,16 @@ class FaultDraws:
         if pending.attempts > 1:
             calm = pending.attempts >= _CALM_FROM
             faults = () if calm else self.plan.struck_again(f"{pending.draw}:{pending.attempts}")
-        posts = tuple(self._posts(calls, pending, faults))
+        manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
+        posts = (
+            *(self._post(calls, pending, extra=extra) for extra in (Fault.FORGED, Fault.OLD_KEY) if extra in faults),
+            self._post(calls, pending, manner=manner),
+            *(
+                self._post(calls, pending, extra=extra)
+                for extra in (Fault.DUPLICATE, Fault.RESERIALISED)
+                if extra in faults
+            ),
+        )
         self.struck.update(fault for fault in faults if fault in _IN_TIME)
         self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
         return posts
@@ -182,16 +190,6 @@ class FaultDraws:
         """Return the post of *pending*, which is sent besides a call."""
         self.struck[extra] += 1
         return self._post((pending.call,), pending, extra=extra)
-
-    def _posts(self, calls: tuple[MovingCall, ...], pending: PendingCall, faults: tuple[Fault, ...]) -> Iterator[Post]:
-        for extra in (Fault.FORGED, Fault.OLD_KEY):
-            if extra in faults:
-                yield self._post(calls, pending, extra=extra)
-        manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
-        yield self._post(calls, pending, manner=manner)
-        for extra in (Fault.DUPLICATE, Fault.RESERIALISED):
-            if extra in faults:
-                yield self._post(calls, pending, extra=extra)
 
     def _post(
         self,

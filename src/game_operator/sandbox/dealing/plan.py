@@ -17,6 +17,7 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, FreeBet
+from game_operator.money import amount_from_cents
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
 
 #: From the start of one round to that of the next, in ms, give or take the jitter.
@@ -59,6 +60,11 @@ class PlannedBet:
     at_millis: int
     ends_at_millis: int
     jackpot_cents: int = 0
+
+    @property
+    def in_words(self) -> str:
+        """Wager and end, for people."""
+        return f"wager {amount_from_cents(self.wager_cents)}, planned to end {self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,11 @@ class PlannedClaim:
     def won_cents(self) -> int:
         """What all the free bets won."""
         return sum(bet.won_cents or 0 for bet in self.bets)
+
+    @property
+    def in_words(self) -> str:
+        """What was won, for people."""
+        return f"{amount_from_cents(self.won_cents)}"
 
 
 PlannedItem: TypeAlias = PlannedRound | PlannedClaim
@@ -181,7 +192,18 @@ class Plan:
         self.run_id = run_id_of(seed, start_millis)
         self._players = tuple(players)
         self._shares = shares or Shares()
-        self._places = _places(games, currency)
+        self._places = tuple(
+            _Place(instance.id, game, limits_of(instance.bet_config))
+            for game in games
+            if game.status == GameStatus.ACTIVE
+            for instance in game.instances
+            if instance.active and instance.bet_config.currency == currency
+        )
+        if not self._places:
+            raise ConfigurationError(
+                f"No game can be played in {currency}: no game with status ACTIVE has an active instance in that "
+                "currency. Add one, or name another currency."
+            )
 
     def __iter__(self) -> Iterator[PlannedItem]:
         """Yield the rounds and claims, each made when it is asked for."""
@@ -197,7 +219,8 @@ class Plan:
             planned = self._round(place, number, round_no, self.bets - placed, random)
             yield planned
             due = self._claims_within(placed), self._claims_within(placed + len(planned.bets))
-            yield from (self._claim(place, number, claim, random) for claim in range(*due))
+            for claim in range(*due):
+                yield self._claim(place, number, claim, random)
             number += 1
             placed += len(planned.bets)
 
@@ -295,19 +318,3 @@ def _ends_at(end: BetEnd, placed_at: int, all_end_at: int | None, random: Random
 def _between(least: int, above: int, random: Random) -> int:
     # Several times as fast as randrange, and even enough for times and names.
     return least + int(random.random() * (above - least))
-
-
-def _places(games: Sequence[GameInfo], currency: str) -> tuple[_Place, ...]:
-    places = tuple(
-        _Place(instance.id, game, limits_of(instance.bet_config))
-        for game in games
-        if game.status == GameStatus.ACTIVE
-        for instance in game.instances
-        if instance.active and instance.bet_config.currency == currency
-    )
-    if not places:
-        raise ConfigurationError(
-            f"No game can be played in {currency}: no game with status ACTIVE has an active instance in that currency. "
-            "Add one, or name another currency."
-        )
-    return places

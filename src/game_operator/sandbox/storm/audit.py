@@ -174,7 +174,7 @@ class _PlayerAudit:
 
     def differences(self, closing: Closing) -> Iterator[Difference]:
         now = closing.balances.get(self.player_id)
-        due = self.before + sum(each.effect_cents for each in self.dealt)
+        due = self.before + sum(each.fates()[0].cents for each in self.dealt)
         gave_up = any(each.given_up() for each in self.dealt)
         if now == due:
             # A call that was given up leaves open what is wrong.
@@ -214,7 +214,10 @@ class _PlayerAudit:
         if kept is not None:
             # Where the wallet's ledger has the state of a bet, only what fits that.
             fates = [
-                (each, [fate for fate in of_one if _fits(each, fate, kept)] or of_one[:1]) for each, of_one in fates
+                (each, [fate for fate in of_one if _agree(each, fate.state, kept.get(each.key))] or of_one[:1])
+                if isinstance(each, DealtBet)
+                else (each, of_one)
+                for each, of_one in fates
             ]
         known = sum(of_one[0].cents for _, of_one in fates)
         doubts = [(each, [(fate.cents - of_one[0].cents, fate) for fate in of_one[1:]]) for each, of_one in fates]
@@ -241,10 +244,6 @@ class _PlayerAudit:
         if len(suspected) > _MOST_BETS_TOLD:
             history.append(f"… and {len(suspected) - _MOST_BETS_TOLD} bets more")
         return tuple(history)
-
-
-def _fits(dealt: Dealt, fate: Fate, kept: Mapping[str, BetRecord]) -> bool:
-    return not isinstance(dealt, DealtBet) or _agree(dealt, fate.state, kept.get(dealt.key))
 
 
 def _sums(doubts: Sequence[tuple[Dealt, list[tuple[int, Fate]]]]) -> Mapping[int, _Chain] | range:
