@@ -335,6 +335,14 @@ def test_decimals_in_a_column_of_integers_are_refused(url: str, run: Run) -> Non
         SqlLedger(url, accounts=_table(unit=None))
 
 
+def test_a_unique_index_on_an_expression_does_not_make_a_key_unique(url: str, run: Run) -> None:
+    """Such an index compares other values than the ids."""
+    run("CREATE TABLE players (id varchar(9), balance bigint)")
+    run("CREATE UNIQUE INDEX folded ON players (lower(id))")
+    with pytest.raises(SchemaError, match="must be unique by itself: make it the primary key, or add a unique index"):
+        SqlLedger(url, accounts=_table())
+
+
 def test_all_reasons_are_known_before_a_ledger_is_opened(url: str, run: Run) -> None:
     """A survey of a running installation reads, raises nothing, and lists every reason at once."""
     run("CREATE TABLE players (id varchar(9), balance numeric(12, 2))")

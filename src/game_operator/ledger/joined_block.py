@@ -33,7 +33,7 @@ T = TypeVar("T")
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
 #: The same for asyncio.
 AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
-#: Whether calls are looked up after their commit: until one was found, each of them, or none.
+#: Which calls are looked up after their commit: those until one is found, all, or none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
 _MOST_ATTEMPTS: Final = 3
@@ -46,7 +46,7 @@ _CALLABLES = (
 
 class JoinedBlock:
     """
-    Runs calls of a SqlLedger, for any number of threads, or of an AsyncSqlLedger, in transactions of the operator's.
+    Runs calls of a SqlLedger, for any number of threads, or of an AsyncSqlLedger, in the operator's transactions.
 
     What it does is work: ``at_once`` does that of a SqlLedger, and ``awaited`` that of an AsyncSqlLedger.
     """
@@ -90,16 +90,21 @@ class JoinedBlock:
 
     def apply(self, call: WebhookCall) -> Work[Outcome]:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
-        source, item, join = self._terms.source, Item(call, self._terms), self._ledger._joiner.apply_around
+        ledger, source = self._ledger, self._terms.source
+        item, join = Item(call, self._terms), ledger._joiner.apply_around
         try:
             outcome: Outcome = yield from self._repeated(
                 lambda connection: join(item, connection, partial(self._do_after, call, connection))
             )
         except UnknownSourceError:
-            yield from self._keep_unknown(call)
+            # The refused call may be owed. The operator's transaction has ended, and its locks with it.
+            anomaly = unknown_source(call, self._terms)
+            if anomaly is not None:
+                with suppress(LedgerError):
+                    yield ledger._write(lambda: store_anomaly(anomaly, source, ledger._dialect))
             raise
         if not isinstance(call, BalanceCall) and self._is_looked_up():
-            at_millis = yield from self._find(lambda: stored_at(self._ledger._prefix, call, outcome, source))
+            at_millis = yield from self._find(lambda: stored_at(ledger._prefix, call, outcome, source))
             # A repeat or a refusal says nothing of the transaction.
             if outcome.applied and outcome.at_millis != at_millis:  # Another process has applied the call.
                 raise _not_committed()
@@ -107,7 +112,7 @@ class JoinedBlock:
         return outcome
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Work[None]:
-        """Keep what the receiver refused, in a transaction as a call's."""
+        """Keep what the receiver refused, in a transaction of the operator."""
         source = self._terms.source
         script = partial(keep_anomaly, operation, kind, body, source)
         yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
@@ -119,7 +124,7 @@ class JoinedBlock:
         return self._confirm == "always" or (self._confirm == "first" and not self._is_found)
 
     def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
-        """Do *work* in a transaction of the operator's, and in another one as often as PostgreSQL asks to repeat."""
+        """Do *work* in a transaction of the operator, and repeat it in another one if PostgreSQL asks for that."""
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
         for left in reversed(range(_MOST_ATTEMPTS)):
@@ -178,14 +183,6 @@ class JoinedBlock:
                 answer.close()
             raise LedgerError("after() is to be awaited, and nothing awaits here: use AsyncJoinedWallet.")
         yield answer
-
-    def _keep_unknown(self, call: WebhookCall) -> Work[None]:
-        """Keep a refused call that may be owed, after the operator's transaction and its locks have ended."""
-        terms, ledger = self._terms, self._ledger
-        anomaly = unknown_source(call, terms)
-        if anomaly is not None:
-            with suppress(LedgerError):
-                yield ledger._write(lambda: store_anomaly(anomaly, terms.source, ledger._dialect))
 
     def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""
