@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from game_operator import ConfigurationError
-from game_operator.cli.files import write_new
+from game_operator.cli.keys import write_new
 from game_operator.signers import load_signer, public_key_of
 from tests.cli.support import Run, clean_environment, command, mode_of, said
 

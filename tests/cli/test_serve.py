@@ -304,6 +304,10 @@ def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path
         "`game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements."
         in refused.err
     )
+    missing_file = (
+        f"There is no file '{database.removeprefix('sqlite:///')}', so it has no tables mine_*. Is --database"
+    )
+    assert (missing_file in refused.err) == database.startswith("sqlite")
     assert list(tmp_path.iterdir()) == []
     error = run("serve", *options, "--no-migrate", "--json").error
     assert error["statements"] == refused.out

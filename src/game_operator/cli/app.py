@@ -1,11 +1,20 @@
-"""The commands put together, and every expected failure turned into a sentence and an exit code."""
+"""
+The commands put together, and every expected failure turned into a sentence and an exit code.
 
+The service decides what a command did. If its result cannot be written, because the reader has gone or the disk is
+full, the command must not look undone: a script would grant again. So a lost stream raises nothing, and the exit code
+reports it.
+"""
+
+import errno
 import inspect
 import io
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 from typer.main import get_command
@@ -27,7 +36,6 @@ from game_operator.cli.commands.storm import storm
 from game_operator.cli.errors import ExitCode, StoppedError, show_error, show_failure
 from game_operator.cli.options import Commands
 from game_operator.cli.output import say
-from game_operator.cli.process import lasting_streams
 from game_operator.errors import GameOperatorError
 
 _NAME = "game-operator"
@@ -78,21 +86,79 @@ app.add_typer(ledgers, name="ledger")
 
 def run(args: list[str]) -> int:
     """Run the command line *args* and return the exit code."""
-    _accept_any_character()
-    with lasting_streams() as out:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # What the stream cannot encode is written as its escape, and raises nothing.
+            stream.reconfigure(errors="backslashreplace")
+    with _lasting_streams() as out:
         code = _outcome(args)
         out.flush()
-        return _despite(out.lost, code) if out.lost else code
+        # A reader that left early has seen enough. And a command that failed has said so by its code.
+        if out.lost is None or isinstance(out.lost, BrokenPipeError):
+            return code
+        what = "The output" if code else "Carried out, but the result"
+        say(f"{what} could not be written ({out.lost.strerror or out.lost}).", style="red", error=True)
+        return code or ExitCode.UNWRITABLE
 
 
-def _despite(lost: OSError, code: int) -> int:
-    """Return the exit code of a command that ended with *code* and whose output is *lost*."""
-    # A reader that left early has seen enough. And a command that failed has said so by its code.
-    if isinstance(lost, BrokenPipeError):
-        return code
-    what = "The output" if code else "Carried out, but the result"
-    say(f"{what} could not be written ({lost.strerror or lost}).", style="red", error=True)
-    return code or ExitCode.UNWRITABLE
+class _Outlet:
+    """
+    Stands for *stream*; None if the process was started without one.
+
+    Attributes:
+        lost: Why what was written went nowhere; None as long as all of it was taken.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = io.StringIO() if stream is None else stream
+        self._absent = stream is None
+        self.lost: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write *text*, or take note that it cannot be written."""
+        if self._absent:
+            self.lost = OSError(errno.EBADF, "it is closed")
+        if self.lost is None:
+            try:
+                return self._stream.write(text)
+            except OSError as failed:
+                self._lose(failed)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what is buffered, or take note that it cannot be written."""
+        if self.lost is None:
+            try:
+                self._stream.flush()
+            except OSError as failed:
+                self._lose(failed)
+
+    def _lose(self, failed: OSError) -> None:
+        self.lost = failed
+        # What is still buffered goes nowhere, without a complaint at exit.
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+    # Any: these are the stream's own attributes, of whatever kind it is.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def _lasting_streams() -> Iterator[_Outlet]:
+    """Put outlets in the place of stdout and stderr, and yield that of stdout."""
+    before = sys.stdout, sys.stderr
+    out = _Outlet(sys.stdout)
+    # cast: an outlet has every attribute of its stream.
+    sys.stdout, sys.stderr = cast("TextIO", out), cast("TextIO", _Outlet(sys.stderr))
+    try:
+        yield out
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = before
 
 
 def _outcome(args: list[str]) -> int:
@@ -106,7 +172,10 @@ def _outcome(args: list[str]) -> int:
             return stopped.code
         return show_failure(stopped.message, "", stopped.code, as_json=as_json, name=stopped.name, facts=stopped.facts)
     except typer.TyperException as misused:
-        return show_failure(misused.format_message(), _advice(misused), ExitCode.USAGE, as_json=as_json)
+        # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
+        context: Any = getattr(misused, "ctx", None)
+        advice = f"Try: {context.command_path if context else _NAME} --help"
+        return show_failure(misused.format_message(), advice, ExitCode.USAGE, as_json=as_json)
     except typer.Abort:
         code = ExitCode.INTERRUPTED
     if code == ExitCode.INTERRUPTED:
@@ -129,16 +198,3 @@ def _hide_types_of_flags(command: Any) -> None:
             parameter.metavar = ""
     for part in getattr(command, "commands", {}).values():
         _hide_types_of_flags(part)
-
-
-def _advice(misused: typer.TyperException) -> str:
-    # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
-    context: Any = getattr(misused, "ctx", None)
-    return f"Try: {context.command_path if context else _NAME} --help"
-
-
-def _accept_any_character() -> None:
-    """Make a stream that cannot encode a character show its escape, where it would raise."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

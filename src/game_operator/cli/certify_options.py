@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from game_operator.cli.database import PREFIX
-from game_operator.cli.files import is_written
 from game_operator.cli.options import PASSPHRASE, ProfileFile, comma_separated, is_encrypted
+from game_operator.cli.output import is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 
 if TYPE_CHECKING:

@@ -1,9 +1,13 @@
-"""From an error to an exit code, and to the message for people or the document for programs."""
+"""How a command ends: by an error, with its message or document and its exit code, by a signal, or with stdin."""
 
+import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 from game_operator.cli.output import say, write_document
 from game_operator.errors import (
@@ -31,7 +35,6 @@ _ATTRIBUTES = (
     "statements",
 )
 
-
 #: The options for the settings that errors blame.
 _OPTIONS = {
     "base_url": "--base-url",
@@ -51,7 +54,6 @@ _REMEDIES = {
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
 
-
 _MIGRATE = "Run `game-operator ledger migrate`: programs that run already go on."
 _NO_TABLES = (
     "Is --table-prefix right? `game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the "
@@ -59,6 +61,8 @@ _NO_TABLES = (
 )
 #: What OpenSSL calls an answer that is not TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+#: Ctrl-C, and what a supervisor sends.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def error_text(error: GameOperatorError) -> str:
@@ -155,3 +159,26 @@ def show_failure(
     if advice:
         say(advice, error=True)
     return code
+
+
+@contextmanager
+def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Let *handler* take signals, and restore the earlier handlers afterwards."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
+
+
+def when_stdin_ends(stop: Callable[[], object]) -> None:
+    """Call *stop*, in a thread, when the other end of stdin is closed, which happens even if its holder is killed."""
+
+    def wait() -> None:
+        # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
+        while os.read(0, 1024):
+            pass
+        stop()
+
+    threading.Thread(target=wait, daemon=True).start()

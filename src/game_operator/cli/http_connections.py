@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from game_operator.cli.process import STOP_SIGNALS, on_signals
+from game_operator.cli.errors import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, shown
 
 _LOG = logging.getLogger("game_operator.serve")

@@ -18,11 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from game_operator.cli.files import PUBLIC_MODE, SECRET_MODE, check_new, write_new, write_privately
 from game_operator.cli.options import PASSPHRASE, is_encrypted
+from game_operator.cli.output import SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
+_PUBLIC_MODE: Final = 0o644
 _EXPONENT: Final = 65537
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
@@ -50,11 +51,11 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
             is left behind.
     """
     public = public_path(private)
-    check_new(private, public)
+    _check_new(private, public)
     key = generate_private_key(_EXPONENT, bits)
     write_new(private, _private_pem(key, passphrase), SECRET_MODE)
     try:
-        write_new(public, _public_pem(key.public_key()), PUBLIC_MODE)
+        write_new(public, _public_pem(key.public_key()), _PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
         private.unlink()
         raise
@@ -86,6 +87,42 @@ def _private_pem(key: RSAPrivateKey, passphrase: str | None = None) -> bytes:
 
 def _public_pem(key: RSAPublicKey) -> bytes:
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _check_new(*paths: Path) -> None:
+    """Raise ConfigurationError if there is anything at one of *paths*."""
+    for path in paths:
+        if os.path.lexists(path):
+            raise ConfigurationError(
+                f"{path} is there already, and a key is never overwritten. Choose another path, or move the old key "
+                "away."
+            )
+
+
+def write_new(path: Path, content: bytes, mode: int) -> None:
+    """
+    Write *content* to a file that is not there yet, which has *mode* from its first byte on.
+
+    Raises:
+        ConfigurationError: The file is there already, or cannot be written; then nothing is left behind.
+    """
+    created = False
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        created = True
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    except BaseException as failed:
+        if created:
+            path.unlink(missing_ok=True)
+        if isinstance(failed, FileExistsError):
+            _check_new(path)
+        if isinstance(failed, OSError | ValueError):
+            problem = getattr(failed, "strerror", None) or str(failed)
+            raise ConfigurationError(
+                f"{path} cannot be written: {problem}. Choose a directory that is there and yours."
+            ) from None
+        raise
 
 
 class KeyDirectory:
@@ -138,7 +175,7 @@ class KeyDirectory:
 
 
 def _mode(path: Path) -> int:
-    return PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
+    return _PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
 
 
 def _put_back(path: Path, content: bytes | None) -> None:
@@ -176,7 +213,7 @@ def _filled(place: Path, where: str) -> KeyDirectory:
         if not private.exists():
             write_pair(private, bits=2048)
         elif not public.exists():
-            write_new(public, _public_pem(_public_key_in(private, os.environ.get(PASSPHRASE))), PUBLIC_MODE)
+            write_new(public, _public_pem(_public_key_in(private, os.environ.get(PASSPHRASE))), _PUBLIC_MODE)
     return keys
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from game_operator.cli.files import read_file
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 
 if TYPE_CHECKING:
@@ -200,6 +199,18 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         # It can be read once.
         return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
     return found
+
+
+def read_file(name: str, limit: int) -> bytes:
+    """Return up to *limit* bytes of a file, or of standard input for "-"; raise ConfigurationError if that fails."""
+    try:
+        if name == "-":
+            return sys.stdin.buffer.read(limit)
+        with Path(name).open("rb") as file:
+            return file.read(limit)
+    except (OSError, ValueError) as unreadable:
+        reason = unreadable.strerror if isinstance(unreadable, OSError) else str(unreadable)
+        raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Name a file that can.") from None
 
 
 def read_profile(file: Path | None) -> "Profile":

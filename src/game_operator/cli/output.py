@@ -1,5 +1,5 @@
 """
-Output: text and tables for people, exactly one JSON document for programs.
+Output: text and tables for people, exactly one JSON document for programs, and files.
 
 What comes from the service is shown literally: it can neither style our tables nor control a terminal.
 """
@@ -8,11 +8,13 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from textwrap import wrap
 from typing import TypeAlias
 
@@ -29,6 +31,8 @@ _LARGEST_EXPONENT = 64
 #: The columns of sentences.
 _LEAST, _MOST = 40, 100
 _CUT = " …"
+#: Only its owner may read and write a file.
+SECRET_MODE = 0o600
 
 #: Shows what is under way, how much of it is done, and of how much.
 ShowProgress: TypeAlias = Callable[[str, int, int], None]
@@ -198,3 +202,31 @@ def _json(value: object) -> str:
             return "[" + ",".join(map(_json, value)) + "]"
         case _:
             return json.dumps(value, allow_nan=False)
+
+
+def write_privately(path: Path, content: str | bytes, mode: int = SECRET_MODE) -> None:
+    """Write or replace *path*; raise OSError or ValueError if that is not possible, and leave nothing behind."""
+    # Written beside and moved, so that neither the mode nor a link of what was there counts.
+    handle, name = tempfile.mkstemp(prefix=".game-operator-", dir=path.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.chmod(mode)
+        beside.replace(path)
+    finally:
+        # Still there if it could not be moved, as to where a folder is.
+        beside.unlink(missing_ok=True)
+
+
+def is_written(path: Path, text: str, what: str) -> bool:
+    """Write *text*, the *what* of a run that is over, to *path*; return whether that was possible, and say why not."""
+    try:
+        write_privately(path, text)
+    except (OSError, ValueError) as failed:
+        problem = getattr(failed, "strerror", None) or failed
+        say(f"The {what} could not be written to {path}: {problem}.", style="red", error=True)
+        return False
+    return True

@@ -6,8 +6,7 @@ import typer
 
 from game_operator.cli.certify_options import RouteOptions, ServiceKeyFile, key_in
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import read_file
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import ConfigurationError
 

@@ -18,10 +18,9 @@ from game_operator.cli.certify_options import (
     key_in,
 )
 from game_operator.cli.database import check_file, opened
-from game_operator.cli.errors import ExitCode, StoppedError, error_text
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, error_text, on_signals
 from game_operator.cli.options import AsJson, read_profile
 from game_operator.cli.output import progress, say, write_document
-from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from game_operator.cli.errors import ExitCode, lost_output
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.options import AsJson
 from game_operator.cli.output import say, show_details, write_document
-from game_operator.cli.process import STOP_SIGNALS, on_signals
 from game_operator.errors import GameOperatorError
 
 _WEB_PLAYERS: Final = ("ann", "bob", "cleo")

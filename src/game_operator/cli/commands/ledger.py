@@ -223,12 +223,11 @@ def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
 
     with place.opened() as ledger:
         found = sources_of(ledger)
-    if as_json:
-        write_document({"sources": [source._asdict() for source in found]})
-    elif found:
+    if found and not as_json:
         show_details((_named(source.name), f"{source.origin}, {_open(source.open_bets)}") for source in found)
-    else:
-        say("The ledger knows no source yet: the first withdraw, deposit or rollback registers its own.")
+        return
+    nothing = "The ledger knows no source yet: the first withdraw, deposit or rollback registers its own."
+    answer({"sources": [source._asdict() for source in found]}, nothing, as_json=as_json)
 
 
 @ledgers.command("add-source")

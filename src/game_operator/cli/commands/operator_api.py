@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.errors import ExitCode, StoppedError
+from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import AsJson, InstanceId, ServiceOptions
 from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
-from game_operator.cli.process import on_signals
 
 if TYPE_CHECKING:
     from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound

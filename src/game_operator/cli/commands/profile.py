@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import read_file
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
 from game_operator.cli.output import say, show_details, show_rows, write_document
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.errors import ExitCode, lost_output
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals, when_stdin_ends
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, show_details, write_document
-from game_operator.cli.process import STOP_SIGNALS, on_signals, when_stdin_ends
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ from game_operator.cli.database import (
     check_folder,
     file_of,
 )
-from game_operator.cli.errors import ExitCode
+from game_operator.cli.errors import ExitCode, when_stdin_ends
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
-from game_operator.cli.process import when_stdin_ends
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
 
@@ -43,7 +42,6 @@ _where = partial(typer.Option, rich_help_panel="Where it listens")
 _BACKLOG: Final = 2048
 #: What a call may take beyond its budget before a stop no longer waits for it.
 _LAST_WORDS_SECONDS: Final = 5
-_LOG_LINE: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Where uvloop exists; elsewhere the loop of the standard library does.
 _HAS_UVLOOP: Final = sys.platform != "win32" and platform.python_implementation() != "PyPy"
 
@@ -74,18 +72,7 @@ class CallersOptions:
 
     def receiver(self, profile: "Profile", host: str) -> "WebhookReceiver":
         """Return the receiver that answers these callers."""
-        from game_operator.webhooks import WebhookReceiver
-
-        authenticator = self._authenticator(host)
-        ids = None if self.instances is None else frozenset(part.strip() for part in self.instances.split(","))
-        if ids is not None and "" in ids:
-            raise ConfigurationError(
-                f"--instances {shown(self.instances)} has an empty id. Write ids with a comma between."
-            )
-        return WebhookReceiver(authenticator=authenticator, profile=profile, instances=ids)
-
-    def _authenticator(self, host: str) -> "Authenticator":
-        from game_operator.webhooks import AllOf, IpAllowList
+        from game_operator.webhooks import AllOf, IpAllowList, WebhookReceiver
 
         if self.trusted_proxy and not self.allow_ip:
             raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
@@ -98,12 +85,16 @@ class CallersOptions:
                 "No caller would be accepted: pass the service's public key as --service-key FILE. For tests on this "
                 "machine, --insecure-accept-unsigned answers every caller."
             )
-        signature = _signed(self.service_key) if self.service_key else _unsigned(host)
-        if not self.allow_ip:
-            return signature
-        return AllOf(
-            IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True), signature
-        )
+        authenticator = _signed(self.service_key) if self.service_key else _unsigned(host)
+        if self.allow_ip:
+            allowed = IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True)
+            authenticator = AllOf(allowed, authenticator)
+        ids = None if self.instances is None else frozenset(part.strip() for part in self.instances.split(","))
+        if ids is not None and "" in ids:
+            raise ConfigurationError(
+                f"--instances {shown(self.instances)} has an empty id. Write ids with a comma between."
+            )
+        return WebhookReceiver(authenticator=authenticator, profile=profile, instances=ids)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +173,7 @@ def serve(
     from game_operator.cli.http_connections import Connections, WalletServer, most_connections
     from game_operator.ledger import AsyncSqlLedger
     from game_operator.ledger.engine.address import shown_address
-    from game_operator.ledger.engine.tables import check_prefix, tables_needed
+    from game_operator.ledger.engine.tables import check_prefix, ddl
     from game_operator.wallet import AsyncWallet
     from game_operator.webhooks import asgi_app
 
@@ -201,7 +192,9 @@ def serve(
     try:
         file = file_of(address)
         if not migrate and file is not None and not file.exists():  # Opening would make it.
-            raise tables_needed("sqlite", check_prefix(table_prefix), 0)
+            prefix = check_prefix(table_prefix)
+            what = f"There is no file {shown(str(file))}, so it has no tables {prefix}*. Is --database right?"
+            raise SchemaError(what, statements=ddl("sqlite", prefix), version=0)
         connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
         with _logging(access_log), listening.listener() as listener:
             ledger = AsyncSqlLedger(address, accounts=accounts, migrate=migrate, table_prefix=table_prefix)
@@ -228,12 +221,11 @@ def serve(
 
 
 def _check_extra() -> None:
-    needed = ("uvicorn", "httptools", *(("uvloop",) if _HAS_UVLOOP else ()))
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise ConfigurationError(
-            f"game-operator serve needs the package {missing[0]}. Install the extra: pip install 'game-operator[serve]'"
-        )
+    for name in ("uvicorn", "httptools", *(("uvloop",) if _HAS_UVLOOP else ())):
+        if find_spec(name) is None:
+            raise ConfigurationError(
+                f"game-operator serve needs the package {name}. Install the extra: pip install 'game-operator[serve]'"
+            )
 
 
 def _signed(keys: list[Path]) -> "Authenticator":
@@ -278,7 +270,7 @@ async def _serve(
 def _logging(access_log: bool) -> Iterator[None]:
     """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(_LOG_LINE))
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
     refusals = logging.getLogger("game_operator.webhooks.refusals")
     level = refusals.level

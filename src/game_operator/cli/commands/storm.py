@@ -20,9 +20,8 @@ from game_operator.cli.database import (
     check_file,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.files import is_written
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
-from game_operator.cli.output import progress, say
+from game_operator.cli.output import is_written, progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 
 if TYPE_CHECKING:
