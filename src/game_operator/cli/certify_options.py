@@ -234,23 +234,23 @@ class ReportOptions:
 
     def write(self, report: "Report") -> dict[str, Path]:
         """Write *report*, and return the files that could be written; of others it is said why not."""
-        return {
-            option: path for option, path in self.files.items() if is_written(path, _text(option, report), "report")
-        }
+        written = {}
+        for option, path in self.files.items():
+            if option == "--junit":
+                from game_operator.certify.report.as_junit import junit
 
+                text = junit(report)
+            elif option == "--html":
+                from game_operator.certify.report.as_html import html
 
-def _text(option: str, report: "Report") -> str:
-    if option == "--junit":
-        from game_operator.certify.report.as_junit import junit
+                text = html(report)
+            else:
+                from game_operator.certify.report.as_json import document
 
-        return junit(report)
-    if option == "--html":
-        from game_operator.certify.report.as_html import html
-
-        return html(report)
-    from game_operator.certify.report.as_json import document
-
-    return json.dumps(document(report), indent=2) + "\n"
+                text = json.dumps(document(report), indent=2) + "\n"
+            if is_written(path, text, "report"):
+                written[option] = path
+        return written
 
 
 @without_frames

@@ -53,18 +53,16 @@ def hooks_of(given: Iterable[str], *, seconds: float = _SECONDS) -> dict[str, Ca
     for each in given:
         name, equals, command = each.partition("=")
         if name not in HOOKS or not equals:
-            raise ConfigurationError(_unknown(name))
+            near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
+            known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
+            # What stands behind the name may be a password.
+            raise ConfigurationError(
+                f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. {known}"
+            )
         if name in found:
             raise ConfigurationError(f"--hook {name} is there twice. Pass one command for it.")
         found[name] = _hook(name, _words(name, command), seconds)
     return found
-
-
-def _unknown(name: str) -> str:
-    near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
-    known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
-    # What stands behind the name may be a password.
-    return f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. {known}"
 
 
 def _words(name: str, command: str) -> list[str]:
@@ -98,7 +96,12 @@ def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., obje
             values["amount"] = f"{amount_from_cents(int(values['cents'])):.2f}"
         # In one pass: an id that itself has braces is data.
         written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
-        return _cents(written) if name == _ASKED else None
+        if name != _ASKED:
+            return None
+        if found := _CENTS.match(written):
+            return int(found[1])
+        problem = shown(written.decode(errors="backslashreplace"))
+        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}")
 
     return hook
 
@@ -143,11 +146,3 @@ def _last_words(err: IO[bytes]) -> str:
     lines = err.read().decode(errors="backslashreplace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     return f": {shown(last)}" if last else ""
-
-
-def _cents(written: bytes) -> int:
-    found = _CENTS.match(written)
-    if not found:
-        problem = shown(written.decode(errors="backslashreplace"))
-        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}")
-    return int(found[1])

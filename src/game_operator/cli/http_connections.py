@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any, ClassVar, Final
 
 import uvicorn
@@ -138,21 +138,18 @@ class Connections:
         """Count a new connection, and make room for it if there is none."""
         self._open.add(connection)
         if len(self._open) > self._most:
-            last = self._least_needed() or connection
+            last = self._least_needed(connection)
             self._full.occurred(last.peer, self._now())
             self._close(last)
             if last is connection:
                 return
         self._unfinished[connection] = self._now()
 
-    def _least_needed(self) -> "LimitedProtocol | None":
-        if self._stalled:
-            return next(iter(self._stalled))
-        oldest = next(iter(self._unfinished), None)
+    def _least_needed(self, newest: "LimitedProtocol") -> "LimitedProtocol":
+        late = self._now() - _GRACE_SECONDS
         # In a burst all requests have just begun: idle connections go before them.
-        if oldest is not None and self._unfinished[oldest] <= self._now() - _GRACE_SECONDS:
-            return oldest
-        return next(iter(self._idle), oldest)
+        overdue = takewhile(lambda each: self._unfinished[each] <= late, self._unfinished)
+        return next(chain(self._stalled, overdue, self._idle, self._unfinished), newest)
 
     def stalled(self, connection: "LimitedProtocol") -> None:
         """Note that the peer does not read, and that more answers than fit wait for it."""

@@ -78,7 +78,12 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _key_pair(patient, registered)
     yield from _way(patient, deadline)
     yield _signed_call(patient, deadline)
-    yield _instances()
+    found = "another operator's genuine calls may carry a signature that your receiver accepts"
+    todo = (
+        "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
+        "--instances of `game-operator serve`."
+    )
+    yield Check("webhooks", "advice", found, todo, _NAMELESS)
 
 
 def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
@@ -128,16 +133,14 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
     patient.key = key
     assert patient.public_key is not None, "a key in PEM tells its public half"
     yield Check(name, "ok", f"RSA, {patient.public_key.key_size} bits", assumed=_KEY_LENGTH)
-    if isinstance(key["private_key"], Path):
-        yield _permissions(key["private_key"])
-
-
-def _permissions(path: Path) -> Check:
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & _FOR_OTHERS:
-        found = f"{path} has mode {mode:04o}: others than its owner can use it"
-        return Check("key file", "problem", found, f"Run: chmod 600 {path}. If others had access, make a new key.")
-    return Check("key file", "ok", f"{path} has mode {mode:04o}")
+    if isinstance(path := key["private_key"], Path):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        found_mode = f"{path} has mode {mode:04o}"
+        if mode & _FOR_OTHERS:
+            todo = f"Run: chmod 600 {path}. If others had access, make a new key."
+            yield Check("key file", "problem", f"{found_mode}: others than its owner can use it", todo)
+        else:
+            yield Check("key file", "ok", found_mode)
 
 
 def _key_pair(patient: _Patient, registered: Path | None) -> Check:
@@ -201,13 +204,10 @@ def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
         return Check("reachability", "problem", error_text(wrong), "Fix the environment of this process.")
     except (httpx.HTTPError, UnicodeError) as failed:
         problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
-        return Check("reachability", "unreachable", problem, _way_out(str(failed)))
-
-
-def _way_out(problem: str) -> str:
-    if "CERTIFICATE" in problem.upper():
-        return "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
-    return "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
+        todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
+        if "CERTIFICATE" in str(failed).upper():
+            todo = "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
+        return Check("reachability", "unreachable", problem, todo)
 
 
 def _clock(date: str | None, now_seconds: float) -> Check:
@@ -237,27 +237,14 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     except TransportError as failed:
         return Check(name, "unreachable", failed.reason, failed.remedy)
     except ApiError as refused:
-        return _refused(name, refused, patient)
+        if not isinstance(refused, AuthenticationError) or patient.public_key is None:
+            return Check(name, "problem", refused.what, refused.remedy)
+        todo = (
+            f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
+            f"{fingerprint(patient.public_key)} on file."
+        )
+        return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, f"{_PADDING}; {_INACTIVE}")
     if not games:
         return Check(name, "problem", "the service lists no games", "Ask the provider to assign games to you.")
     instances = sum(len(game.instances) for game in games)
     return Check(name, "ok", f"{len(games)} games, {instances} instances", assumed=_PADDING)
-
-
-def _instances() -> Check:
-    found = "another operator's genuine calls may carry a signature that your receiver accepts"
-    todo = (
-        "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
-        "--instances of `game-operator serve`."
-    )
-    return Check("webhooks", "advice", found, todo, _NAMELESS)
-
-
-def _refused(name: str, refused: ApiError, patient: _Patient) -> Check:
-    if not isinstance(refused, AuthenticationError) or patient.public_key is None:
-        return Check(name, "problem", refused.what, refused.remedy)
-    todo = (
-        f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
-        f"{fingerprint(patient.public_key)} on file."
-    )
-    return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, f"{_PADDING}; {_INACTIVE}")

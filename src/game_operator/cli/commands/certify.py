@@ -26,7 +26,6 @@ from game_operator.errors import ConfigurationError, LedgerError
 if TYPE_CHECKING:
     from game_operator.certify.report.report import Report
     from game_operator.certify.report.verdicts import Verdict
-    from game_operator.ledger import AnomalyRecord
 
 _LEDGER = "Pass the ledger that the wallet serves from as --clean-up."
 
@@ -138,17 +137,16 @@ def _cleaned_up(address: str, prefix: str, run_id: str) -> dict[str, Any]:
 
     try:
         with opened(address, prefix) as ledger:
-            left = [record.id for record in ledger.anomalies() if _is_of(run_id, record)]
+            # A call that could not be read names an id of the run in its body alone.
+            left = [
+                record.id
+                for record in ledger.anomalies()
+                if run_id in f"{record.bet_id} {record.tx_id}" or run_id.encode() in record.body
+            ]
             resolve_anomalies(ledger, left)
     except (LedgerError, ConfigurationError) as failed:
         return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {error_text(failed)}"}
     return {"resolved": len(left), "problem": ""}
-
-
-def _is_of(run_id: str, record: "AnomalyRecord") -> bool:
-    """Return whether *record* names an id of the run; a call that could not be read names it in its body alone."""
-    named = (record.bet_id or "", record.tx_id or "")
-    return any(run_id in name for name in named) or run_id.encode() in record.body
 
 
 class Stop(Event):

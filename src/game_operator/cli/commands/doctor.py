@@ -80,8 +80,14 @@ def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
         if check is None:
             break
         checks.append(check)
-        if not as_json:
-            _show(check)
+        if as_json:
+            continue
+        mark, style = _LOOK[check.outcome]
+        say(f"{mark} {check.name}: {check.found}", style=style)
+        if check.todo:
+            say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
+        if check.assumed:
+            say(f"    assumed: {check.assumed}", style="dim")
     outcomes = {check.outcome for check in checks}
     verdict = ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE
     if "unreachable" in outcomes:
@@ -89,12 +95,3 @@ def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
     if as_json:
         write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
     return verdict
-
-
-def _show(check: "Check") -> None:
-    mark, style = _LOOK[check.outcome]
-    say(f"{mark} {check.name}: {check.found}", style=style)
-    if check.todo:
-        say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
-    if check.assumed:
-        say(f"    assumed: {check.assumed}", style="dim")

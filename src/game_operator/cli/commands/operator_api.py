@@ -11,9 +11,7 @@ from game_operator.cli.options import AsJson, InstanceId, ServiceOptions
 from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
 
 if TYPE_CHECKING:
-    from game_operator.models import ClosedBet, GameInfo, GameInstance, OpenBet, RolledBackBet, RoundFound
-
-    AnyPlacedBet = OpenBet | ClosedBet | RolledBackBet
+    from game_operator.models import GameInfo
 
 _HEADINGS = ("Game", "Genre", "Status", "RTP %", "Instance", "Active", "Wager", "Highest win")
 _NOT_FOUND = "NOT_FOUND: there is no such {0}, or it is older than 90 days."
@@ -69,17 +67,13 @@ def _rows(found: "Iterable[GameInfo]") -> Iterator[tuple[str, ...]]:
     for game in found:
         rtp = "–" if game.rtp is None else format(game.rtp, "f")
         about: tuple[str, ...] = (game.name, game.genre, game.status, rtp)
-        for instance in game.instances or (None,):
-            yield about + _of_instance(instance)
+        if not game.instances:
+            yield (*about, "", "", "", "")
+        for instance in game.instances:
+            limits, active = instance.bet_config, "yes" if instance.active else "no"
+            wager = f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}"
+            yield (*about, instance.id, active, wager, f"{limits.max_win:f} {limits.currency}")
             about = ("",) * len(about)
-
-
-def _of_instance(instance: "GameInstance | None") -> tuple[str, ...]:
-    if instance is None:
-        return ("", "", "", "")
-    limits = instance.bet_config
-    wager = f"{limits.min_wager:f} – {limits.max_wager:f} {limits.currency}"
-    return (instance.id, "yes" if instance.active else "no", wager, f"{limits.max_win:f} {limits.currency}")
 
 
 def bet(
@@ -134,24 +128,18 @@ def round_(
     elif found.status == "NOT_FOUND":
         say(_NOT_FOUND.format("round of this instance"))
     else:
-        _show_round(found)
-
-
-def _show_round(found: "RoundFound") -> None:
-    numbers = [("round", found.round_id), ("number", found.round_no)]
-    show_details([*numbers, ("instance", found.instance_id), ("game", found.game)])
-    if not found.bets:
-        say("The round has no bets.")
-        return
-    headings = ("Bet", "Player", "Status", "Wager", "Won", "Placed at (UTC)")
-    rows = (_row(placed) for placed in found.bets)
-    show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager", "Won"})
-
-
-def _row(placed: "AnyPlacedBet") -> tuple[object, ...]:
-    won = placed.won_amount if placed.status == "CLOSED" else "–"
-    when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
-    return (placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when)
+        numbers = [("round", found.round_id), ("number", found.round_no)]
+        show_details([*numbers, ("instance", found.instance_id), ("game", found.game)])
+        if not found.bets:
+            say("The round has no bets.")
+            return
+        headings = ("Bet", "Player", "Status", "Wager", "Won", "Placed at (UTC)")
+        rows = []
+        for placed in found.bets:
+            won = placed.won_amount if placed.status == "CLOSED" else "–"
+            when = placed.placed_at.strftime("%Y-%m-%d %H:%M:%S")
+            rows.append((placed.reference_id, placed.player_id, placed.status, placed.wager_amount, won, when))
+        show_rows("Bets; amounts in currency units", headings, rows, numbers={"Wager", "Won"})
 
 
 def grant(

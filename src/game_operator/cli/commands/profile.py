@@ -11,7 +11,7 @@ import typer
 
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
-from game_operator.cli.output import say, show_details, show_rows, write_document
+from game_operator.cli.output import counted, say, show_details, show_rows, write_document
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
@@ -174,9 +174,9 @@ def _in_words(reading: Reading) -> str:
     if value is None:
         return "–"
     if isinstance(value, tuple):
-        return f"{len(value)} free bet{'s'[: len(value) != 1]}" if value else "–"
+        return counted(len(value), "free bet") if value else "–"
     if reading.field.endswith("_cents") and isinstance(value, int):
-        return f"{amount_from_cents(value)} ({value} cent{'s'[: value != 1]})"
+        return f"{amount_from_cents(value)} ({counted(value, 'cent')})"
     return str(value)
 
 
@@ -226,24 +226,22 @@ def _guess(raw: dict[str, Any], profile: "Profile") -> tuple[str, str]:
 def _reading(
     name: str, found_under: str | None, raw: dict[str, Any], call: "WebhookCall | None", *, is_odd: bool
 ) -> Reading:
-    in_body: Any = None
-    if found_under is not None:
-        in_body = reduce(getitem, found_under.split("."), raw)
+    in_body: Any = reduce(getitem, found_under.split("."), raw) if found_under is not None else None
     if call is None:
         return Reading(name, found_under, in_body, None, "" if found_under else "absent")
-    note = (
-        "cannot be read: kept raw, and moves no money"
-        if is_odd
-        else "; ".join(_notes(name, call, found_under, in_body))
-    )
+    note = "; ".join(_notes(name, call, found_under, in_body))
+    if is_odd:
+        note = "cannot be read: kept raw, and moves no money"
     return Reading(name, found_under, in_body, getattr(call, name), note)
 
 
 # Any: a call of any operation, whose fields differ.
 def _notes(name: str, call: Any, found_under: str | None, in_body: object) -> Iterator[str]:
     is_deposit = call.operation == "deposit"
-    if found_under is None:
-        yield _absent(name, call.operation)
+    if found_under is None and name == "tx_id":
+        yield "absent: its withdraw's, whatever that is" if call.operation == "rollback" else "absent: derived"
+    elif found_under is None:
+        yield {"action": "absent: assumed", "bet_id": "absent: a claim may name no bet"}.get(name, "absent")
     elif name == "amount_cents" and call.operation == "rollback":
         yield "moves nothing: what is refunded is the wager that was taken"
     elif name == "action" and is_deposit and call.is_claim:
@@ -260,9 +258,3 @@ def _notes(name: str, call: Any, found_under: str | None, in_body: object) -> It
     # 5.00 looks like currency units, and is read as 5 cents (docs/decisions/0010).
     if name.endswith("_cents") and isinstance(in_body, Decimal):
         yield _WITH_DECIMALS
-
-
-def _absent(name: str, operation: str) -> str:
-    if name == "tx_id":
-        return "absent: its withdraw's, whatever that is" if operation == "rollback" else "absent: derived"
-    return {"action": "absent: assumed", "bet_id": "absent: a claim may name no bet"}.get(name, "absent")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from game_operator.cli.options import AsJson, Commands, InstanceId, OperatorOptions, amount_in
-from game_operator.cli.output import say, show_details, write_document
+from game_operator.cli.output import answer, show_details, write_document
 
 tokens = Commands(help="Build and read session tokens. What is in them is assumed: the specification does not show it.")
 
@@ -33,13 +33,14 @@ def build(
     """Build a session token for a player, or with --launch the address that opens the game with it."""
     from game_operator.tokens import SessionTokenBuilder, launch_url
 
-    builder = SessionTokenBuilder(**operator.token_settings(), lifetime=_lifetime(minutes))
+    try:
+        lifetime = timedelta(minutes=minutes)
+    except (OverflowError, ValueError):
+        raise typer.BadParameter(f"A session token cannot live {minutes} minutes; 180 is the most.") from None
+    builder = SessionTokenBuilder(**operator.token_settings(), lifetime=lifetime)
     token = builder.build(player_id=player_id, instance_id=instance_id, balance=balance, name=name)
     address = None if launch is None else launch_url(launch, token)
-    if as_json:
-        write_document({"token": token, "launch_url": address})
-    else:
-        say(address or token)
+    answer({"token": token, "launch_url": address}, address or token, as_json=as_json)
 
 
 @tokens.command()
@@ -53,8 +54,11 @@ def decode(
     """Show what a token says, once its signature, issuer, audience and times are proved."""
     from game_operator.tokens import SessionTokenBuilder
 
-    text = _from_stdin() if token == "-" else token  # noqa: S105 - a dash, not a token
-    claims = SessionTokenBuilder(**operator.token_settings()).decode(text, instance_id=instance_id)
+    if token == "-":  # noqa: S105 - a dash, not a token
+        token = sys.stdin.read().strip()
+        if not token:
+            raise typer.BadParameter("standard input is empty, where the token should be.")
+    claims = SessionTokenBuilder(**operator.token_settings()).decode(token, instance_id=instance_id)
     facts = {
         "operator_id": claims.operator_id,
         "player_id": claims.player_id,
@@ -68,20 +72,5 @@ def decode(
     }
     if as_json:
         write_document(facts | {"extra": claims.extra})
-        return
-    more = claims.extra.items()
-    show_details((name, value) for name, value in [*facts.items(), *more] if value is not None)
-
-
-def _from_stdin() -> str:
-    text = sys.stdin.read().strip()
-    if not text:
-        raise typer.BadParameter("standard input is empty, where the token should be.")
-    return text
-
-
-def _lifetime(minutes: float) -> timedelta:
-    try:
-        return timedelta(minutes=minutes)
-    except (OverflowError, ValueError):
-        raise typer.BadParameter(f"A session token cannot live {minutes} minutes; 180 is the most.") from None
+    else:
+        show_details(item for item in [*facts.items(), *claims.extra.items()] if item[1] is not None)

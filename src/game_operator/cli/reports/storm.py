@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
-from game_operator.cli.output import say, show_details, write_document
+from game_operator.cli.output import counted, say, show_details, write_document
 from game_operator.errors import GameOperatorError, TransportError, one_line
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _show_differences(report: "StormReport") -> None:
     if not report.differences:
         return
     number = len(report.differences)
-    say(f"{number} {'difference' if number == 1 else 'differences'} between service and wallet:", style="bold red")
+    say(f"{counted(number, 'difference')} between service and wallet:", style="bold red")
     _show_list(report.differences)
     if report.none_kept:
         say(
