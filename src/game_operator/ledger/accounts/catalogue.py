@@ -244,7 +244,7 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
         )
         return _Relation({}, [missing])
     columns, problems = {}, []
-    for relation, name, type_name, modifier, declared, base, bytewise, updatable, _ in rows:
+    for relation, name, type_name, scale, declared, base, bytewise, updatable, _ in rows:
         bits = _BITS.get(type_name)
         columns[name] = Column(
             type_name,
@@ -252,7 +252,7 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
             KeyColumn("integer", bits) if bits else _KEYS.get(type_name),
             is_exact=bits is not None or type_name == "numeric",
             is_whole=bits is not None,
-            scale=0 if bits else _scale(modifier),
+            scale=0 if bits else scale,
             bytewise=bytewise,
         )
         if name == accounts.balance and relation not in "rp" and not (relation == "v" and updatable):
@@ -265,14 +265,6 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
         unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
         indexes = [set(json.loads(row[0])) for row in unique]
     return _Relation(columns, problems, indexes, has_policies=rows[0][8])
-
-
-def _scale(modifier: int) -> int | None:
-    """Return how many decimals a numeric column keeps, or None for all; the lower 11 bits, with a sign."""
-    if modifier < 0:
-        return None
-    bits = modifier - 4 & 0x7FF
-    return bits - 0x800 if bits & 0x400 else bits
 
 
 def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:

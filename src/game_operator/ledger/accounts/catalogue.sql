@@ -1,7 +1,7 @@
 -- What the catalogues of PostgreSQL and SQLite say of a table of balances. The parameters are its quoted name.
 
 -- The columns. A domain is what it is made of, which may be another domain. Of an ordinary table every column can be
--- updated.
+-- updated. The lower 11 bits of a numeric's typmod, less 4, are its scale with a sign.
 -- name: columns
 WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
     SELECT attnum, atttypid, atttypmod, NOT EXISTS (SELECT FROM pg_type WHERE oid = atttypid AND typtype = 'd')
@@ -11,7 +11,8 @@ WITH RECURSIVE field (attnum, typid, typmod, is_base) AS (
         NOT EXISTS (SELECT FROM pg_type AS base WHERE base.oid = type.typbasetype AND base.typtype = 'd')
     FROM field JOIN pg_type AS type ON type.oid = field.typid AND type.typtype = 'd'
 )
-SELECT CAST(owner.relkind AS text), CAST(attribute.attname AS text), CAST(base.typname AS text), field.typmod,
+SELECT CAST(owner.relkind AS text), CAST(attribute.attname AS text), CAST(base.typname AS text),
+    CASE WHEN field.typmod >= 0 THEN (((field.typmod - 4) & 2047) # 1024) - 1024 END,
     format_type(attribute.atttypid, attribute.atttypmod), format_type(field.typid, field.typmod),
     coalesce(rule.collisdeterministic, true), pg_column_is_updatable(owner.oid, attribute.attnum, false),
     row_security_active(owner.oid)
