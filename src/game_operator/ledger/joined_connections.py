@@ -45,10 +45,10 @@ class Caller(ABC):
     #: psycopg's connection behind a pooler, where no statement may be prepared by name.
     _pooled: Any = None
 
-    def __init__(self, connection: Any, *, original: Any = None) -> None:
+    def __init__(self, connection: Any) -> None:
         self.connection = connection
         #: What the caller passed.
-        self.original = connection if original is None else original
+        self.original = connection
 
     @abstractmethod
     def enter(self, pooler: bool | None) -> Work[None]:
@@ -132,8 +132,8 @@ class _Django(Caller):
 class _SqlAlchemy(Caller):
     """SQLAlchemy's Connection and AsyncConnection."""
 
-    def __init__(self, connection: Any, *, original: Any = None) -> None:
-        super().__init__(connection, original=original)
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
         self.kind, self._paramstyle = _kind(connection.dialect.name), connection.dialect.paramstyle
 
     def enter(self, pooler: bool | None) -> Work[None]:
@@ -173,7 +173,9 @@ def _sqlalchemy_session(session: Any) -> Work[Caller]:
     # What the caller has added or changed must be visible to our statements, as to the caller's queries.
     if getattr(session, "sync_session", session).autoflush:
         yield session.flush()
-    return _SqlAlchemy((yield session.connection()), original=session)
+    caller = _SqlAlchemy((yield session.connection()))
+    caller.original = session
+    return caller
 
 
 #: Connections by module and name of their type or one of its bases: whether asyncio awaits them, and what is made.
