@@ -157,12 +157,9 @@ MODULES = {
         "ledger/engine/dialects.py",
         (*_SQLITE_TESTS, "tests/ledger/test_upgrade.py"),
         (
-            (
-                "calls WHERE source = ? AND operation = ? AND tx_id ",
-                "calls WHERE ? <> '-' AND operation = ? AND tx_id ",
-            ),
-            ("bets WHERE source = ? AND bet_id ", "bets WHERE ? <> '-' AND bet_id "),
-            ('"WHERE source = ? AND bet_id = ? AND (state', "\"WHERE ? <> '-' AND bet_id = ? AND (state"),
+            ("calls WHERE source = ? AND operation = ?", "calls WHERE ? <> '-' AND operation = ?"),
+            ("bets WHERE source = ? AND bet_id\n", "bets WHERE ? <> '-' AND bet_id\n"),
+            ("\nWHERE source = ? AND bet_id = ? AND (\n", "\nWHERE ? <> '-' AND bet_id = ? AND (\n"),
             (
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code",
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET code",

@@ -31,9 +31,8 @@ from game_operator.ledger.engine.tables import (
     call_rows,
     changed_bet_rows,
     check_writer,
-    json_column,
-    json_columns,
     refuse_writer,
+    sql_texts,
 )
 from game_operator.ledger.rules.book import Changes, Needs, Posting
 
@@ -88,7 +87,6 @@ class _Dialect(ABC):
     """What both dialects share: which rows a batch needs and changes, and in which order they are read."""
 
     kind: Kind
-    _parts: dict[str, str]
 
     def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int] | None = None) -> None:
         """*clock_millis* is the clock, unless it is the server's."""
@@ -96,19 +94,23 @@ class _Dialect(ABC):
         self._clock_millis = clock_millis
         self.sources = Sources(self.kind, prefix)
         self._prefix = prefix
-        self._oldest_writer = f"({OLDEST_WRITER.format(prefix=prefix)})"
-        # S608: the prefix was checked; all else is a parameter.
-        self._bets = LookUp(self.kind, f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id ")  # noqa: S608
-        self._calls = LookUp(
-            self.kind,
-            f"SELECT {CALL_COLUMNS} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id ",  # noqa: S608
+        self._oldest_writer = OLDEST_WRITER.format(prefix=prefix)
+        sql = sql_texts(
+            __package__,
+            "dialects.sql",
+            prefix=prefix,
+            bet_columns=BET_COLUMNS,
+            call_columns=CALL_COLUMNS,
+            call_row=CALL_ROW,
+            json_rows=JSON_ROWS,
+            posting_columns=", ".join(Posting._fields),
+            oldest_writer=self._oldest_writer,
+            version=str(VERSION),
         )
-        self._upsert_anomalies = (
-            f"INSERT INTO {prefix}anomalies AS kept (source, kind, code, operation, tx_id, bet_id, player_id, body, "  # noqa: S608
-            "digest, first_at_millis, last_at_millis, seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1) "
-            "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code, "
-            f"last_at_millis = excluded.last_at_millis RETURNING {self._oldest_writer}"
-        )
+        self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
+        self._upsert_anomaly = sql["upsert_anomaly"]
+        self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
+        self._parts |= accounts.parts
 
     def load(self, needs: Needs) -> Script[Loaded]:
         """Lock the accounts, then read bets and calls, and the clock if it was not read with the lock."""
@@ -140,7 +142,7 @@ class _Dialect(ABC):
         yield from self.accounts.after_store(changes, was)
         if changes.anomalies:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
-            upserted = yield Together(tuple(Execute(self._upsert_anomalies, row) for row in in_order))
+            upserted = yield Together(tuple(Execute(self._upsert_anomaly, row) for row in in_order))
             refuse_writer(upserted[0][0][0], self._prefix)
 
     @abstractmethod
@@ -152,23 +154,6 @@ class SqliteDialect(_Dialect):
     """How rows are loaded and stored in SQLite; the write lock is ours."""
 
     kind = "sqlite"
-
-    def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int]) -> None:
-        super().__init__(prefix, accounts, clock_millis)
-        # Within the statement, because a separate one would cost as much as the whole look-up of a bet.
-        may_write = f"NOT EXISTS ({OLDEST_WRITER.format(prefix=prefix)} AND value > {VERSION})"
-        self._parts = {
-            "calls": _insert(prefix, "calls", CALL_ROW, f"SELECT {{}} WHERE {may_write}"),
-            "new_bets": _insert(prefix, "bets", BET_COLUMNS),
-            "changed_bets": (
-                f"UPDATE {prefix}bets "  # noqa: S608
-                "SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ? "
-                "WHERE source = ? AND bet_id = ? AND (state IN ('OPEN', 'SPENT') "
-                "OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED'))"
-            ),
-            "postings": _insert(prefix, "postings", ", ".join(Posting._fields)),
-            **accounts.parts,
-        }
 
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
@@ -183,51 +168,23 @@ class PostgresDialect(_Dialect):
     def __init__(self, prefix: str, accounts: Balances, *, beside: str = "") -> None:
         """*beside* is further columns of the statement that stores, each with a comma before it."""
         super().__init__(prefix, accounts)
-        self._parts = {**_parts(prefix), **accounts.parts}
         self._beside = beside
         self._texts: dict[tuple[str, ...], str] = {}
 
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         names = tuple(rows)
-        sql = self._texts.get(names) or self._text(names)
+        sql = self._texts.get(names)
+        if sql is None:
+            # A dot, because the operator's table could have any other name, and would be taken for one of these.
+            parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in names)
+            counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in names)  # noqa: S608
+            sql = f"WITH {parts} SELECT ({self._oldest_writer}), {counts}{self._beside}"
+            self._texts[names] = sql
         statement = Execute(sql, list(map(_encoded, rows.values())))
         stored = (yield from self.accounts.stored((statement,), changes, was))[0][0]
         refuse_writer(stored[0], self._prefix)
         return list(stored[1 : 1 + len(rows)])
 
-    def _text(self, names: tuple[str, ...]) -> str:
-        """Return the statement that writes the lists of rows of those names."""
-        # A dot, because the operator's table could have any other name, and would be taken for one of these.
-        parts = ", ".join(f'"stored.{name}" AS ({self._parts[name]} RETURNING 1)' for name in names)
-        counts = ", ".join(f'(SELECT count(*) FROM "stored.{name}")' for name in names)  # noqa: S608
-        self._texts[names] = text = f"WITH {parts} SELECT {self._oldest_writer}, {counts}{self._beside}"
-        return text
-
 
 #: Rows as JSON, bytes in hexadecimal.
 _encoded = json.JSONEncoder(default=bytes.hex).encode
-
-
-def _insert(prefix: str, table: str, columns: str, row: str = "VALUES ({})") -> str:
-    values = row.format(", ".join("?" * len(columns.split(", "))))
-    return f"INSERT INTO {prefix}{table} ({columns}) {values} ON CONFLICT DO NOTHING"
-
-
-def _parts(prefix: str) -> dict[str, str]:
-    """Return the statement for each list of rows; the rows come as one JSON text, an array of arrays."""
-    return {
-        "calls": f"INSERT INTO {prefix}calls ({CALL_ROW}) SELECT {json_columns('tttttttbtbbx')} FROM {JSON_ROWS} "  # noqa: S608
-        "ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING",
-        "new_bets": f"INSERT INTO {prefix}bets ({BET_COLUMNS}) SELECT {json_columns('ttttttbbtbbtttxt')} "  # noqa: S608
-        f"FROM {JSON_ROWS} ORDER BY 1 ON CONFLICT DO NOTHING",
-        "changed_bets": (
-            f"UPDATE {prefix}bets SET state = {json_column(0, 't')}, won_cents = {json_column(1, 'b')}, "  # noqa: S608
-            f"settled_at_millis = {json_column(2, 'b')}, deposit_tx_id = {json_column(3, 't')}, "
-            f"round_id = {json_column(4, 't')} "
-            f"FROM {JSON_ROWS} WHERE source = {json_column(5, 't')} AND bet_id = {json_column(6, 't')} "
-            "AND (state IN ('OPEN', 'SPENT') "
-            f"OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND {json_column(7, 't')} = 'CLOSED'))"
-        ),
-        "postings": f"INSERT INTO {prefix}postings ({', '.join(Posting._fields)}) "  # noqa: S608
-        f"SELECT {json_columns('ttbtttb')} FROM {JSON_ROWS}",
-    }

@@ -246,8 +246,8 @@ class LookUp:
     """A look-up of rows by any number of keys; *select* ends before the condition of the key."""
 
     def __init__(self, kind: Kind, select: str) -> None:
-        self._one = f"{select}= ?" if kind == "sqlite" else ""
-        self._many = select + (IN_LIST if kind == "sqlite" else f"= ANY({KEYS})")
+        self._one = f"{select} = ?" if kind == "sqlite" else ""
+        self._many = f"{select} {IN_LIST}" if kind == "sqlite" else f"{select} = ANY({KEYS})"
 
     def of(self, keys: Set[Any], *before: Any) -> Execute:
         """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""

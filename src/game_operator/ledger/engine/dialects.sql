@@ -1,0 +1,58 @@
+-- The statements that load and store, for SQLite and for PostgreSQL, which takes all rows as one JSON array of arrays.
+
+-- name: bets
+SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id
+
+-- name: calls
+SELECT {call_columns} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id
+
+-- name: upsert_anomaly
+INSERT INTO {prefix}anomalies AS kept (
+    source, kind, code, operation, tx_id, bet_id, player_id, body, digest, first_at_millis, last_at_millis, seen
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1, code = excluded.code,
+    last_at_millis = excluded.last_at_millis
+RETURNING ({oldest_writer})
+
+-- The writer is checked within the statement: a separate one would cost as much as the whole look-up of a bet.
+-- name: sqlite_calls
+INSERT INTO {prefix}calls ({call_row}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+WHERE NOT EXISTS ({oldest_writer} AND value > {version}) ON CONFLICT DO NOTHING
+
+-- name: sqlite_new_bets
+INSERT INTO {prefix}bets ({bet_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: sqlite_changed_bets
+UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ?
+WHERE source = ? AND bet_id = ? AND (
+    state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED')
+)
+
+-- name: sqlite_postings
+INSERT INTO {prefix}postings ({posting_columns}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: postgres_calls
+INSERT INTO {prefix}calls ({call_row})
+SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, item ->> 4, item ->> 5, item ->> 6, CAST(item ->> 7 AS bigint),
+    item ->> 8, CAST(item ->> 9 AS bigint), CAST(item ->> 10 AS bigint), decode(item ->> 11, 'hex')
+FROM {json_rows} ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
+
+-- name: postgres_new_bets
+INSERT INTO {prefix}bets ({bet_columns})
+SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, item ->> 4, item ->> 5, CAST(item ->> 6 AS bigint),
+    CAST(item ->> 7 AS bigint), item ->> 8, CAST(item ->> 9 AS bigint), CAST(item ->> 10 AS bigint), item ->> 11,
+    item ->> 12, item ->> 13, decode(item ->> 14, 'hex'), item ->> 15
+FROM {json_rows} ORDER BY 1 ON CONFLICT DO NOTHING
+
+-- name: postgres_changed_bets
+UPDATE {prefix}bets SET state = item ->> 0, won_cents = CAST(item ->> 1 AS bigint),
+    settled_at_millis = CAST(item ->> 2 AS bigint), deposit_tx_id = item ->> 3, round_id = item ->> 4
+FROM {json_rows} WHERE source = item ->> 5 AND bet_id = item ->> 6 AND (
+    state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND item ->> 7 = 'CLOSED')
+)
+
+-- name: postgres_postings
+INSERT INTO {prefix}postings ({posting_columns})
+SELECT item ->> 0, item ->> 1, CAST(item ->> 2 AS bigint), item ->> 3, item ->> 4, item ->> 5,
+    CAST(item ->> 6 AS bigint)
+FROM {json_rows}
