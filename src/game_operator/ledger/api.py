@@ -287,8 +287,15 @@ class TableAccounts:
             raise ConfigurationError(
                 f"key must be a column, or a tuple of two or more different columns, not {shown(self.key)}"
             )
-        for name in (*parts, *self.keys, self.balance):
-            _check_name(name)
+        names: tuple[object, ...] = (*parts, *self.keys, self.balance)
+        for name in names:
+            # No quotes among these characters, so a quoted name ends where we end it.
+            if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name.encode()) > _MOST_BYTES:
+                raise ConfigurationError(
+                    f"{shown(name)} cannot be the name of a table or column in TableAccounts. A name has letters, "
+                    f"digits, _ and $, at most {_MOST_BYTES} bytes, and begins with no digit. Rename it, or write an "
+                    "Accounts object."
+                )
         if self.unit is not None and self.unit not in _UNITS:
             raise ConfigurationError(f"unit must be one of {', '.join(_UNITS)}, not {shown(self.unit)}")
         if not isinstance(self.shared, bool):
@@ -344,12 +351,3 @@ def account_asked_for(key: str | tuple[str, ...], accounts: AccountsSpec) -> str
         wanted = f"a tuple of {', '.join(names)}" if len(names) > 1 else "one text"
         raise AccountNotFoundError(f"There is no account {shown(key)}: the key of an account is {wanted}.")
     return account_of_parts(key)
-
-
-def _check_name(name: object) -> None:
-    # No quotes among these characters, so a quoted name ends where we end it.
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name.encode()) > _MOST_BYTES:
-        raise ConfigurationError(
-            f"{shown(name)} cannot be the name of a table or column in TableAccounts. A name has letters, digits, _ "
-            f"and $, at most {_MOST_BYTES} bytes, and begins with no digit. Rename it, or write an Accounts object."
-        )

@@ -113,7 +113,9 @@ class DjangoLedger(SqlLedger):
             with self._alone():
                 return
         rows: Rows = yield Execute("PRAGMA database_list", ())
-        if not _is_file(next((row[2] for row in rows if row[1] == "main"), ""), sqlite_file_in_django(self._alias)):
+        opened = next((row[2] for row in rows if row[1] == "main"), "")  # "" for one in memory.
+        expected = sqlite_file_in_django(self._alias)
+        if (Path(opened).resolve() if opened else None) != (expected and expected.resolve()):
             raise SchemaError(
                 f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
                 f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
@@ -121,13 +123,6 @@ class DjangoLedger(SqlLedger):
         version = yield from found_version("sqlite", self._prefix)
         for statement in statements("sqlite", self._prefix, after=version or 0):
             yield Execute(statement, ())
-
-
-def _is_file(open_file: str, expected: Path | None) -> bool:
-    """Return whether SQLite has opened *expected*; it calls what is in memory by no name."""
-    if expected is None or not open_file:
-        return expected is None and not open_file
-    return Path(open_file).resolve() == expected.resolve()
 
 
 def kind_in_django(alias: str) -> Kind:

@@ -152,9 +152,18 @@ class SqliteStore:
             name, timeout=0, isolation_level=None, check_same_thread=False, uri=name != self._path
         )
         try:
-            self._set_up(connection, migrate, is_first=create)
+            connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
+            connection.execute("BEGIN IMMEDIATE")
+            drive(self._migrate(migrate, is_first=create), partial(self._perform, connection))
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA busy_timeout = 0")
         except BaseException:
-            connection.close()
+            connection.close()  # It rolls back, too.
             raise
         return connection
 
@@ -170,22 +179,6 @@ class SqliteStore:
                 "nothing of this call was kept."
             ) from failed
         return found.st_dev, found.st_ino
-
-    def _set_up(self, connection: sqlite3.Connection, migrate: bool, *, is_first: bool) -> None:
-        connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA cache_size = -65536")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            drive(self._migrate(migrate, is_first=is_first), partial(self._perform, connection))
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA busy_timeout = 0")
 
     def _migrate(self, migrate: bool, *, is_first: bool) -> Script[None]:
         stored = yield from found_version("sqlite", self._prefix)

@@ -99,14 +99,10 @@ def shown_address(url: str) -> str:
 
 def without_password(text: str, url: str) -> str:
     """Return *text*, such as a driver's message, without the password that stands in *url*."""
-    for secret in _passwords(url):
-        text = text.replace(secret, _HIDDEN)
-    return text
-
-
-def _passwords(url: str) -> list[str]:
     userinfo = url.partition("://")[2].rpartition("@")[0]
     found = [userinfo.partition(":")[2], *(match[2] for match in _SECRET_PARAMETER.finditer(url))]
     # As written and as meant; a single letter would blot out the message, and reveals nothing.
     forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
-    return sorted(forms, key=len, reverse=True)
+    for secret in sorted(forms, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return text

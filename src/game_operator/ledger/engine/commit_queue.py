@@ -84,7 +84,10 @@ class CommitQueue(_Queue):
             if ticket.result is None:
                 self._lead(ticket)
         except BaseException:  # Ctrl-C, or the wait was too long: the others go on.
-            self._leave(ticket)
+            with self._lock:
+                if ticket in self._waiting:
+                    self._waiting.remove(ticket)
+            self._hand_on(ticket)
             raise
         result = ticket.result
         if isinstance(result, Outcome):
@@ -92,16 +95,13 @@ class CommitQueue(_Queue):
         assert result is not None
         raise result
 
-    def _leave(self, ticket: _Ticket) -> None:
-        with self._lock:
-            if ticket in self._waiting:
-                self._waiting.remove(ticket)
-        self._hand_on(ticket)
-
     def _lead(self, ticket: _Ticket) -> None:
         batch = [ticket]
         try:
-            behind = self._fill(batch)
+            with self._lock:
+                while self._waiting and _share(ticket.item, self._waiting[0].item, self._most - len(batch)):
+                    batch.append(self._waiting.popleft())
+                behind = list(self._waiting)
             results = self._results(batch, behind)
             for each, result in zip(batch, results, strict=True):
                 each.result = result
@@ -125,13 +125,6 @@ class CommitQueue(_Queue):
             return [unavailable] * len(batch)
         except Exception as raised:
             return [raised] * len(batch)
-
-    def _fill(self, batch: list[_Ticket]) -> list[_Ticket]:
-        """Add those who are committed together with the first of *batch*; return those who wait on."""
-        with self._lock:
-            while self._waiting and _share(batch[0].item, self._waiting[0].item, self._most - len(batch)):
-                batch.append(self._waiting.popleft())
-            return list(self._waiting)
 
     def _hand_on(self, ticket: _Ticket) -> None:
         """Let the next in line lead, if *ticket* did."""

@@ -214,22 +214,20 @@ def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) 
         try:
             needs.add(item.call, item.terms)
         except Exception as raised:  # The operator's account_of: this item fails, the others do not.
-            failed[index] = _not_a_call(item.call) or raised
+            failed[index] = raised
+            given: object = item.call
+            if not isinstance(given, WebhookCall):
+                failed[index] = TypeError(
+                    "call must be a WithdrawCall, DepositCall, RollbackCall or BalanceCall, not "
+                    f"{type(given).__name__} {shown(given)}. Make one, or give the body of a webhook to a "
+                    "WebhookReceiver."
+                )
     return needs, failed
 
 
 def _needs_source(item: Item) -> bool:
     # What is not a call is refused as such, before its source.
     return getattr(item.call, "operation", "player-balance") != "player-balance"
-
-
-def _not_a_call(given: object) -> TypeError | None:
-    if isinstance(given, WebhookCall):
-        return None
-    return TypeError(
-        f"call must be a WithdrawCall, DepositCall, RollbackCall or BalanceCall, not {type(given).__name__} "
-        f"{shown(given)}. Make one, or give the body of a webhook to a WebhookReceiver."
-    )
 
 
 def _loaded_book(
@@ -240,7 +238,10 @@ def _loaded_book(
     read_again = False
     for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
-        book = _book_of(needs, loaded)
+        book = Book(needs.source, key_parts=needs.key_parts)
+        book.accounts = {account.key: account for account in loaded.accounts}
+        book.bets = {bet.bet_id: bet for bet in loaded.bets}
+        book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}
         if not read_again and book.calls and _is_torn(book, needs):
             read_again = True
             continue
@@ -267,14 +268,6 @@ def _is_torn(book: Book, needs: Needs) -> bool:
         and (call.operation != "deposit" or call.action == "BET")  # A claim has no bet.
         for call in book.calls.values()
     )
-
-
-def _book_of(needs: Needs, loaded: Loaded) -> Book:
-    book = Book(needs.source, key_parts=needs.key_parts)
-    book.accounts = {account.key: account for account in loaded.accounts}
-    book.bets = {bet.bet_id: bet for bet in loaded.bets}
-    book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}
-    return book
 
 
 def apply_item(book: Book, item: Item, clock_millis: int) -> Script[Result]:

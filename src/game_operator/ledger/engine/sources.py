@@ -51,15 +51,12 @@ def check_source_name(name: str) -> str:
 def refusal(source: str, known: Iterable[str]) -> UnknownSourceError:
     """Return the error for a call of *source*, which is not among the *known* ones."""
     names = ", ".join(map(shown, known))
+    argument = source if source.replace("-", "").replace("_", "").isalnum() else f"'{shown(source)[1:-1]}'"
     return UnknownSourceError(
         f"The ledger does not know the source {shown(source)}; it knows {names}. The same call under another source "
         "would move money again, so nothing was moved. If the wallet's source= is wrong, correct it. If it is a "
-        f"further service or environment, run `game-operator ledger add-source {_quoted(source)}` once."
+        f"further service or environment, run `game-operator ledger add-source {argument}` once."
     )
-
-
-def _quoted(source: str) -> str:
-    return source if source.replace("-", "").replace("_", "").isalnum() else f"'{shown(source)[1:-1]}'"
 
 
 class Sources:

@@ -50,11 +50,10 @@ class Express:
 
     def outcomes(self, rows: Iterable[Sequence[str]]) -> dict[int, Outcome]:
         """Return the outcomes by the index of their items, from the rows of the statement."""
-        return {int(index): _applied(int(balance_cents), int(at_millis)) for index, balance_cents, at_millis in rows}
-
-
-def _applied(balance_cents: int, at_millis: int) -> Outcome:
-    return Outcome(code=None, balance_cents=Cents(balance_cents), at_millis=at_millis, applied=True)
+        return {
+            int(index): Outcome(code=None, balance_cents=Cents(int(cents)), at_millis=int(at_millis), applied=True)
+            for index, cents, at_millis in rows
+        }
 
 
 def _rows(items: Sequence[Item]) -> list[tuple[Any, ...]]:

@@ -43,7 +43,9 @@ class CommitWarnings:
         if (diag.severity_nonlocalized or diag.severity) != "WARNING":
             return
         message = " ".join((diag.message_primary or "").split())[:_MOST]
-        if _is_doubt(diag):
+        # Some servers and poolers leave the source out.
+        is_nameless = diag.sqlstate == _WARNING and not diag.source_function
+        if is_nameless or diag.source_function == _WAITS_FOR_STANDBY or diag.sqlstate in _STATES:
             self.reason = message
         else:
             _LOG.warning("PostgreSQL warns: %s (SQLSTATE %s)", message, diag.sqlstate)
@@ -56,13 +58,6 @@ class CommitWarnings:
                 f"PostgreSQL acknowledged the commit with a warning: {reason}. The call may be lost if this server is. "
                 "Repeat it: the repeat finds what was kept."
             )
-
-
-def _is_doubt(diag: Any) -> bool:
-    if diag.source_function == _WAITS_FOR_STANDBY or diag.sqlstate in _STATES:
-        return True
-    # Some servers and poolers leave the source out.
-    return bool(diag.sqlstate == _WARNING and not diag.source_function)
 
 
 class CommitWatch:

@@ -200,16 +200,15 @@ class Prepared:
         values = [None if text is None else text.encode() for text in statement.parameters]
         # Binary, which for a text is its bytes as they are: otherwise libpq would cut it at a NUL, and not refuse it.
         self._pgconn.send_query_prepared(name, values, [Format.BINARY] * len(values))
-        return _rows((yield from self._result()))
+        result = yield from self._result()
+        # No column of the express statement is ever NULL.
+        columns = range(result.nfields)
+        return [
+            [(result.get_value(row, column) or b"").decode() for column in columns] for row in range(result.ntuples)
+        ]
 
     def _result(self) -> "Generator[Any, Any, PGresult]":  # Any: what psycopg's own generator and wait() exchange
         result: PGresult = (yield from generators.execute(self._pgconn))[-1]
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             raise errors.error_from_result(result)
         return result
-
-
-def _rows(result: "PGresult") -> list[list[str]]:
-    # No column of the express statement is ever NULL.
-    columns = range(result.nfields)
-    return [[(result.get_value(row, column) or b"").decode() for column in columns] for row in range(result.ntuples)]

@@ -77,16 +77,6 @@ def for_psycopg(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
 
 
-def _address(url: str) -> str:
-    """Return *url* as libpq reads it; raise ConfigurationError if it cannot."""
-    address = address_of(url)
-    try:
-        conninfo_to_dict(address)
-    except psycopg.ProgrammingError:
-        raise unreadable() from None
-    return address
-
-
 def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: libpq's parameters, texts and numbers.
     """
     Return how we talk: in UTF-8, and how long libpq waits for a network that has gone silent, unless *address* says.
@@ -105,13 +95,6 @@ def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any
     chosen = {name: value for name, value in wanted.items() if name not in given}
     # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
     return chosen | {"client_encoding": "utf8"}
-
-
-def _unavailable(failed: BaseException, *, opened: bool) -> LedgerUnavailableError:
-    # What libpq says may hold the address, but never the password.
-    reason = " ".join(str(failed).split())[:300]
-    doubt = " A call under way may have been committed: its repeat finds out." if opened else ""
-    return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}")
 
 
 class _Store:
@@ -133,7 +116,11 @@ class _Store:
     def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
         self._express = Express(prefix, CLOCK)
         self._identities, self._pooler = Identities(prefix), pooler
-        self._url = _address(url)
+        self._url = address_of(url)
+        try:
+            conninfo_to_dict(self._url)
+        except psycopg.ProgrammingError:
+            raise unreadable() from None
         self._patience_seconds = patience_seconds
         self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
         self._cursor: Any = None
@@ -177,13 +164,16 @@ class _Store:
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
     def _run(self, script: Callable[[], Script[T]]) -> Work[T]:
-        until, nap, opened = time.monotonic() + self._patience_seconds, 0.005, self._session is not None
+        until, nap = time.monotonic() + self._patience_seconds, 0.005
+        doubt = " A call under way may have been committed: its repeat finds out." if self._session else ""
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
         while True:
             try:
                 return (yield from self._attempt(script))
             except (*_AGAIN, *_GONE, psycopg.errors.UniqueViolation) as failed:
-                self._raise_if_theirs(failed)
+                theirs, self._theirs = self._theirs, None
+                if failed is theirs:
+                    raise
                 if isinstance(failed, psycopg.errors.UniqueViolation):
                     table = self._identities.table_of(failed)
                     if table is None:
@@ -193,7 +183,11 @@ class _Store:
                     yield from self._drop()
                     self._raise_if_warned()
                 if time.monotonic() + nap > until:
-                    raise _unavailable(failed, opened=opened) from failed
+                    # What libpq says may hold the address, but never the password.
+                    reason = " ".join(str(failed).split())[:300]
+                    raise LedgerUnavailableError(
+                        f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}"
+                    ) from failed
             yield sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
             nap = min(nap * 2, 0.5)
 
@@ -325,11 +319,6 @@ class _Store:
         """Raise LedgerUnavailableError if the server has put the latest commit in doubt."""
         if self._session is not None:
             self._session.warnings.check()
-
-    def _raise_if_theirs(self, failed: BaseException) -> None:
-        theirs, self._theirs = self._theirs, None
-        if failed is theirs:
-            raise failed
 
     def _roll_back(self, connection: Any) -> Work[None]:
         try:

@@ -231,7 +231,10 @@ class Book:
         if decision.record is not None:
             self._note_record(call, decision, decision.record, body)
         if decision.bet is not None:
-            self._note_bet(decision.bet)
+            bet = decision.bet._replace(source=self.source) if self.source else decision.bet
+            is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
+            (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
+            self.bets[bet.bet_id] = bet
         if decision.replayed and not _is_claim(call):
             _log_differences(call, self.bets.get(call.bet_id or ""))
         if decision.anomaly:
@@ -252,13 +255,6 @@ class Book:
         if decision.delta_cents:
             moved = (record.operation, record.tx_id, record.at_millis)
             changes.postings.append(posting(record.account, decision.delta_cents, self.source, *moved))
-
-    def _note_bet(self, bet: BetRecord) -> None:
-        if self.source:
-            bet = bet._replace(source=self.source)
-        is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
-        (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
-        self.bets[bet.bet_id] = bet
 
     def _note_anomaly(self, call: MovingCall, rules: Profile, decision: Decision, body: bytes) -> None:
         operation, tx_id = identity_of(call, self.bets.get(call.bet_id or ""), rules)

@@ -272,7 +272,12 @@ class Listing:
         """Run *script* as ``survey`` does, for one page."""
         try:
             with self._mutex:
-                return self._read(script)
+                reader, self._reader = self._reader, None
+                if reader is not None:
+                    # Between two pages a server may restart. The next page does not depend on the connection.
+                    with contextlib.suppress(LedgerUnavailableError):
+                        return self._kept(reader, script)
+                return self._kept(_Reader(self._url, "listing"), script)
         finally:
             if self._closed:
                 self.close()
@@ -285,14 +290,6 @@ class Listing:
             self._mutex.release()
             if reader is not None:
                 reader.close()
-
-    def _read(self, script: Callable[[], Script[T]]) -> T:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            # Between two pages a server may restart. The next page does not depend on the connection.
-            with contextlib.suppress(LedgerUnavailableError):
-                return self._kept(reader, script)
-        return self._kept(_Reader(self._url, "listing"), script)
 
     def _kept(self, reader: "_Reader", script: Callable[[], Script[T]]) -> T:
         try:

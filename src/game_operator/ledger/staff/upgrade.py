@@ -99,7 +99,15 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
     Raises:
         ConfigurationError: *url* or *prefix* is invalid.
     """
-    examined = _Installation(url, check_prefix(prefix), accounts, _kind_of(url))
+    if url.startswith("sqlite:///"):
+        if not has_own_snapshot(url):
+            raise ConfigurationError("A database in memory ends with its process: there is nothing to upgrade.")
+    elif is_postgres(url):
+        check_psycopg()
+    else:
+        raise unknown_database(url)
+    kind: Kind = "postgres" if is_postgres(url) else "sqlite"
+    examined = _Installation(url, check_prefix(prefix), accounts, kind)
     first = examined.checked("tables", _tables)
     yield from first
     if first[0].outcome == "unreachable":
@@ -108,17 +116,6 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
         if 0 < examined.version <= VERSION or name in _WITHOUT_LEDGER:
             yield from examined.checked(name, script)
     yield from _files(examined)
-
-
-def _kind_of(url: str) -> Kind:
-    if url.startswith("sqlite:///"):
-        if not has_own_snapshot(url):
-            raise ConfigurationError("A database in memory ends with its process: there is nothing to upgrade.")
-        return "sqlite"
-    if not is_postgres(url):
-        raise unknown_database(url)
-    check_psycopg()
-    return "postgres"
 
 
 def _tables(examined: _Installation) -> _Checking:
