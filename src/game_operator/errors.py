@@ -40,7 +40,7 @@ pickles and copies. None holds a key, a signature, a token or a live request.
 from collections.abc import Callable, Mapping
 from functools import wraps
 from reprlib import Repr
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack
+from typing import Any, ParamSpec, TypeVar
 
 from game_operator.codes import GrantErrorCode
 
@@ -211,12 +211,6 @@ class LedgerUnavailableError(LedgerError):
     """The database is down, locked or full. A call under way may have been committed: repeat it to find out."""
 
 
-class _Call(TypedDict, total=False):
-    attempts: int
-    elapsed_seconds: float
-    timed_out: bool
-
-
 class TransportError(GameOperatorError):
     """
     No usable answer arrived from the service.
@@ -271,7 +265,7 @@ class OutcomeUnknownError(TransportError):
         instance_id: The game instance it was meant for.
     """
 
-    def __init__(self, reason: str, *, reference_id: str, instance_id: str, **call: Unpack[_Call]) -> None:
+    def __init__(self, reason: str, *, reference_id: str, instance_id: str, **call: Any) -> None:
         super().__init__(reason, **call)
         self.reference_id = reference_id
         self.instance_id = instance_id
@@ -293,13 +287,6 @@ class DeliveryInDoubtError(TransportError):
     """A webhook that this package posted went unanswered: the wallet may or may not have carried it out."""
 
     _remedy = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
-
-
-class _Answer(TypedDict, total=False):
-    detail: str
-    body: bytes
-    headers: Mapping[str, str] | None
-    attempts: int
 
 
 class ApiError(GameOperatorError):
@@ -371,7 +358,7 @@ class FreeBetRejectedError(BadRequestError):
         reference_id: str,
         possibly_granted: bool = False,
         status_code: int = 400,
-        **answer: Unpack[_Answer],
+        **answer: Any,
     ) -> None:
         super().__init__(message, status_code=status_code, **answer)
         self.error_code = error_code
@@ -420,7 +407,7 @@ class RateLimitedError(ApiError):
     _remedy = "Slow down, and repeat the call later."
 
     def __init__(
-        self, message: str, *, retry_after: float | None = None, status_code: int = 429, **answer: Unpack[_Answer]
+        self, message: str, *, retry_after: float | None = None, status_code: int = 429, **answer: Any
     ) -> None:
         super().__init__(message, status_code=status_code, **answer)
         self.retry_after = retry_after

@@ -182,26 +182,22 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         return exchange(operation, self._settings, started_seconds=time.monotonic(), jitter=_JITTER)
 
     def _answer(self, step: Send, result: HttpResponse | TransportFailed, began: float) -> Answer:
-        ended = time.monotonic()
-        if self._on_exchange is not None:
-            self._observe(self._on_exchange, step, result, ended - began)
-        return Answer(result, ended, time.time_ns() // 1_000_000)
-
-    def _observe(
-        self, on_exchange: OnExchange, step: Send, result: HttpResponse | TransportFailed, elapsed: float
-    ) -> None:
-        """Show an attempt to *on_exchange*; what it raises must not change the fate of a grant."""
+        """Return the answer to *step*, once ``on_exchange`` has seen it; what that raises changes no grant."""
+        answer = Answer(result, time.monotonic(), time.time_ns() // 1_000_000)
+        if self._on_exchange is None:
+            return answer
         request, status, body = step.request, None, b""
         if isinstance(result, HttpResponse):
             signature = next(value for name, value in request.headers if name == b"X-Signature")
             status, body = result.status, result.without_echoes(signature).body
-        url = self._base_url + request.path
+        url, elapsed = self._base_url + request.path, answer.seconds - began
         try:
-            on_exchange(Exchange(request.method, url, status, step.attempt, elapsed, request.body, body))
+            self._on_exchange(Exchange(request.method, url, status, step.attempt, elapsed, request.body, body))
         except Exception as error:  # It is the user's own code, which may raise anything.
             if _came_out_of_a_signal(error):
                 raise
             _log.exception("on_exchange raised; the call goes on")
+        return answer
 
 
 def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:

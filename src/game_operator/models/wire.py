@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, GetCoreSchemaHandler, GetPydanticSchema, ValidationError, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema, from_json
@@ -92,35 +92,23 @@ class WholeNumber:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         integer = core_schema.int_schema(strict=True, ge=self.least, le=self.most)
-        integral = core_schema.no_info_after_validator_function(self._from_float, core_schema.float_schema(strict=True))
-        return core_schema.json_or_python_schema(
-            json_schema=core_schema.custom_error_schema(
-                core_schema.union_schema([integer, integral], mode="left_to_right"),
-                custom_error_type="whole_number",
-                custom_error_message=f"must be a whole number from {self.least} to {self.most}",
-            ),
-            python_schema=core_schema.no_info_plain_validator_function(self._from_python),
+        # In Python mode, a float schema would lose the digits of an _ExactFloat.
+        number = core_schema.json_or_python_schema(
+            json_schema=core_schema.float_schema(strict=True), python_schema=core_schema.is_instance_schema(float)
+        )
+        integral = core_schema.no_info_after_validator_function(_whole, number)
+        return core_schema.custom_error_schema(
+            core_schema.union_schema([integer, core_schema.chain_schema([integral, integer])], mode="left_to_right"),
+            custom_error_type="whole_number",
+            custom_error_message=f"must be a whole number from {self.least} to {self.most}",
         )
 
-    def _from_python(self, value: object) -> int:
-        if type(value) is int:
-            return self._within(value)
-        if isinstance(value, float):
-            return self._from_float(value)
-        return self._refuse()
 
-    def _from_float(self, value: float) -> int:
-        exact = _decimal(value)
-        if exact is None or not _is_ordinary(exact) or exact != exact.to_integral_value():
-            return self._refuse()
-        return self._within(int(exact))
-
-    def _within(self, value: int) -> int:
-        return value if self.least <= value <= self.most else self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        bounds = {"least": str(self.least), "most": str(self.most)}
-        raise PydanticCustomError("whole_number", "must be a whole number from {least} to {most}", bounds)
+def _whole(value: float) -> int:
+    exact = _decimal(value)
+    if exact is None or not _is_ordinary(exact) or exact != exact.to_integral_value():
+        raise ValueError
+    return int(exact)
 
 
 _NO_AMOUNT = "must be a number of ordinary size"

@@ -214,16 +214,13 @@ def exchange(
         raise
     except BaseException as interruption:
         if operation.grant is not None and (call.under_way or call.in_doubt):
-            interruption.add_note(_possibly_made(operation.grant))
+            reference_id, instance_id = shown(operation.grant.reference_id), shown(operation.grant.instance_id)
+            interruption.add_note(
+                f"The grant of free bets with reference_id {reference_id} on instance {instance_id} was under way: it "
+                "may have been made. To find out, repeat it with the same reference_id and the same values. Never "
+                "repeat it under a new reference_id."
+            )
         raise
-
-
-def _possibly_made(grant: GrantKey) -> str:
-    return (
-        f"The grant of free bets with reference_id {shown(grant.reference_id)} on instance {shown(grant.instance_id)} "
-        "was under way: it may have been made. To find out, repeat it with the same reference_id and the same values. "
-        "Never repeat it under a new reference_id."
-    )
 
 
 def _attempts(call: _Call[T], jitter: Iterator[float]) -> Generator[Step, Reply, T]:
@@ -231,9 +228,16 @@ def _attempts(call: _Call[T], jitter: Iterator[float]) -> Generator[Step, Reply,
     signature = yield from _sign(call)
     request = request_of(operation, settings.operator_id, signature, settings.headers)
     while True:
+        remaining, timeout = call.remaining(), settings.timeout_seconds
+        if remaining is not None:
+            timeout = min(timeout, max(remaining, 0.0))
+        call.attempts += 1
+        call.under_way = True
         answer: Answer | None = None
         try:
-            answer = yield from _send(call, request)
+            reply = yield Send(request, timeout, call.attempts, operation.name, operation.grant is not None)
+            assert isinstance(reply, Answer)
+            answer, call.now = reply, reply.seconds
             return _read(call, answer, signature)
         except GameOperatorError as error:
             failure = error
@@ -256,19 +260,6 @@ def _sign(call: _Call[T]) -> Generator[Step, Reply, Signature]:
     if _is_out_of_time(call, 0.0):
         raise call.transport_error("The deadline passed while signing", timed_out=True)
     return signed.result
-
-
-def _send(call: _Call[T], request: HttpRequest) -> Generator[Step, Reply, Answer]:
-    remaining = call.remaining()
-    timeout = call.settings.timeout_seconds
-    call.attempts += 1
-    if remaining is not None:
-        timeout = min(timeout, max(remaining, 0.0))
-    call.under_way = True
-    answer = yield Send(request, timeout, call.attempts, call.operation.name, call.operation.grant is not None)
-    assert isinstance(answer, Answer)
-    call.now = answer.seconds
-    return answer
 
 
 def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:

@@ -11,7 +11,7 @@ import re
 from base64 import b64decode
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -354,16 +354,22 @@ def _kind_of(key: object) -> str:
 
 
 _REMEMBERED = 1024
+SignerT = TypeVar("SignerT")
 
 
-class RememberedSignatures:
-    """A ``Signer`` with a memory; safe to share between threads."""
+class _Memory(Generic[SignerT]):
+    """Signatures by message: a thousand recent ones, and that of the message *forever*."""
 
-    def __init__(self, signer: Signer, forever: bytes) -> None:
+    def __init__(self, signer: SignerT, forever: bytes) -> None:
         self._signer = signer
         self._forever = forever
-        self._first: Signature | None = None
-        self._recent = lru_cache(_REMEMBERED)(self._fresh)
+        self._first: list[Signature] = []
+        # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
+        self._recent = lru_cache(_REMEMBERED)(_empty_slot)
+
+
+class RememberedSignatures(_Memory[Signer]):
+    """A ``Signer`` with a memory; safe to share between threads."""
 
     def sign(self, message: bytes) -> Signature:
         """
@@ -372,25 +378,14 @@ class RememberedSignatures:
         Raises:
             SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
-        if message != self._forever:
-            return self._recent(message)
-        if self._first is None:
-            self._first = self._fresh(message)
-        return self._first
-
-    def _fresh(self, message: bytes) -> Signature:
-        return Signature.of(checked_signature(self._signer.sign(message)))
+        slot = self._first if message == self._forever else self._recent(message)
+        if not slot:
+            slot.append(Signature.of(checked_signature(self._signer.sign(message))))
+        return slot[0]
 
 
-class RememberedAsyncSignatures:
+class RememberedAsyncSignatures(_Memory[Signer | AsyncSigner]):
     """The same as ``RememberedSignatures``, awaited; event loops in several threads may share one."""
-
-    def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
-        self._signer = signer
-        self._forever = forever
-        self._first: list[Signature] = []
-        # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
-        self._recent = lru_cache(_REMEMBERED)(_empty_slot)
 
     async def sign(self, message: bytes) -> Signature:
         """

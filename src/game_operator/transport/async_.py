@@ -14,7 +14,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
-from game_operator.transport.http_library import BaseWire, Handshake, Trace, check_open, failure, gather
+from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
 from game_operator.transport.own_connections import AsyncDirectClient
 
 
@@ -46,7 +46,7 @@ class AsyncWire(BaseWire):
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
         self._your_connections = None if self._yours is None else _Connections(self._yours)
-        self._your_home: _Home | None = None
+        self._your_loop: object = None
         self._ours: dict[_Home, _Connections] = {}
 
     async def send(self, step: Send) -> HttpResponse | TransportFailed:
@@ -126,11 +126,9 @@ class AsyncWire(BaseWire):
             raise self._is_closed()
         home = _home()
         if self._yours is not None:
-            check_open(self._yours)
-            process, loop = self._your_home = self._your_home or home
-            if process != home[0]:
-                raise self._is_forked()
-            if loop is not home[1]:
+            self._check_yours()
+            self._your_loop = self._your_loop or home[1]
+            if self._your_loop is not home[1]:
                 raise ConfigurationError(
                     "Your http_client was first used on another event loop, and its connections live there.",
                     setting="http_client",

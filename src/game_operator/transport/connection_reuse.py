@@ -263,8 +263,10 @@ class ReuseGuard:
             self._inner(event, info)
 
     def _check(self) -> None:
-        connection = self._connection()
-        if connection is None:
+        waiting = [each for pool in self._pools for each in list(pool._requests)[::-1]]
+        ours = (each.connection for each in waiting if each.request.extensions.get("trace") is self)
+        connection = _http11(next(ours, None))
+        if not hasattr(connection, "_network_stream"):
             self._lose_sight()
             return
         stream = connection._network_stream
@@ -279,12 +281,6 @@ class ReuseGuard:
         if self._keeps_deadlines and not isinstance(stream, DeadlineStream):
             # For requests of others, whose timeouts are plain seconds, this changes nothing.
             connection._network_stream = DeadlineStream(stream)
-
-    def _connection(self) -> Any:
-        waiting = [each for pool in self._pools for each in list(pool._requests)[::-1]]
-        ours = (each.connection for each in waiting if each.request.extensions.get("trace") is self)
-        connection = _http11(next(ours, None))
-        return connection if hasattr(connection, "_network_stream") else None
 
 
 class AsyncReuseGuard(ReuseGuard):

@@ -213,21 +213,6 @@ def _library_of(http_client: object, kind: str) -> Any:
     return library
 
 
-def check_open(http_client: Any) -> None:
-    """
-    Raise if the user's *http_client* cannot be used.
-
-    Raises:
-        ConfigurationError: It is closed.
-    """
-    if http_client.is_closed:
-        raise ConfigurationError(
-            "Your http_client is closed.",
-            setting="http_client",
-            remedy="Close it only after the last call of this client.",
-        )
-
-
 @lru_cache(_REMEMBERED_URLS)
 def _core_url(url: str) -> Any:
     from httpcore import URL
@@ -281,6 +266,7 @@ class BaseWire:
         self._trust_env = trust_env
         self._read_limits = read_limits
         self._yours = http_client
+        self._your_process: int | None = None
         self._your_transport = None if http_client is None else YourTransport(http_client, self._guard_kind)
         self._library = httpx if http_client is None else _library_of(http_client, self._client_kind)
         self._body = type("Body", (_Body, self._library.ByteStream), {})
@@ -327,14 +313,20 @@ class BaseWire:
     def _is_closed(self) -> ConfigurationError:
         return ConfigurationError(f"This {self._owner} is closed.", remedy="Make a new one, or close it later.")
 
-    def _is_forked(self) -> ConfigurationError:
-        return ConfigurationError(
-            "This process was forked after the client had been used, and its http_client's connections belong to the "
-            "parent.",
-            setting="http_client",
-            remedy="Build the http_client and the client after the fork, or leave http_client out: then it is done for "
-            "you.",
-        )
+    def _check_yours(self) -> None:
+        """Raise ConfigurationError if the user's own http_client is closed, or was used in the parent process."""
+        self._your_process = self._your_process or os.getpid()
+        problem = ""
+        if self._yours.is_closed:
+            problem, remedy = "Your http_client is closed.", "Close it only after the last call of this client."
+        elif self._your_process != os.getpid():
+            problem = (
+                "This process was forked after the client had been used, and its http_client's connections belong to "
+                "the parent."
+            )
+            remedy = "Build the http_client and the client after the fork, or leave http_client out."
+        if problem:
+            raise ConfigurationError(problem, setting="http_client", remedy=remedy)
 
     def _new_http_client(self) -> Any:
         """

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
-from game_operator.transport.http_library import BaseWire, Handshake, Trace, check_open, failure, gather
+from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
 from game_operator.transport.own_connections import DirectClient, ProxiedClient
 
 
@@ -38,7 +38,6 @@ class Wire(BaseWire):
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._your_process: int | None = None
         self._ours: dict[int, DirectClient | ProxiedClient] = {}
         self._locks: dict[int, threading.Lock] = {}
 
@@ -98,11 +97,7 @@ class Wire(BaseWire):
         if self._closed:
             raise self._is_closed()
         if self._yours is not None:
-            if self._your_process is None:
-                self._your_process = os.getpid()
-            if self._your_process != os.getpid():
-                raise self._is_forked()
-            check_open(self._yours)
+            self._check_yours()
             yours: SyncHttpClient = self._yours
             return yours
         pid = os.getpid()

@@ -32,7 +32,6 @@ from game_operator.signers.keys import load_public_key
 _LOG = logging.getLogger("game_operator.webhooks")
 _LONGEST_SIGNATURE = 2048
 _HEX_DIGEST = re.compile("[0-9A-Fa-f]{64}")
-_TO_STANDARD = bytes.maketrans(b"-_", b"+/")
 _MOST_HOPS = 32
 #: How often, at most, a failed signature is looked into: a stranger must not make us work.
 _SECONDS_BETWEEN_DIAGNOSES = 1.0
@@ -66,16 +65,11 @@ class WebhookRequest:
         Raises:
             WebhookSignatureError: It is there more than once: two readers would take two different ones.
         """
-        found = _only(self.headers, name)
-        return None if found is None else found.decode("latin-1")
-
-
-def _only(headers: HeaderPairs, name: bytes) -> bytes | None:
-    found = [value for key, value in headers if key == name]
-    if len(found) > 1:
-        raise WebhookSignatureError(f"the header {name.decode('latin-1')} is there {len(found)} times")
-    # Spaces and tabs around a value are not part of it (RFC 9110 §5.5), and httptools leaves those behind it.
-    return found[0].strip(b" \t") if found else None
+        found = [value for key, value in self.headers if key == name]
+        if len(found) > 1:
+            raise WebhookSignatureError(f"the header {name.decode('latin-1')} is there {len(found)} times")
+        # Spaces and tabs around a value are not part of it (RFC 9110 §5.5), and httptools leaves those behind it.
+        return found[0].strip(b" \t").decode("latin-1") if found else None
 
 
 class Authenticator(Protocol):
@@ -182,14 +176,14 @@ def _header_name(header: Any) -> str | None:  # Anything the user passes.
 
 
 def _signature_in(request: WebhookRequest, header: str) -> bytes:
-    text = _only(request.headers, header.lower().encode())
+    text = request.only(header.lower().encode())
     if text is None:
         raise WebhookSignatureError(f"there is no header {header}")
     if len(text) <= _LONGEST_SIGNATURE:
         try:
             # Both alphabets, padded or not: services write either. The strict mode refuses all else.
-            padded = text + b"=" * (-len(text) % 4)
-            return a2b_base64(padded.translate(_TO_STANDARD), strict_mode=True)
+            standard = text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
+            return a2b_base64(standard, strict_mode=True)
         except ValueError:
             pass
     raise WebhookSignatureError(f"the header {header} is not Base64; it has {len(text)} characters")

@@ -10,6 +10,7 @@ import inspect
 import logging
 import math
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -147,6 +148,11 @@ class WebhookReceiver(Gate):
             return _run_in_turn(self._without_a_call(request, handler, opened, 1, started), run)
         result = run(self.budget_seconds, _method(handler, opened), opened)
         return self._closed(request, opened, result, started)
+
+    def handle_in_thread(self, *args: Any, **options: Any) -> HttpReply:
+        """Deprecated: call ``handle`` with ``in_thread=True``."""
+        warnings.warn("Call handle(..., in_thread=True) instead.", DeprecationWarning, stacklevel=2)
+        return self.handle(*args, in_thread=True, **options)
 
     async def handle_async(
         self,
