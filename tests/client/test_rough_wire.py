@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import ssl
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -73,20 +74,29 @@ def test_the_whole_call_arrives(manner: Manner, end: set[str], size: int) -> Non
     assert len(server.connections) == 1
 
 
-def test_a_slow_call_comes_in_pieces() -> None:
-    """Not in one, and yet it is answered as any other."""
-    pieces: list[int] = []
+def test_a_slow_call_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pauses after each piece, and is answered as any other."""
+    body = BODY.ljust(300)
+    pieces: list[bytes] = []
+    piece_read = threading.Semaphore(0)
 
     def script(connection: Connection) -> None:
-        while sum(pieces) < 200:
-            pieces.append(len(connection.sock.recv(65_536)))
+        while not b"".join(pieces).endswith(body) and (piece := connection.sock.recv(65_536)):
+            pieces.append(piece)
+            piece_read.release()
         connection.send(OK)
 
+    async def pause(seconds: float) -> None:
+        # A busy machine can delay the server for longer than any pause, and it would then read two pieces as one.
+        assert seconds > 0
+        assert await asyncio.to_thread(piece_read.acquire, timeout=10)
+
+    monkeypatch.setattr("game_operator.provider.misbehaving.asyncio.sleep", pause)
     with HostileServer(script) as server:
-        answered = post(server.base_url, Manner.SLOW, body=BODY.ljust(300))
+        answered = post(server.base_url, Manner.SLOW, body=body)
     assert answered is not None
     assert (answered.status, answered.body) == (200, b'{"type":"ERROR","code":"X"}')
-    assert len(pieces) > 1
+    assert len(pieces) == 4
 
 
 def forever(data: bytes, first: bytes = b"") -> Script:

@@ -329,6 +329,31 @@ async def test_a_mistake_of_an_async_test_is_raised_as_it_is(wallet_certifier: W
         await wallet_certifier.certify_async(AsyncFace(Wallet(MemoryLedger())), **PLAYERS)
 
 
+@pytest.mark.parametrize("number", [1, 30], ids=["the first call", "one of the calls at once"])
+@pytest.mark.parametrize(
+    "raised", [pytest.fail.Exception("stop here"), KeyboardInterrupt("stop here")], ids=["pytest.fail", "Ctrl-C"]
+)
+def test_what_ends_an_async_test_ends_it_inside_a_wallet_too(
+    wallet_certifier: WalletCertifier, ledger: MemoryLedger, raised: BaseException, number: int
+) -> None:
+    """It is raised as it is, and not inside a group of exceptions."""
+
+    class Ending(AsyncFace):
+        calls = 0
+
+        async def _ending(self, call: WebhookCall) -> Reply:
+            self.calls += 1
+            if self.calls == number:
+                raise raised
+            return await self._answer(call)
+
+        withdraw = deposit = rollback = player_balance = _ending
+
+    with pytest.raises(type(raised), match="stop here") as caught:
+        asyncio.run(wallet_certifier.certify_async(Ending(Wallet(ledger)), **PLAYERS, only=["D02"]))
+    assert caught.value is raised
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_other_libraries_than_asyncio_are_refused(

@@ -1,8 +1,9 @@
 """Certifies a wallet within a test, without sockets: each scenario is a subtest."""
 
+import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
@@ -138,12 +139,12 @@ class WalletCertifier:
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
-        problem: Exception | None = None
+        problem: BaseException | None = None
         async with _bridged_to_this_loop() as bridge:
             run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
             try:
                 report, seen = await to_thread.run_sync(run, abandon_on_cancel=True)
-            except Exception as failed:  # Raised inside, it would come out in an ExceptionGroup.
+            except BaseException as failed:  # Raised inside, it would come out in an exception group.
                 problem = failed
         if problem is not None:
             raise problem
@@ -309,13 +310,16 @@ async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
             if not inspect.isawaitable(answer):
                 return answer
             try:
-                return portal.call(lambda: answer)
+                result, problem = portal.call(_outcome_of, answer)
             except (RuntimeError, CancelledError):
                 if not is_over.is_set():
                     raise
                 if inspect.iscoroutine(answer):
                     answer.close()
                 raise _AbandonedError from None
+            if problem is not None:
+                raise problem
+            return result
 
         return called
 
@@ -325,3 +329,13 @@ async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
         finally:
             is_over.set()
             await portal.stop(cancel_remaining=True)
+
+
+async def _outcome_of(answer: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Return the result of *answer*, or what it raises: a portal would end, and put the error into a group."""
+    try:
+        return await answer, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as failed:
+        return None, failed
