@@ -30,15 +30,7 @@ from game_operator.ledger.staff.anomalies import (
     unknown_source,
 )
 from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import (
-    AccountHistory,
-    BetHistory,
-    Listing,
-    Page,
-    has_own_snapshot,
-    nothing,
-    survey,
-)
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
 from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -147,8 +139,7 @@ class AsyncSqlLedger(LedgerBase):
     ) -> None:
         """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
         if connection is not None:
-            script = partial(keep_anomaly, operation, kind, body, source)
-            await awaited(self._joiner.run(script, connection))
+            await awaited(self._joiner.run(partial(keep_anomaly, operation, kind, body, source), connection))
         else:
             await self._write(lambda: keep_anomaly(operation, kind, body, source, self._fit))
 
@@ -241,8 +232,7 @@ class AsyncSqlLedger(LedgerBase):
 
     async def correct_time(self, player_id: str) -> TimeCorrection:
         """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
-        corrected: TimeCorrection = await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
-        return corrected
+        return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
 
     async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """Drop old details, as ``SqlLedger.prune`` does."""
@@ -278,16 +268,16 @@ class AsyncSqlLedger(LedgerBase):
     async def _survey(self, script: Callable[[], Script[T]]) -> T:
         if not has_own_snapshot(self._url):
             return await self._read(script)
-        await self._read(nothing)  # It makes the tables, should nobody have done so yet.
-        return await asyncio.to_thread(survey, self._url, script)
+        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
+        return await asyncio.to_thread(queries.survey, self._url, script)
 
     async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
         """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""
         read: Callable[..., Any] = self._read
         with contextlib.ExitStack() as stack:
             if has_own_snapshot(self._url):
-                await self._read(nothing)  # The ledger must be open, and outside its own transactions.
-                listing: Any = stack.enter_context(contextlib.closing(Listing(self._url)))
+                await self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+                listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
                 read = partial(asyncio.to_thread, listing.read)
             after: R | None = None
             while True:

@@ -30,15 +30,7 @@ from game_operator.ledger.staff.anomalies import (
     unknown_source,
 )
 from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import (
-    AccountHistory,
-    BetHistory,
-    Listing,
-    Page,
-    has_own_snapshot,
-    nothing,
-    survey,
-)
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
 from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -330,8 +322,7 @@ class SqlLedger(LedgerBase):
             AccountNotFoundError: There is no such account.
             LedgerError: Its time is not in the future.
         """
-        corrected: TimeCorrection = self._write(lambda: correct_time(player_id, self._prefix, self._fit))
-        return corrected
+        return self._write(lambda: correct_time(player_id, self._prefix, self._fit))
 
     def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """
@@ -370,7 +361,7 @@ class SqlLedger(LedgerBase):
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
     def _survey(self, script: Callable[[], Script[T]]) -> T:
-        return survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+        return queries.survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
     @contextmanager
     def _listing(self) -> Iterator[Callable[..., Any]]:
@@ -378,8 +369,8 @@ class SqlLedger(LedgerBase):
         if not has_own_snapshot(self._url):
             yield self._read
             return
-        self._read(nothing)  # The ledger must be open, and outside its own transactions.
-        with closing(Listing(self._url)) as listing:
+        self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+        with closing(queries.Listing(self._url)) as listing:
             yield listing.read
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
@@ -396,8 +387,7 @@ class SqlLedger(LedgerBase):
 
 def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
-    done: Adjustment = ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
-    return done
+    return ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
 
 
 def resolve_anomalies(ledger: SqlLedger, ids: Sequence[int]) -> None:

@@ -41,6 +41,17 @@ class _Queue:
         self._run = run
         self._most = most
 
+    def _results(self, batch: list[Any], items: list[Item], behind: Callable[[], list[Any]]) -> Work[Sequence[Result]]:
+        """Return the result of each of *batch*, whose *items* they are; add those *behind* if no call can be made."""
+        try:
+            return (yield from self._outcomes(items))
+        except LedgerUnavailableError as unavailable:
+            # Those who have waited all the while would only wait as long again.
+            batch += behind()
+            return [unavailable] * len(batch)
+        except Exception as raised:
+            return [raised] * len(batch)
+
     def _outcomes(self, items: list[Item]) -> Work[list[Result]]:
         try:
             return (yield self._run(items))  # type: ignore[no-any-return]  # What the ledger returns.
@@ -102,7 +113,8 @@ class CommitQueue(_Queue):
                 while self._waiting and _share(ticket.item, self._waiting[0].item, self._most - len(batch)):
                     batch.append(self._waiting.popleft())
                 behind = list(self._waiting)
-            results = self._results(batch, behind)
+            items = [each.item for each in batch]
+            results = at_once(self._results(batch, items, lambda: self._withdrawn(behind)))
             for each, result in zip(batch, results, strict=True):
                 each.result = result
         finally:  # Ctrl-C stops this thread alone: nobody must wait for ever.
@@ -112,19 +124,13 @@ class CommitQueue(_Queue):
             for each in batch[1:]:
                 each.turn.release()
 
-    def _results(self, batch: list[_Ticket], behind: list[_Ticket]) -> Sequence[Result]:
-        try:
-            return at_once(self._outcomes([each.item for each in batch]))
-        except LedgerUnavailableError as unavailable:
-            # Those who have waited all the while would only wait as long again.
-            with self._lock:
-                gone = [each for each in behind if each in self._waiting]
-                for each in gone:
-                    self._waiting.remove(each)
-            batch += gone
-            return [unavailable] * len(batch)
-        except Exception as raised:
-            return [raised] * len(batch)
+    def _withdrawn(self, behind: list[_Ticket]) -> list[_Ticket]:
+        """Take those of *behind* that still wait out of the line."""
+        with self._lock:
+            gone = [each for each in behind if each in self._waiting]
+            for each in gone:
+                self._waiting.remove(each)
+        return gone
 
     def _hand_on(self, ticket: _Ticket) -> None:
         """Let the next in line lead, if *ticket* did."""
@@ -212,10 +218,21 @@ class AsyncCommitQueue(_Queue):
         _answer(left, [_stopped() for _ in left])
 
     async def _commit_next(self) -> None:
-        batch = self._taken()
+        batch: list[_Waiting] = []
+        while self._waiting:
+            item, future = self._waiting[0]
+            if not future.done() and batch and not _share(batch[0][0], item, self._most - len(batch)):
+                break
+            self._waiting.popleft()
+            if not future.done():
+                batch.append((item, future))
         if not batch:
             return
-        commit = asyncio.create_task(self._results(batch, list(self._waiting)), context=batch[0][0].context)
+        behind = len(self._waiting)
+        work = self._results(
+            batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
+        )
+        commit = asyncio.create_task(awaited(work), context=batch[0][0].context)
         for _, future in batch:
             future.add_done_callback(lambda _: commit.cancel() if _all_gone(batch) else None)
         try:
@@ -227,29 +244,6 @@ class AsyncCommitQueue(_Queue):
             _answer(batch, [_stopped() for _ in batch])
             raise
         _answer(batch, results)
-
-    async def _results(self, batch: list[_Waiting], behind: list[_Waiting]) -> Sequence[Result]:
-        try:
-            return await awaited(self._outcomes([item for item, _ in batch]))
-        except LedgerUnavailableError as unavailable:
-            # Those who have waited all the while would only wait as long again.
-            batch += behind
-            for _ in behind:
-                self._waiting.popleft()
-            return [unavailable] * len(batch)
-        except Exception as raised:
-            return [raised] * len(batch)
-
-    def _taken(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
-        while self._waiting:
-            item, future = self._waiting[0]
-            if not future.done() and batch and not _share(batch[0][0], item, self._most - len(batch)):
-                break
-            self._waiting.popleft()
-            if not future.done():
-                batch.append((item, future))
-        return batch
 
 
 def _all_gone(batch: Sequence[_Waiting]) -> bool:

@@ -7,11 +7,12 @@ removed, so a process needs to see one only once.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
-from game_operator.ledger.engine.tables import CLOCK, check_writer
+from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs
 from game_operator.models.webhooks import problem_of_id
 
@@ -103,19 +104,11 @@ class Sources:
         at_millis = (yield from dialect.load(Needs(""))).clock_millis
         known: list[str] = []
         while name not in known:  # Once more, if another first source was registered while this one waited for it.
-            yield Execute(
-                f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
-                f"SELECT CAST(? AS text), 'added', CAST(? AS bigint), {self._none_is_first} ON CONFLICT DO NOTHING",
-                (name, at_millis),
-            )
+            yield Execute(_sql(self._prefix)["add"], (name, at_millis))
             known = yield from self._stored()
 
-    @property
-    def _none_is_first(self) -> str:
-        return f"NOT EXISTS (SELECT 1 FROM {self._prefix}sources WHERE is_first)"  # noqa: S608 - a checked prefix
-
     def _stored(self) -> Script[list[str]]:
-        rows: Rows = yield Execute(f"SELECT name FROM {self._prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
+        rows: Rows = yield Execute(_sql(self._prefix)["names"], ())
         return [name for (name,) in rows]
 
     def _may_be_rolled_back(self, source: str) -> Script[bool]:
@@ -124,17 +117,14 @@ class Sources:
             return False
         if self._kind == "sqlite":
             return (self._prefix, source) in _INSERTED
-        held: Rows = yield Execute(
-            f"SELECT 1 FROM pg_locks WHERE {_OF_TOPIC} AND CAST(objid AS bigint) = {_UNSIGNED_HASH} "  # noqa: S608
-            "AND pid = pg_backend_pid()",
-            (f"{self._prefix}sources", source),
-        )
-        return bool(held)
+        claims: Rows = yield Execute(_sql(self._prefix)["own_claim"], (f"{self._prefix}sources", source))
+        return bool(claims)
 
     def _register(self, source: str) -> Script[list[str]]:
         """Register *source* as the first, or the sources of calls that are there already; return those registered."""
         # A program of version 1 may have stored calls since the migration.
         found = yield from sources_found(self._prefix)
+        none_is_first = _sql(self._prefix)["none_is_first"]
         clock = CLOCK if self._kind == "postgres" else "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
         # Another process that registers the same source now does it for us, so nobody waits.
         alone = "true" if self._kind == "sqlite" else "pg_try_advisory_xact_lock(hashtext(?), 0)"
@@ -143,19 +133,17 @@ class Sources:
             _INSERTED.add((self._prefix, name))
             yield Execute(
                 f"INSERT INTO {self._prefix}sources (name, origin, at_millis, is_first) "
-                f"SELECT CAST(? AS text), CAST(? AS text), {clock}, {self._none_is_first} "
-                f"WHERE {alone}{'' if found else f' AND {self._none_is_first}'} ON CONFLICT DO NOTHING",
+                f"SELECT CAST(? AS text), CAST(? AS text), {clock}, {none_is_first} "
+                f"WHERE {alone}{'' if found else f' AND {none_is_first}'} ON CONFLICT DO NOTHING",
                 (name, "found" if found else "first call", *topic),
             )
         # Somebody may have added another one since we looked.
         return (yield from self._stored()) or [source]
 
 
-_UNSIGNED_HASH: Final = "(CAST(hashtext(?) AS bigint) & 4294967295)"
-_OF_TOPIC: Final = (
-    f"locktype = 'advisory' AND objsubid = 2 AND CAST(classid AS bigint) = {_UNSIGNED_HASH} "  # noqa: S608
-    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-)
+@lru_cache
+def _sql(prefix: str) -> dict[str, str]:
+    return sql_texts(__package__, "sources.sql", prefix=prefix)
 
 
 def stands_alone(topic: str, value: str) -> Script[bool]:
@@ -166,29 +154,17 @@ def stands_alone(topic: str, value: str) -> Script[bool]:
     with the transaction.
     """
     yield Execute("SELECT pg_try_advisory_xact_lock_shared(hashtext(?), hashtext(?))", (topic, value))
-    others: Rows = yield Execute(
-        f"SELECT 1 FROM pg_locks WHERE {_OF_TOPIC} AND CAST(objid AS bigint) <> {_UNSIGNED_HASH} LIMIT 1",  # noqa: S608
-        (topic, value),
-    )
+    others: Rows = yield Execute(_sql("")["other_claim"], (topic, value))
     return not others
 
 
 def sources_found(prefix: str) -> Script[list[str]]:
     """Return the sources of the calls and bets that are there; tables of any version, and read only."""
-    rows: Rows = yield Execute(
-        f"SELECT source FROM {prefix}calls WHERE operation NOT IN ('open', 'adjust') "  # noqa: S608 - a checked prefix
-        f"UNION SELECT source FROM {prefix}bets ORDER BY source",
-        (),
-    )
+    rows: Rows = yield Execute(_sql(prefix)["found"], ())
     return [source for (source,) in rows]
 
 
 def source_details(prefix: str, most_bets: int) -> Script[list[SourceDetails]]:
     """Return all sources with how many of their bets are OPEN, counted up to *most_bets*; it reads whole tables."""
-    rows: Rows = yield Execute(
-        f"SELECT name, origin, at_millis, (SELECT COUNT(*) FROM (SELECT 1 FROM {prefix}bets "  # noqa: S608 - a checked prefix
-        f"WHERE {prefix}bets.source = kept.name AND state = 'OPEN' LIMIT ?) AS few) "
-        f"FROM {prefix}sources AS kept ORDER BY at_millis, name",
-        (most_bets,),
-    )
+    rows: Rows = yield Execute(_sql(prefix)["details"], (most_bets,))
     return [SourceDetails(*row) for row in rows]

@@ -179,7 +179,8 @@ def _balance(seen: _Known) -> Decision:
 
 def _withdraw(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
     known, bet = seen.record, seen.bet
-    if known is not None and not _is_same_withdraw(call, known):
+    is_same = known is None or (known.bet_id == call.bet_id if known.held else _has_content_of(call, known))
+    if not is_same:
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="conflicting_withdraw")
     replay = known is not None and not known.held
     if bet is None:
@@ -191,12 +192,6 @@ def _withdraw(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision
     if known is None or known.held:
         return _refused(_DUPLICATE_TRANSACTION, seen, anomaly="second_withdraw")
     return _repeated(seen, known)
-
-
-def _is_same_withdraw(call: WithdrawCall, known: CallRecord) -> bool:
-    if known.held:
-        return known.bet_id == call.bet_id
-    return _has_content_of(call, known)
 
 
 def _has_content_of(call: WithdrawCall | DepositCall, known: CallRecord) -> bool:
@@ -246,18 +241,14 @@ def _deposit(call: DepositCall, seen: _Known) -> Decision:
     if known is not None:
         return _repeated(seen, known)
     if bet is None:
-        return _early_deposit(seen)
+        # Its withdraw may be on the way: nothing is stored, so that the deposit can still be credited.
+        code = _PLAYER_NOT_FOUND if seen.account is None else _BET_NOT_FOUND
+        if seen.rules.early_deposit_code == _SYSTEM_ERROR:
+            code = _SYSTEM_ERROR
+        return _refused(code, seen, anomaly="early_deposit")
     if seen.account is None:
         return _no_account(call, seen, bet)
     return _settled(call, seen, bet)
-
-
-def _early_deposit(seen: _Known) -> Decision:
-    # Its withdraw may be on the way: nothing is stored, so that the deposit can still be credited.
-    code = _PLAYER_NOT_FOUND if seen.account is None else _BET_NOT_FOUND
-    if seen.rules.early_deposit_code == _SYSTEM_ERROR:
-        code = _SYSTEM_ERROR
-    return _refused(code, seen, anomaly="early_deposit")
 
 
 def _settled(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
@@ -332,16 +323,13 @@ def _rollback(call: RollbackCall, seen: _Known) -> Decision:
         return _nothing_to_roll_back(seen, "rollback_of_undebited_bet")
     if seen.account is None:
         return _no_account(call, seen, bet)
-    if not _agrees(call, bet, seen.rules):
+    has_its_tx_id = seen.rules.rollback_tx_id == "own" or call.tx_id in (None, bet.withdraw_tx_id)
+    if call.player_id != bet.player_id or not has_its_tx_id:
         return _refused(_BET_NOT_FOUND, seen, anomaly="rollback_disagrees")
     if bet.state is BetState.CLOSED:
         return _refused(_BET_ALREADY_CLOSED, seen, anomaly="rollback_after_deposit")
     if bet.state is BetState.ROLLED_BACK:
         return _repeated(seen, known) if known else _unmoved(seen)._replace(replayed=True)
-    return _refunded(call, seen, bet)
-
-
-def _refunded(call: RollbackCall, seen: _Known, bet: BetRecord) -> Decision:
     anomaly = "amount_differs" if call.amount_cents not in (None, bet.wager_cents) else ""
     refunded = bet._replace(state=BetState.ROLLED_BACK, round_id=call.round_id or bet.round_id)
     tx_id = identity_of(call, bet, seen.rules)[1]
@@ -351,12 +339,6 @@ def _refunded(call: RollbackCall, seen: _Known, bet: BetRecord) -> Decision:
 def _is_withdraws_body(call: RollbackCall, bet: BetRecord) -> bool:
     # The signature covers the body and not the path: a losing bet's withdraw, posted to /rollback, would be a refund.
     return bet.withdraw_digest is not None and bool(call.body) and call.body_digest == bet.withdraw_digest
-
-
-def _agrees(call: RollbackCall, bet: BetRecord, rules: Profile) -> bool:
-    if call.player_id != bet.player_id:
-        return False
-    return rules.rollback_tx_id == "own" or call.tx_id is None or call.tx_id == bet.withdraw_tx_id
 
 
 def _early_rollback(call: RollbackCall, seen: _Known) -> Decision:

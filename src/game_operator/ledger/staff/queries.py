@@ -9,6 +9,7 @@ is done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may no
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -21,7 +22,14 @@ from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
 from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import Execute, Script, Step, drive
-from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_COLUMNS, POSTING_ACCOUNT, POSTING_DELTA, bet_of
+from game_operator.ledger.engine.tables import (
+    BET_COLUMNS,
+    CALL_COLUMNS,
+    POSTING_ACCOUNT,
+    POSTING_DELTA,
+    bet_of,
+    sql_texts,
+)
 from game_operator.ledger.rules.book import body_of
 from game_operator.ledger.staff.anomalies import OF_SOURCE, AnomalyRecord, record_of
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
@@ -121,8 +129,7 @@ class AccountHistory(NamedTuple):
 
 def bet(prefix: str, bet_id: str, source: str) -> Script[BetRecord | None]:
     """Return a bet, or None."""
-    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE source = ? AND bet_id = ?"  # noqa: S608 - a checked prefix
-    rows = yield Execute(sql, (source, bet_id))
+    rows = yield Execute(_sql(prefix)["bet"], (source, bet_id))
     return bet_of(rows[0]) if rows else None
 
 
@@ -131,8 +138,7 @@ def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> S
     if outcome.anomaly and not outcome.applied:
         return (yield from anomaly_at(prefix, call.operation, outcome.anomaly, body_of(call), source))
     if isinstance(call, DepositCall) and call.is_claim:
-        sql = f"SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?"  # noqa: S608
-        rows = yield Execute(sql, (source, call.tx_id))
+        rows = yield Execute(_sql(prefix)["claim_at"], (source, call.tx_id))
         return rows[0][0] if rows else None
     assert call.bet_id is not None
     found = yield from bet(prefix, call.bet_id, source)
@@ -143,10 +149,7 @@ def stored_at(prefix: str, call: MovingCall, outcome: Outcome, source: str) -> S
 
 def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str) -> Script[int | None]:
     """Return when the anomaly of *body* came last; None if it is not committed."""
-    rows = yield Execute(
-        f"SELECT last_at_millis FROM {prefix}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?",  # noqa: S608
-        (source, kind, operation, sha256(body).digest()),
-    )
+    rows = yield Execute(_sql(prefix)["anomaly_at"], (source, kind, operation, sha256(body).digest()))
     return rows[0][0] if rows else None
 
 
@@ -156,12 +159,8 @@ def page_of_bets(
     """Return at most *most* bets by time and id, those that follow *after*."""
     until = _LAST_MILLIS if until_millis is None else until_millis
     millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
-    rows = yield Execute(
-        f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {OF_SOURCE} AND opened_at_millis >= ? AND opened_at_millis < ? "  # noqa: S608
-        "AND (opened_at_millis > ? OR bet_id > ?) ORDER BY opened_at_millis, bet_id LIMIT ?",
-        # A first bound that the index can use.
-        (source, max(since_millis or 0, millis), until, millis, bet_id, most),
-    )
+    parameters = (source, max(since_millis or 0, millis), until, millis, bet_id, most)
+    rows = yield Execute(_sql(prefix)["page_of_bets"], parameters)
     return list(map(bet_of, rows))
 
 
@@ -184,19 +183,9 @@ def bets_before(
 def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
     """Return the history of a bet; one that is unknown has an empty history."""
     found = yield from bet(prefix, bet_id, source)
-    of_bet = "WHERE source = ? AND bet_id = ? ORDER BY"
-    # S608: our own texts and a checked prefix.
-    calls = yield Execute(
-        f"SELECT {CALL_COLUMNS} FROM {prefix}calls {of_bet} at_millis, operation DESC, tx_id",  # noqa: S608
-        (source, bet_id),
-    )
-    movements = yield Execute(
-        f"{_MOVEMENT} FROM {prefix}postings AS p JOIN {prefix}calls AS c ON {_OF_CALL} "
-        "WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id",
-        (source, bet_id),
-    )
-    columns = ", ".join(AnomalyRecord._fields)
-    anomalies = yield Execute(f"SELECT {columns} FROM {prefix}anomalies {of_bet} id", (source, bet_id))  # noqa: S608
+    calls = yield Execute(_sql(prefix)["calls_of_bet"], (source, bet_id))
+    movements = yield Execute(_sql(prefix)["movements_of_bet"], (source, bet_id))
+    anomalies = yield Execute(_sql(prefix)["anomalies_of_bet"], (source, bet_id))
     return BetHistory(
         found,
         tuple(CallRecord(*row) for row in calls),
@@ -207,36 +196,33 @@ def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
 
 def account_history(prefix: str, account: str, most: int) -> Script[AccountHistory]:
     """Return the history of an account; raise AccountNotFoundError if there is none."""
-    rows = yield Execute(
-        f"SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ? "  # noqa: S608
-        f"UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?",
-        (account, account),
-    )
+    rows = yield Execute(_sql(prefix)["balance_and_time"], (account, account))
     if not rows:
         advice = OPEN_FIRST
         if (yield from is_marked(prefix)):
             advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-    movements = yield Execute(
-        f"{_MOVEMENT} FROM {prefix}postings AS p LEFT JOIN {prefix}calls AS c ON {_OF_CALL} "
-        "WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?",
-        (account, account, most),
-    )
-    bets = yield Execute(
-        f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' "  # noqa: S608
-        "ORDER BY opened_at_millis, bet_id LIMIT ?",
-        (account, most),
-    )
+    movements = yield Execute(_sql(prefix)["movements_of_account"], (account, account, most))
+    bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
     latest = tuple(Movement(*row) for row in reversed(movements))
     balance_cents, at_millis = rows[0]
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
 
 
-_MOVEMENT = (
-    f"SELECT p.operation, p.tx_id, p.source, c.bet_id, {POSTING_ACCOUNT.format('p.')}, {POSTING_DELTA.format('p.')}, "
-    "p.at_millis"
-)
-_OF_CALL = "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id"
+@lru_cache
+def _sql(prefix: str) -> dict[str, str]:
+    """Return the statements of queries.sql."""
+    return sql_texts(
+        __package__,
+        "queries.sql",
+        prefix=prefix,
+        bet_columns=BET_COLUMNS,
+        call_columns=CALL_COLUMNS,
+        anomaly_columns=", ".join(AnomalyRecord._fields),
+        of_source=OF_SOURCE,
+        account=POSTING_ACCOUNT.format("p."),
+        delta=POSTING_DELTA.format("p."),
+    )
 
 
 def has_own_snapshot(url: str) -> bool:

@@ -120,10 +120,7 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
 
 def _tables(examined: _Installation) -> _Checking:
     """Look at the version, and remember what later checks need."""
-    names = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    if examined.kind == "postgres":
-        names = "SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)"
-    rows: Rows = yield Execute(names, ())
+    rows: Rows = yield Execute(examined.questions[f"tables_in_{examined.kind}"], ())
     examined.tables = frozenset(row[0] for row in rows)
     prefix = examined.prefix
     if not examined.tables >= {f"{prefix}meta", f"{prefix}calls"}:
@@ -185,11 +182,7 @@ def _sources(examined: _Installation) -> _Checking:
     found = f"calls of {listed} are taken, and those of any other source are refused"
     if len(names) == 1:
         return [Check("sources", "ok", found, "Check that each process passes this source=.")]
-    rows = yield Execute(
-        f"SELECT bet_id FROM {examined.prefix}bets WHERE state NOT IN ('TOMBSTONE', 'DECLINED') "  # noqa: S608
-        "GROUP BY bet_id, player_id HAVING COUNT(*) > 1 ORDER BY bet_id LIMIT 1",
-        (),
-    )
+    rows = yield Execute(examined.questions["taken_twice"], ())
     twice = f". The bet {shown(rows[0][0])} was taken from its player through more than one" if rows else ""
     todo = (
         "Check that each is a service or environment, and that no process names one by mistake: a call that comes "
@@ -346,13 +339,8 @@ def _times(examined: _Installation) -> _Checking:
     now_millis = time.time_ns() // 1_000_000
     if examined.kind == "postgres":
         now_millis = (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
-    prefix = examined.prefix
-    rows: Rows = yield Execute(
-        f"SELECT account, at_millis FROM (SELECT account, at_millis FROM {prefix}accounts "  # noqa: S608
-        f"UNION ALL SELECT account, at_millis FROM {prefix}clocks) AS known WHERE at_millis > ? "
-        f"ORDER BY at_millis DESC, account LIMIT {_MOST_NAMED + 1}",
-        (now_millis + _DAY_MILLIS,),
-    )
+    parameters = (now_millis + _DAY_MILLIS, _MOST_NAMED + 1)
+    rows: Rows = yield Execute(examined.questions["in_the_future"], parameters)
     if not rows:
         return [Check("times", "ok", "no account has moved in the future")]
     named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")

@@ -1,4 +1,20 @@
--- The questions of the examination before an upgrade, to PostgreSQL.
+-- The questions of the examination before an upgrade.
+
+-- name: taken_twice
+SELECT bet_id FROM {prefix}bets WHERE state NOT IN ('TOMBSTONE', 'DECLINED')
+GROUP BY bet_id, player_id HAVING COUNT(*) > 1 ORDER BY bet_id LIMIT 1
+
+-- name: in_the_future
+SELECT account, at_millis FROM (
+    SELECT account, at_millis FROM {prefix}accounts UNION ALL SELECT account, at_millis FROM {prefix}clocks
+) AS known WHERE at_millis > ? ORDER BY at_millis DESC, account LIMIT ?
+
+-- name: tables_in_sqlite
+SELECT name FROM sqlite_master WHERE type = 'table'
+
+-- What follows is for PostgreSQL.
+-- name: tables_in_postgres
+SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 
 -- name: rights
 SELECT quote_ident(current_user), quote_ident(current_schema()),

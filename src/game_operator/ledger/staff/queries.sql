@@ -1,0 +1,41 @@
+-- What is read of bets and accounts.
+
+-- name: bet
+SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id = ?
+
+-- name: claim_at
+SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' AND tx_id = ?
+
+-- name: anomaly_at
+SELECT last_at_millis FROM {prefix}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?
+
+-- The first bound of the time is one that the index can use.
+-- name: page_of_bets
+SELECT {bet_columns} FROM {prefix}bets WHERE {of_source} AND opened_at_millis >= ? AND opened_at_millis < ?
+    AND (opened_at_millis > ? OR bet_id > ?)
+ORDER BY opened_at_millis, bet_id LIMIT ?
+
+-- name: calls_of_bet
+SELECT {call_columns} FROM {prefix}calls WHERE source = ? AND bet_id = ? ORDER BY at_millis, operation DESC, tx_id
+
+-- name: movement
+SELECT p.operation, p.tx_id, p.source, c.bet_id, {account}, {delta}, p.at_millis FROM {prefix}postings AS p
+
+-- name: of_call
+{prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
+
+-- name: movements_of_bet
+{movement} JOIN {of_call} WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id
+
+-- name: anomalies_of_bet
+SELECT {anomaly_columns} FROM {prefix}anomalies WHERE source = ? AND bet_id = ? ORDER BY id
+
+-- name: balance_and_time
+SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ?
+UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
+
+-- name: movements_of_account
+{movement} LEFT JOIN {of_call} WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?
+
+-- name: open_bets
+SELECT {bet_columns} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' ORDER BY opened_at_millis, bet_id LIMIT ?
