@@ -295,7 +295,7 @@ def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tm
     assert list(tmp_path.iterdir()) == []
 
 
-def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
+def test_missing_tables_are_made_or_printed(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
     """With --no-migrate the statements are printed as they are run, on stdout, and not even a file is made."""
     options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
     refused = run("serve", *options, "--no-migrate")
@@ -322,7 +322,7 @@ def test_missing_tables_are_made_or_told(run: Run, database: str, tmp_path: Path
 
 
 @pytest.mark.outside
-def test_a_file_without_tables_is_told_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+def test_a_file_without_tables_is_reported_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
     """Of tables with another prefix."""
     opened(sqlite_url)
     options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")

@@ -23,14 +23,10 @@ def main(args: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in {"typer", "rich"}:
             raise
-        return _without_extra(as_json="--json" in given)
+        if "--json" in given:
+            document = {"error": {"type": "ConfigurationError", "message": _NEEDS_EXTRA, "exit_code": 2}}
+            sys.stdout.write(json.dumps(document) + "\n")
+        else:
+            sys.stderr.write(_NEEDS_EXTRA + "\n")
+        return 2
     return run(given)
-
-
-def _without_extra(*, as_json: bool) -> int:
-    if as_json:
-        document = {"error": {"type": "ConfigurationError", "message": _NEEDS_EXTRA, "exit_code": 2}}
-        sys.stdout.write(json.dumps(document) + "\n")
-    else:
-        sys.stderr.write(_NEEDS_EXTRA + "\n")
-    return 2

@@ -115,7 +115,7 @@ class StoppedError(Exception):
 
 
 def show_error(error: GameOperatorError, *, as_json: bool) -> int:
-    """Tell about *error*, and return the exit code."""
+    """Print *error*, and return the exit code."""
     if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
         code = ExitCode.USAGE
     else:
@@ -149,7 +149,7 @@ def show_failure(
     facts: Mapping[str, object] = MappingProxyType({}),
     keep_lines: bool = False,
 ) -> int:
-    """Tell about a command that failed, as *name* in a document, and return the exit code."""
+    """Print why a command failed, as *name* in a document, and return the exit code."""
     if as_json:
         write_document({"error": {"type": name, "message": message, "exit_code": int(code), **facts}})
         return code

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import IO, Final
+from typing import Final
 
 from game_operator.certify.engine.steps import Undone
 from game_operator.errors import ConfigurationError, shown
@@ -126,7 +126,10 @@ def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
             problem = getattr(failed, "strerror", None) or failed
             raise Undone(f"the hook {name} could not be run: {problem}") from None
         if code:
-            raise Undone(f"the hook {name} ended with exit code {code}{_last_words(err)}")
+            err.seek(max(0, err.seek(0, os.SEEK_END) - _MOST_BYTES))
+            last_line = err.read().decode(errors="backslashreplace").strip().rpartition("\n")[2].strip()
+            reason = f": {shown(last_line)}" if last_line else ""
+            raise Undone(f"the hook {name} ended with exit code {code}{reason}")
         out.seek(0)
         return out.read(_MOST_BYTES)
 
@@ -138,11 +141,3 @@ def _kill(child: "subprocess.Popen[bytes]") -> None:
         else:
             child.kill()
     child.wait()
-
-
-def _last_words(err: IO[bytes]) -> str:
-    end = err.seek(0, os.SEEK_END)
-    err.seek(max(0, end - _MOST_BYTES))
-    lines = err.read().decode(errors="backslashreplace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return f": {shown(last)}" if last else ""

@@ -252,7 +252,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_connections.closed(self)
         if self._answering is not None:
-            self._answering.disconnected = True  # uvicorn tells the newest request alone, and the others log errors.
+            self._answering.disconnected = True  # uvicorn notifies the newest request alone, and the others log errors.
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

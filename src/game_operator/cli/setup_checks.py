@@ -131,7 +131,7 @@ def _private_key(environ: Mapping[str, str], patient: _Patient) -> Iterator[Chec
         yield Check(name, "problem", error_text(wrong), todo, _KEY_LENGTH if "bits" in str(wrong) else "")
         return
     patient.key = key
-    assert patient.public_key is not None, "a key in PEM tells its public half"
+    assert patient.public_key is not None, "a key in PEM has a public half"
     yield Check(name, "ok", f"RSA, {patient.public_key.key_size} bits", assumed=_KEY_LENGTH)
     if isinstance(path := key["private_key"], Path):
         mode = stat.S_IMODE(path.stat().st_mode)

@@ -14,7 +14,7 @@ from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
 from game_operator.cli.options import AsJson, comma_separated, moment_in, read_profile
 from game_operator.cli.output import answer, say, when, write_document
-from game_operator.cli.reports.ledger import anomaly_document, show_anomalies, show_more
+from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 from game_operator.money import amount_from_cents
 
@@ -182,16 +182,16 @@ def anomalies(
     with place.opened() as ledger:
         filters.check_kinds(ledger)
         found = list(islice(ledger.anomalies(resolved=resolved, **filters.wanted), limit and limit + 1))
-        nothing = "" if found or as_json else filters.nothing_found(ledger, resolved=resolved)
+        if not found and not as_json:
+            say(filters.nothing_found(ledger, resolved=resolved))
     records, more = found[:limit], limit is not None and len(found) > limit
     if as_json:
         document = {"anomalies": [anomaly_document(record) for record in records]}
         write_document(document if limit is None else document | {"more": more})
-    elif records:
-        show_anomalies(records, every=every, bodies=bodies)
-        show_more(limit, more=more)
-    else:
-        say(nothing)
+        return
+    show_anomalies(records, every=every, bodies=bodies)
+    if more:
+        say(MORE.format(limit))
 
 
 def retry(
@@ -228,16 +228,15 @@ def retry(
         if not ids:
             answer({"retried": []}, chosen.nothing_found(ledger), as_json=as_json)
             return ExitCode.FINE
-        try:
-            for each in ids:
-                try:
-                    retried.append(_retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
-                except (RetryRefusedError, UnknownSourceError) as refused:
-                    retried.append({"id": each, "resolved": False, "error": error_text(refused)})
-        except LedgerError:
-            # The ledger cannot go on: what was done until then is shown first.
-            _show_retries(retried, as_json=as_json)
-            raise
+        for each in ids:
+            try:
+                retried.append(_retry_document(each, ledger.retry(each, terms, accept_foreign=accept_foreign)))
+            except (RetryRefusedError, UnknownSourceError) as refused:
+                retried.append({"id": each, "resolved": False, "error": error_text(refused)})
+            except LedgerError:
+                # The ledger cannot go on: what was done until then is shown first.
+                _show_retries(retried, as_json=as_json)
+                raise
     _show_retries(retried, as_json=as_json)
     return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
 

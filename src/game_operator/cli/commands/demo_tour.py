@@ -127,20 +127,6 @@ def client_steps(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
     total = sum((bet.wager_amount for bet in found.bets), Decimal(0))
     yield f" by id, or by number {sandbox.round_no}: {found.status}, {len(found.bets)} bets, {total} wagered in all"
     yield f" one that never was: {lookup(round_id='round-that-never-was').status}"
-    yield from _grants(sandbox, client)
-    yield "A call signed with the wrong key"
-    with OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), trust_env=False) as wrong:
-        refused = _refusal("a key that is not registered", AuthenticationError, wrong.fetch_games)
-    yield f" HTTP {refused.status_code}, “{refused.message}”"
-    yield "A session token (its contents are assumed)"
-    tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)
-    token = tokens.build(player_id="player-1", instance_id=sandbox.instance_id, balance=Decimal("12.50"))
-    yield f" launch address: {launch_url('https://play.example/?token={token}', token)[:60]}…"
-    _refusal("another instance's token", SessionTokenError, lambda: tokens.decode(token, instance_id="another"))
-    yield " decoded for another instance: refused"
-
-
-def _grants(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
     grant = partial(
         client.grant_free_bet,
         player_id="player-1",
@@ -157,6 +143,16 @@ def _grants(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
         refused = _refusal(what, FreeBetRejectedError, partial(grant, count=count))
         where = "by the service" if refused.attempts else "before it was sent"
         yield f" {what}: refused {where}, {refused.error_code}"
+    yield "A call signed with the wrong key"
+    with OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), trust_env=False) as wrong:
+        refused = _refusal("a key that is not registered", AuthenticationError, wrong.fetch_games)
+    yield f" HTTP {refused.status_code}, “{refused.message}”"
+    yield "A session token (its contents are assumed)"
+    tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)
+    token = tokens.build(player_id="player-1", instance_id=sandbox.instance_id, balance=Decimal("12.50"))
+    yield f" launch address: {launch_url('https://play.example/?token={token}', token)[:60]}…"
+    _refusal("another instance's token", SessionTokenError, lambda: tokens.decode(token, instance_id="another"))
+    yield " decoded for another instance: refused"
 
 
 def wallet_steps(wallet: DemoWallet) -> Iterator[str]:

@@ -13,13 +13,13 @@ from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, Commands, amount_in, moment_in
 from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
 from game_operator.cli.reports.ledger import (
+    MORE,
     balance_document,
     bet_document,
     show_account,
     show_bet,
     show_bets,
     show_books,
-    show_more,
 )
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
 from game_operator.money import amount_from_cents
@@ -155,7 +155,8 @@ def bets(
         write_document({"bets": [bet_document(bet) for bet in listed], "more": more})
     elif listed:
         show_bets(listed)
-        show_more(limit, more=more)
+        if more:
+            say(MORE.format(limit))
     else:
         say("There are no such bets.")
 

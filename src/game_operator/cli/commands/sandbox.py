@@ -46,7 +46,7 @@ def sandbox(
     """
     stopped = threading.Event()
     if stop_with_stdin:
-        # Who started us holds the other end, and lets go of it even when it is killed.
+        # The parent process holds the other end, and lets go of it even when it is killed.
         when_stdin_ends(stopped.set)
     from game_operator.cli.keys import key_directory
     from game_operator.transport.settings import base_url_of

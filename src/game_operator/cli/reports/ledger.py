@@ -11,6 +11,8 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport
 
+#: What stands below a list that was cut.
+MORE: Final = "There are more than these {}: pass --limit."
 #: The fields that tables and lists show; the headings are made of their names.
 _BETS: Final = (
     "opened_at_millis",
@@ -194,9 +196,3 @@ def show_books(report: "BooksReport", *, as_json: bool) -> None:
         say("✓ The books are sound.", style="green")
     else:
         say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")
-
-
-def show_more(limit: int | None, *, more: bool) -> None:
-    """Say that a list was cut at *limit*, if there are *more*."""
-    if more:
-        say(f"There are more than these {limit}: pass --limit.")

@@ -1,5 +1,7 @@
 """What came of a storm, as tables for people or as one document."""
 
+from bisect import bisect_right
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _PERCENTILES: Final = (50, 90, 95, 99, 100)
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
 _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
+_BARS: Final = (*(f"< {end}" for end in _BARS_MS), f">= {_BARS_MS[-1]}")
 _WIDTH: Final = 40
 #: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
 _INVALID: Final = (
@@ -27,7 +30,7 @@ _REMEDIES: Final = {
     "PLAYER_BLOCKED": "Choose players who may bet.",
     "LIMIT_EXCEEDED": "Raise the limits of the players, or play with more of them.",
 }
-_MOST_TOLD: Final = 20
+_MOST_LISTED: Final = 20
 
 
 def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
@@ -86,21 +89,16 @@ def _refused(report: "StormReport") -> str:
 def _show_histogram(report: "StormReport") -> None:
     counts = _histogram(report)
     most = max((count for _, count in counts), default=0)
-    if not most:
-        return
-    say("How long answers took, in ms:")
+    if counts:
+        say("How long answers took, in ms:")
     for label, count in counts:
         say(f"  {label:>7} {'█' * round(_WIDTH * count / most) or ('▏' if count else ''):<{_WIDTH}} {count}")
 
 
 def _histogram(report: "StormReport") -> list[tuple[str, int]]:
     """Return (label, count) for each bar up to the last one that is not empty."""
-    counts = [0] * (len(_BARS_MS) + 1)
-    for latency in report.latencies_ms:
-        counts[sum(latency >= end for end in _BARS_MS)] += 1
-    labels = [f"< {end}" for end in _BARS_MS] + [f">= {_BARS_MS[-1]}"]
-    last = max((number for number, count in enumerate(counts) if count), default=-1)
-    return list(zip(labels, counts, strict=True))[: last + 1]
+    counts = Counter(bisect_right(_BARS_MS, latency) for latency in report.latencies_ms)
+    return [(_BARS[bar], counts[bar]) for bar in range(max(counts, default=-1) + 1)]
 
 
 def _show_differences(report: "StormReport") -> None:
@@ -133,10 +131,10 @@ def _show_differences(report: "StormReport") -> None:
 
 
 def _show_list(differences: "tuple[Difference, ...]") -> None:
-    for difference in differences[:_MOST_TOLD]:
+    for difference in differences[:_MOST_LISTED]:
         say(f"  {difference}")
-    if len(differences) > _MOST_TOLD:
-        say(f"  … and {len(differences) - _MOST_TOLD} more")
+    if len(differences) > _MOST_LISTED:
+        say(f"  … and {len(differences) - _MOST_LISTED} more")
 
 
 def _name(percent: int) -> str:
