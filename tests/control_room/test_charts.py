@@ -12,8 +12,8 @@ from game_operator.sandbox.dealing.balances import ReportedBalance
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 
 
-def told(*balances: int | tuple[int, int], step_millis: int = 1_000) -> list[ReportedBalance]:
-    """Return balances that are right, or pairs of what was told and what it should be."""
+def reported(*balances: int | tuple[int, int], step_millis: int = 1_000) -> list[ReportedBalance]:
+    """Return balances that are right, or pairs of what was reported and what it should be."""
     return [
         ReportedBalance(NOW_MILLIS + number * step_millis, *(pair if isinstance(pair, tuple) else (pair, pair)))
         for number, pair in enumerate(balances)
@@ -38,29 +38,29 @@ def drawn(chart: str, kind: str) -> list[ElementTree.Element]:
 @pytest.mark.parametrize(
     ("points", "story"),
     [
-        pytest.param([], "No balance has been told yet.", id="none"),
-        pytest.param(told(1000), "1 balance told, 10.00. None disagrees with what it should be.", id="one"),
+        pytest.param([], "No balance has been reported yet.", id="none"),
+        pytest.param(reported(1000), "1 balance reported, 10.00. None disagrees with what it should be.", id="one"),
         pytest.param(
-            told(123_456, 500),
-            "2 balances told, from 1,234.56 to 5.00. None disagrees with what it should be.",
+            reported(123_456, 500),
+            "2 balances reported, from 1,234.56 to 5.00. None disagrees with what it should be.",
             id="two",
         ),
         pytest.param(
-            told(1000, (1500, 1000), (1600, 1100)),
-            "3 balances told, from 10.00 to 16.00. 2 disagree with what they should be, first at 2026-03-01 00:00:01 "
-            "UTC: 15.00 instead of 10.00.",
+            reported(1000, (1500, 1000), (1600, 1100)),
+            "3 balances reported, from 10.00 to 16.00. 2 disagree with what they should be, first at 2026-03-01 "
+            "00:00:01 UTC: 15.00 instead of 10.00.",
             id="two that disagree",
         ),
         pytest.param(
-            told(1000, (1, 0)),
-            "2 balances told, from 10.00 to 0.01. 1 disagrees with what it should be, first at 2026-03-01 00:00:01 "
-            "UTC: 0.01 instead of 0.00.",
+            reported(1000, (1, 0)),
+            "2 balances reported, from 10.00 to 0.01. 1 disagrees with what it should be, first at 2026-03-01 "
+            "00:00:01 UTC: 0.01 instead of 0.00.",
             id="one that disagrees, and should be nothing",
         ),
     ],
 )
 def test_a_balance_chart_tells_its_story_in_words(points: Sequence[ReportedBalance], story: str) -> None:
-    """Whoever hears the page is told what others see."""
+    """A screen reader reads out what others see."""
     chart = parsed(balance_chart(points, player_id="p1"))
     assert (chart.findtext("title"), chart.findtext("desc")) == ("Balance of p1", story)
     assert chart.get("role") == "img"
@@ -68,7 +68,7 @@ def test_a_balance_chart_tells_its_story_in_words(points: Sequence[ReportedBalan
 
 def test_a_player_is_escaped() -> None:
     """A player may be called anything."""
-    chart = balance_chart(told(1, 2), player_id="</title><script>alert(1)</script>")
+    chart = balance_chart(reported(1, 2), player_id="</title><script>alert(1)</script>")
     assert "<script" not in chart
     assert parsed(chart).findtext("title") == "Balance of </title><script>alert(1)</script>"
 
@@ -76,18 +76,18 @@ def test_a_player_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("points", "labels"),
     [
-        pytest.param(told(1000), ["9.00", "10.00", "11.00"], id="one"),
-        pytest.param(told(1000, 1000), ["9.00", "10.00", "11.00"], id="equal"),
-        pytest.param(told(0, 1), ["0.00", "0.01", "0.02"], id="a cent apart"),
-        pytest.param(told(-1, 1), ["-0.01", "0.00", "0.01", "0.02"], id="below zero"),
-        pytest.param(told(0, 99), ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"], id="just under a unit"),
-        pytest.param(told(0, 100), ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00", "1.20"], id="a unit"),
+        pytest.param(reported(1000), ["9.00", "10.00", "11.00"], id="one"),
+        pytest.param(reported(1000, 1000), ["9.00", "10.00", "11.00"], id="equal"),
+        pytest.param(reported(0, 1), ["0.00", "0.01", "0.02"], id="a cent apart"),
+        pytest.param(reported(-1, 1), ["-0.01", "0.00", "0.01", "0.02"], id="below zero"),
+        pytest.param(reported(0, 99), ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00"], id="just under a unit"),
+        pytest.param(reported(0, 100), ["0.00", "0.20", "0.40", "0.60", "0.80", "1.00", "1.20"], id="a unit"),
         pytest.param(
-            told(1000, (1000, 2000)), ["10.00", "12.00", "14.00", "16.00", "18.00", "20.00", "22.00"],
+            reported(1000, (1000, 2000)), ["10.00", "12.00", "14.00", "16.00", "18.00", "20.00", "22.00"],
             id="up to what should be",
         ),
         pytest.param(
-            told(10**15, 10**15 + 1), ["10,000,000,000,000.00", "10,000,000,000,000.01", "10,000,000,000,000.02"],
+            reported(10**15, 10**15 + 1), ["10,000,000,000,000.00", "10,000,000,000,000.01", "10,000,000,000,000.02"],
             id="more cents than a float tells apart as units",
         ),
     ],
@@ -102,12 +102,14 @@ def test_the_axis_of_money_has_round_amounts(points: Sequence[ReportedBalance], 
 @pytest.mark.parametrize(
     ("points", "labels"),
     [
-        pytest.param(told(1), ["00:00:00.000"], id="one"),
-        pytest.param(told(1, 2, step_millis=0), ["00:00:00.000"], id="two at once"),
-        pytest.param(told(1, 2), ["00:00:00.000", "00:00:01.000"], id="a second"),
-        pytest.param(told(1, 2, step_millis=DAY_MILLIS - 1), ["00:00:00.000", "23:59:59.999"], id="just under a day"),
+        pytest.param(reported(1), ["00:00:00.000"], id="one"),
+        pytest.param(reported(1, 2, step_millis=0), ["00:00:00.000"], id="two at once"),
+        pytest.param(reported(1, 2), ["00:00:00.000", "00:00:01.000"], id="a second"),
         pytest.param(
-            told(1, 2, step_millis=DAY_MILLIS),
+            reported(1, 2, step_millis=DAY_MILLIS - 1), ["00:00:00.000", "23:59:59.999"], id="just under a day"
+        ),
+        pytest.param(
+            reported(1, 2, step_millis=DAY_MILLIS),
             ["2026-03-01 00:00:00", "2026-03-02 00:00:00"],
             id="a day: with the date",
         ),
@@ -122,7 +124,7 @@ def test_the_axis_of_time_says_from_when_to_when(points: Sequence[ReportedBalanc
 
 def test_what_disagrees_is_red_crossed_and_written_out() -> None:
     """Not by colour alone: a cross for each, broken lines, and the first and the last difference in figures."""
-    chart = balance_chart(told(1000, (1500, 1000), (1550, 1000), (700, 1000), 1000), player_id="p")
+    chart = balance_chart(reported(1000, (1500, 1000), (1550, 1000), (700, 1000), 1000), player_id="p")
     assert len(drawn(chart, "chart-cross")) == 3
     assert len(drawn(chart, "chart-dot")) == 2
     assert words(chart, "chart-difference") == ["+5.00", "−3.00"]
@@ -130,13 +132,13 @@ def test_what_disagrees_is_red_crossed_and_written_out() -> None:
     assert drawn(chart, "chart-cross")[0].findtext("title") == "00:00:01.000 UTC: 15.00 instead of 10.00"
     # Right, then a stretch that is wrong as a whole, then right again.
     assert len(drawn(chart, "chart-wrong")) == 1
-    assert len(drawn(chart, "chart-told")) == 1
+    assert len(drawn(chart, "chart-reported")) == 1
     assert "disagrees" in words(chart)
 
 
 def test_what_agrees_is_not_red() -> None:
     """Nor is what cannot be compared."""
-    points = [*told(1000, 900), ReportedBalance(NOW_MILLIS + 5_000, 800, None)]
+    points = [*reported(1000, 900), ReportedBalance(NOW_MILLIS + 5_000, 800, None)]
     chart = balance_chart(points, player_id="p")
     for kind in ("chart-cross", "chart-wrong", "chart-gap", "chart-difference"):
         assert not drawn(chart, kind)
@@ -146,14 +148,14 @@ def test_what_agrees_is_not_red() -> None:
 
 def test_the_line_of_what_should_be_leaves_out_what_is_not_known() -> None:
     """It has a step for each balance that could be compared."""
-    points = [ReportedBalance(NOW_MILLIS, 5, None), *told(10, (30, 20))]
+    points = [ReportedBalance(NOW_MILLIS, 5, None), *reported(10, (30, 20))]
     (line,) = drawn(balance_chart(points, player_id="p"), "chart-expected")
     assert line.get("d", "").count("V") == 1
 
 
 def test_a_long_series_stays_small() -> None:
     """Five hundred balances are a line; dots are for what is wrong, and not for more than can be told apart."""
-    chart = balance_chart(told(*((k + 1, k) if k >= 100 else k for k in range(500))), player_id="p")
+    chart = balance_chart(reported(*((k + 1, k) if k >= 100 else k for k in range(500))), player_id="p")
     assert not drawn(chart, "chart-dot")
     assert 60 <= len(drawn(chart, "chart-cross")) <= 80
     assert len(chart) < 60_000
@@ -167,9 +169,9 @@ def coordinates(chart: str) -> list[float]:
 @pytest.mark.parametrize(
     "chart",
     [
-        pytest.param(balance_chart(told(1), player_id="p"), id="one balance"),
-        pytest.param(balance_chart(told(-5, 10**15), player_id="p"), id="far apart"),
-        pytest.param(balance_chart(told(10**15, (5, 10**15)), player_id="p"), id="a large difference"),
+        pytest.param(balance_chart(reported(1), player_id="p"), id="one balance"),
+        pytest.param(balance_chart(reported(-5, 10**15), player_id="p"), id="far apart"),
+        pytest.param(balance_chart(reported(10**15, (5, 10**15)), player_id="p"), id="a large difference"),
         pytest.param(latencies_chart([0.0]), id="no time at all"),
         pytest.param(latencies_chart([1e9]), id="for ever"),
         pytest.param(latencies_chart([0.001, 1e9]), id="both"),
@@ -222,7 +224,7 @@ def test_latencies_are_counted_in_buckets(latencies: list[float], bars: list[str
     assert counts(latencies_chart(latencies)) == bars
 
 
-def test_three_percentiles_are_marked_and_told() -> None:
+def test_three_percentiles_are_marked_and_named() -> None:
     """With their values, in the chart and in words."""
     chart = latencies_chart([*[4.0] * 90, *[40.0] * 8, 400.0, 4_000.0])
     assert words(chart, "chart-value") == ["p50 4.00 ms", "p95 40.0 ms", "p99 400.0 ms"]
@@ -234,10 +236,10 @@ def test_three_percentiles_are_marked_and_told() -> None:
 def test_no_answers_yet() -> None:
     """The chart says so, instead of standing empty."""
     assert words(latencies_chart([])) == ["Nothing was answered yet."]
-    assert words(balance_chart([], player_id="p")) == ["No balance has been told yet."]
+    assert words(balance_chart([], player_id="p")) == ["No balance has been reported yet."]
 
 
-@pytest.mark.parametrize("chart", [balance_chart(told(1, (3, 2)), player_id="p"), latencies_chart([1.0, 20.0])])
+@pytest.mark.parametrize("chart", [balance_chart(reported(1, (3, 2)), player_id="p"), latencies_chart([1.0, 20.0])])
 def test_colours_come_from_the_style_sheet(chart: str) -> None:
     """So they follow light and dark, and the page's policy admits the chart: no colour, no style, no script in it."""
     attributes = {name for element in parsed(chart).iter() for name in element.attrib}

@@ -61,7 +61,7 @@ def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: 
 
 
 def test_of_a_stranger_nothing_is_known(sandbox: Sandbox, http: httpx.Client) -> None:
-    """A wallet that refuses a player tells no balance, and what was not told agrees with nothing."""
+    """A wallet that refuses a player reports no balance, and a missing balance agrees with nothing."""
     sandbox.play_round(player_id="stranger", wager_cents=100, won_cents=0)
     html = page(http, "/wallet?player=stranger")
     assert "Balance of stranger not known" in html.text
@@ -69,16 +69,16 @@ def test_of_a_stranger_nothing_is_known(sandbox: Sandbox, http: httpx.Client) ->
     assert '<span class="badge">not known</span>' in html.source
 
 
-def test_a_wrong_balance_is_told_and_can_be_accepted(
+def test_a_wrong_balance_is_shown_and_can_be_accepted(
     sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
 ) -> None:
-    """What was told, what it should be, and since when; who has moved the money himself accepts it."""
+    """What was reported, what it should be, and since when; who has moved the money himself accepts it."""
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     ledger.adjust(player_id, Decimal("12.34"), reference=player_id)
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     html = page(http, "/wallet")
     assert "1 player with a balance that disagrees" in html.text
-    assert "the wallet told 92.34 instead of 80.00, and 1 more balance since then disagrees." in html.text
+    assert "the wallet reported 92.34 instead of 80.00, and 1 more balance since then disagrees." in html.text
     assert f"Balance of {player_id} disagrees" in html.text
     assert "+12.34" in html.text
     assert f"{player_id} disagrees 92.34 80.00" in html.text
@@ -182,7 +182,7 @@ def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         html = page(http, "/wallet")
-    assert "No balance has been told yet." in html.text
+    assert "No balance has been reported yet." in html.text
     assert "Nothing was answered yet." in html.text
 
 
@@ -197,7 +197,7 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
         busy.service.balances.reported("player-0", 99)
         text = page(http, "/wallet").text
     assert "These are 200 of 300" in text
-    assert "player-0: at 2001-09-09 01:46:40 UTC the wallet told 0.99 instead of 0.00." in text
+    assert "player-0: at 2001-09-09 01:46:40 UTC the wallet reported 0.99 instead of 0.00." in text
     assert "player-299 agrees" in text
     assert "player-50 agrees" not in text
 

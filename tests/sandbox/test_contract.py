@@ -1,6 +1,7 @@
 """schemathesis, let loose on the running sandbox with the sandbox's own OpenAPI document (spec §4.2, §5, §7)."""
 
 import json
+from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -28,7 +29,6 @@ from schemathesis.specs.openapi.checks import (
 from game_operator import models
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
 from game_operator.sandbox import Sandbox
-from game_operator.sandbox.serving import document_json
 from tests.sandbox.support import sound_call
 from tests.support.signed_http import BET, CALLS, GAMES, SignedHttp, signature
 
@@ -47,7 +47,7 @@ CHECKS: list[CheckFunction] = [
 AnyOperation = APIOperation[Any, Any, Any, Any]
 AnyCase = Case[Any]
 
-DOCUMENT = json.loads(document_json())
+DOCUMENT = json.loads(files("game_operator.sandbox").joinpath("service/openapi.json").read_bytes())
 schema = schemathesis.openapi.from_dict(DOCUMENT)
 
 

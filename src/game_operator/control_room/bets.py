@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from game_operator.control_room.outcomes import row
 from game_operator.control_room.page_context import Page
@@ -24,9 +23,6 @@ class BetsPage(Page):
 
     PATH = "/bets"
     TITLE = "Bets and rounds"
-
-    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        return [Route(self.PATH, self.show)]
 
     async def show(self, request: Request) -> Response:
         """Show a bet, a round, or the newest bets."""

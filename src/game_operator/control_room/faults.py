@@ -1,13 +1,12 @@
 """Faults: what goes wrong between the service and the wallet, switched on and off."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from game_operator.control_room.page_context import Page, checked, problem, see_other
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
@@ -91,14 +90,7 @@ class FaultsPage(Page):
 
     PATH = "/faults"
     TITLE = "Faults"
-
-    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        return [
-            Route(self.PATH, self.show),
-            Route(f"{self.PATH}/set", self.set, methods=["POST"]),
-            Route(f"{self.PATH}/all", self.all, methods=["POST"]),
-            Route(f"{self.PATH}/none", self.none, methods=["POST"]),
-        ]
+    FORMS = ("set", "all", "none")
 
     async def show(self, request: Request) -> Response:
         """Show what is on."""

@@ -1,13 +1,12 @@
 """Free bets: granted by the API's rules, and what became of them."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ValidationInfo
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.control_room.page_context import (
@@ -88,18 +87,12 @@ class FreeBetsPage(Page):
 
     PATH = "/free-bets"
     TITLE = "Free bets"
+    FORMS = ("grant", "claim")
 
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)
         #: What the wallet did in a claim that no correct wallet does, by the grant's id.
         self._mistakes: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-
-    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        return [
-            Route(self.PATH, self.show),
-            Route(f"{self.PATH}/grant", self.grant, methods=["POST"]),
-            Route(f"{self.PATH}/claim", self.claim, methods=["POST"]),
-        ]
 
     async def show(self, request: Request) -> Response:
         """Show the grants, and a form that is filled in."""

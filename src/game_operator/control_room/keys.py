@@ -24,15 +24,11 @@ class KeysPage(Page):
 
     PATH = "/keys"
     TITLE = "Keys"
+    FORMS = ("prepare", "rotate")
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        return [
-            Route(self.PATH, self.show),
-            Route(f"{self.PATH}/service.pub.pem", self.download),
-            Route(f"{self.PATH}/service-new.pub.pem", self.download_next),
-            Route(f"{self.PATH}/prepare", self.prepare, methods=["POST"]),
-            Route(f"{self.PATH}/rotate", self.rotate, methods=["POST"]),
-        ]
+        files = {"service.pub.pem": self.download, "service-new.pub.pem": self.download_next}
+        return [*super().routes(), *(Route(f"{self.PATH}/{name}", file) for name, file in files.items())]
 
     async def show(self, request: Request, problem: str = "") -> Response:
         """Show the keys, and a *problem* if there is one."""

@@ -53,7 +53,7 @@ class LivePage(Page):
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
-            Route(self.PATH, self.newest),
+            Route(self.PATH, self.show),
             Route(f"{self.PATH}/events", self.events),
             Route(f"{self.PATH}/{{number}}", self.one),
             Route(f"{self.PATH}/{{number}}/again", self.again, methods=["POST"]),
@@ -64,7 +64,7 @@ class LivePage(Page):
         for wake in self._open:
             wake.set()
 
-    async def newest(self, request: Request) -> Response:
+    async def show(self, request: Request) -> Response:
         """Show the newest calls."""
         exchanges = self._log.recent(_SHOWN)
         seen = _mark(self._log, exchanges[0].number if exchanges else 0)

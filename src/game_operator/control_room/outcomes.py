@@ -191,9 +191,6 @@ class BetOutcome:
         exchanges: All webhooks about it, in any order; without any, the service's word counts.
         currency: Of its instance, or "".
         early_code: The profile's ``early_deposit_code``.
-
-    Attributes:
-        bet, exchanges: As passed.
     """
 
     def __init__(
@@ -224,7 +221,18 @@ class BetOutcome:
         if not self._calls:
             not_found = self.bet.status == "NOT_FOUND"
             return "The wallet took no wager, so there is no bet." if not_found else self._ended()
-        return self._not_played() or self._by_answers()
+        answered = [each for each in self._calls if each.status is not None]
+        codes = {each.code for each in answered}
+        if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
+            calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
+            return (
+                f"Not played. The wallet answered INVALID_SIGNATURE to {calls}: it does not know the service’s key. "
+                "Give it the key under Keys."
+            )
+        # A server may move the money and then fail with an error above.
+        if codes == {None} and all(300 <= (each.status or 0) < 500 for each in answered):
+            return f"Not played. {_no_reply(answered)}"
+        return self._by_answers()
 
     @property
     def service(self) -> str:
@@ -264,21 +272,6 @@ class BetOutcome:
                 return self._deposit.succeeded and (self._withdraw.succeeded or not self._withdraw.calls)
             case _:
                 return self._rollback.succeeded or (self._rollback.code in UNSEEN and not self._withdraw.succeeded)
-
-    def _not_played(self) -> str:
-        """Return why the wallet did not look at any call, or "" if it did."""
-        answered = [each for each in self._calls if each.status is not None]
-        codes = {each.code for each in answered}
-        if codes == {WebhookErrorCode.INVALID_SIGNATURE}:
-            calls = "the call" if len(answered) == 1 else f"all {len(answered)} calls"
-            return (
-                f"Not played. The wallet answered INVALID_SIGNATURE to {calls}: it does not know the service’s key. "
-                "Give it the key under Keys."
-            )
-        # A server may move the money and then fail with an error above.
-        if codes == {None} and all(300 <= (each.status or 0) < 500 for each in answered):
-            return f"Not played. {_no_reply(answered)}"
-        return ""
 
     def _by_answers(self) -> str:
         withdraw, deposit, rollback = self._withdraw, self._deposit, self._rollback

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
@@ -154,18 +154,31 @@ class PageContext:
 
 
 class Page(ABC):
-    """A page of the control room: each subclass sets its path and its title in the navigation, and its routes."""
+    """
+    A page of the control room.
+
+    Attributes:
+        PATH: Where ``show`` answers.
+        TITLE: Its name in the navigation.
+        FORMS: The methods that take a form, by their names, which end its address.
+    """
 
     PATH: ClassVar[str]
     TITLE: ClassVar[str]
+    FORMS: ClassVar[Sequence[str]] = ()
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
         self._sandbox = context.sandbox
 
-    @abstractmethod
     def routes(self) -> Sequence[Route]:
         """Return the routes of the page, its forms included."""
+        forms = [Route(f"{self.PATH}/{form}", getattr(self, form), methods=["POST"]) for form in self.FORMS]
+        return [Route(self.PATH, self.show), *forms]
+
+    @abstractmethod
+    async def show(self, request: Request) -> Response:
+        """Show the page."""
 
     def stop(self) -> None:  # noqa: B027 - most pages have nothing to end
         """End what would outlast the server."""

@@ -1,4 +1,4 @@
-"""Wallet: what it told of balances, beside what they should be, and how long it took to answer."""
+"""Wallet: the balances it reported, beside what they should be, and how long it took to answer."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -8,7 +8,6 @@ from typing import Final
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from game_operator.control_room.page_context import LOOKED_THROUGH, Page, clock_time, environment, see_other
 from game_operator.provider.latency import coordinate, latency_chart, percentile
@@ -36,9 +35,7 @@ class WalletPage(Page):
 
     PATH = "/wallet"
     TITLE = "Wallet"
-
-    def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        return [Route(self.PATH, self.show), Route(f"{self.PATH}/accept", self.accept, methods=["POST"])]
+    FORMS = ("accept",)
 
     async def show(self, request: Request) -> Response:
         """Show all players, and the balances of one of them."""
@@ -80,7 +77,7 @@ def latencies_chart(samples_ms: Sequence[float]) -> str:
 
 def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     """
-    Return the balances told of a player beside what they should be, oldest first, as an SVG element.
+    Return the balances reported of a player beside what they should be, oldest first, as an SVG element.
 
     Where they differ, the line is red and broken, the balance is marked with a cross, and the first and the last
     difference are written out. Money is whole cents up to the label.
@@ -112,7 +109,7 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
         differences=list(zip((wrong[0], wrong[-1]), (-11, 20), strict=True))[: len(wrong)] if wrong else [],
         legend=[
             ("chart-expected", "should be"),
-            ("chart-told", "was told"),
+            ("chart-reported", "reported"),
             *([("chart-wrong", "disagrees")] if wrong else []),
         ],
     )
@@ -126,17 +123,17 @@ def _scale(least: int, most: int, start: float, stop: float) -> _Scale:
 
 def _story(points: Sequence[ReportedBalance], wrong: Sequence[ReportedBalance]) -> str:
     if not points:
-        return "No balance has been told yet."
+        return "No balance has been reported yet."
     ends = money(points[0].reported_cents)
-    told = f"1 balance told, {ends}"
+    reported = f"1 balance reported, {ends}"
     if len(points) > 1:
-        told = f"{len(points)} balances told, from {ends} to {money(points[-1].reported_cents)}"
+        reported = f"{len(points)} balances reported, from {ends} to {money(points[-1].reported_cents)}"
     if not wrong:
-        return f"{told}. None disagrees with what it should be."
+        return f"{reported}. None disagrees with what it should be."
     they = "1 disagrees with what it" if len(wrong) == 1 else f"{len(wrong)} disagree with what they"
     first = wrong[0]
     return (
-        f"{told}. {they} should be, first at {day_and_time(first.at_millis)} UTC: "
+        f"{reported}. {they} should be, first at {day_and_time(first.at_millis)} UTC: "
         f"{money(first.reported_cents)} instead of {money(first.expected_cents or 0)}."
     )
 
@@ -146,17 +143,15 @@ def _money_ticks(points: Sequence[ReportedBalance]) -> list[int]:
     values = [point.reported_cents for point in points]
     values += [point.expected_cents for point in points if point.expected_cents is not None]
     least, most = min(values), max(values)
-    step = _round_step(most - least) if most > least else _FLAT_STEP_CENTS
+    step = _FLAT_STEP_CENTS
+    if most > least:
+        # 1, 2 or 5 times a power of ten, of which about five make up the span.
+        power: int = 10 ** max(len(str(most - least)) - 2, 0)
+        step = next(step * power for step in (1, 2, 5, 10, 20, 50) if step * power * _TICKS >= most - least)
     first = least // step * step - (step if least == most else 0)
     # Without room on top a line along the highest value would lie on the frame.
     last = -(-most // step) * step + (step if least == most or most % step == 0 else 0)
     return list(range(first, last + 1, step))
-
-
-def _round_step(span: int) -> int:
-    """Return 1, 2 or 5 times a power of ten, of which about five make up *span* cents."""
-    power: int = 10 ** max(len(str(span)) - 2, 0)
-    return next(step * power for step in (1, 2, 5, 10, 20, 50) if step * power * _TICKS >= span)
 
 
 def _times(first: int, last: int, x: _Scale) -> list[tuple[float, str, str]]:
@@ -167,20 +162,19 @@ def _times(first: int, last: int, x: _Scale) -> list[tuple[float, str, str]]:
 
 
 def _lines(points: Sequence[ReportedBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:
-    """Return the paths with their classes: what should be, then each stretch of what was told."""
+    """Return the paths with their classes: what should be, then each stretch of what was reported."""
     expected = [(x(point.at_millis), y(point.expected_cents)) for point in points if point.expected_cents is not None]
     lines = [("chart-expected", expected)] if expected else []
     before = None
     for one, other in pairwise(points):
         if before != other.agrees:
-            kind = "chart-told" if other.agrees else "chart-wrong"
+            kind = "chart-reported" if other.agrees else "chart-wrong"
             lines.append((kind, [(x(one.at_millis), y(one.reported_cents))]))
             before = other.agrees
         lines[-1][1].append((x(other.at_millis), y(other.reported_cents)))
-    return [(kind, _steps(places)) for kind, places in lines]
-
-
-def _steps(places: Sequence[tuple[float, float]]) -> str:
-    # A balance stays as it is until the next one is told.
-    (x, y), *rest = ((coordinate(x), coordinate(y)) for x, y in places)
-    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in rest)
+    paths = []
+    for kind, places in lines:
+        # A balance stays as it is until the next one is reported.
+        (first_x, first_y), *rest = ((coordinate(x), coordinate(y)) for x, y in places)
+        paths.append((kind, f"M{first_x} {first_y}" + "".join(f"H{x}V{y}" for x, y in rest)))
+    return paths

@@ -113,7 +113,7 @@ def limits_of(config: BetConfig) -> Limits:
 
 def rtp_of(game: GameInfo) -> Fraction:
     """Return what *game* returns in the long run, as a share of 1; 0.96 if it does not say (spec §2.5)."""
-    return _share(_USUAL_RTP if game.rtp is None else game.rtp)
+    return max(Fraction(_USUAL_RTP if game.rtp is None else game.rtp) / 100, Fraction(0))
 
 
 def paytable_of(genre: str) -> Paytable:
@@ -195,11 +195,6 @@ def _returning(due: int, denominator: int, prizes: Sequence[tuple[int, int]]) ->
     if tickets == 0 or due * sum(weight for _, weight in prizes) > tickets:
         return None
     return Odds(tuple((won_cents, due * weight) for won_cents, weight in prizes), tickets)
-
-
-@lru_cache
-def _share(percent: Decimal) -> Fraction:
-    return max(Fraction(percent) / 100, Fraction(0))
 
 
 @cache

@@ -6,7 +6,7 @@ slow or cut off: the faults ``timeout``, ``reset`` and ``slow`` each lose the re
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from email.utils import formatdate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -15,8 +15,8 @@ import httpx
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.provider.delivery import answers_to
+from game_operator.protocol.http import HttpRequest
+from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.faults import Fault
 from game_operator.provider.in_process import (
     Begun,
@@ -29,7 +29,6 @@ from game_operator.provider.in_process import (
 )
 from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
-from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.webhooks.authenticators import RsaSignature
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from game_operator.provider.delivery import Delivery
 
 #: Why there is no reply.
-_UNHEARD: Final = {
+_NO_REPLY: Final = {
     Fault.REQUEST_LOST: "request lost",
     Fault.REPLY_LOST: "reply lost",
     Fault.TIMEOUT: "timeout, in process: reply lost",
@@ -70,14 +69,7 @@ class InProcessSandbox(SandboxBase):
         keys: ThrowAwayKeys | None = None,
     ) -> None:
         keys = keys or ThrowAwayKeys()
-        super().__init__(
-            operator_id,
-            keys.operator,
-            lambda: keys.service,
-            seed=seed,
-            clock=clock,
-            profile=profile,
-        )
+        super().__init__(operator_id, keys.operator, lambda: keys.service, seed=seed, clock=clock, profile=profile)
         #: Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own.
         self.transport = InProcessTransport(self.service, self._clock)
         self._wallet: WalletInProcess | None = None
@@ -112,16 +104,16 @@ class InProcessSandbox(SandboxBase):
         instance_id: str | None = None,
     ) -> PlayedRound:
         """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
-        self._check_ready()
+        deliver = self._check_ready()
         planned = self.service.requested.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
-        return await self._play_async(planned)
+        return await self._played(planned, deliver)
 
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
-        self._check_ready()
-        return await self._play_async(self.service.requested.claim(free_bet_id))
+        deliver = self._check_ready()
+        return await self._played(self.service.requested.claim(free_bet_id), deliver)
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
@@ -162,40 +154,33 @@ class InProcessSandbox(SandboxBase):
 
     def _play(self, item: PlannedItem) -> PlayedRound:
         deliver = self._check_ready()
+        playing = self._played(item, lambda *request: self._awaited(deliver(*request)))
+        try:
+            # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
+            playing.send(None)
+        except StopIteration as ended:
+            played: PlayedRound = ended.value
+        return played
+
+    async def _played(self, item: PlannedItem, deliver: Deliver) -> PlayedRound:
         deliveries: list[Delivery] = []
         dealer = self.service.dealer(item)
         try:
-            for parcel in self._parcels(dealer, deliveries):
-                parcel.answer = answer_of(self._awaited(parcel.delivered_to(deliver)))
+            while (order := dealer.next()) is not None:
+                dealer.answered(order, [await self._post(post, deliver, deliveries) for post in order.posts])
         finally:
             played = self.service.played(item, dealer, deliveries)
         return played
 
-    async def _play_async(self, item: PlannedItem) -> PlayedRound:
-        deliver = self._check_ready()
-        deliveries: list[Delivery] = []
-        dealer = self.service.dealer(item)
-        try:
-            for parcel in self._parcels(dealer, deliveries):
-                response = parcel.delivered_to(deliver)
-                parcel.answer = answer_of(await response if inspect.isawaitable(response) else response)
-        finally:
-            played = self.service.played(item, dealer, deliveries)
-        return played
-
-    def _parcels(self, dealer: Dealer, deliveries: "list[Delivery]") -> "Iterator[_Parcel]":
-        """Yield what is to be delivered; each parcel must have its answer before the next is asked for."""
-        while (order := dealer.next()) is not None:
-            answers = []
-            for post in order.posts:
-                request = post.request
-                parcel = _Parcel(request, self.service.keys.headers(request, self.service.profile.signature_header))
-                if post.manner is not Fault.REQUEST_LOST:
-                    yield parcel
-                carried = parcel.carried(parcel.answer, _UNHEARD.get(post.manner, "") if post.manner else "")
-                self.service.saw(post, carried, deliveries)
-                answers.append(answers_to(post, carried))
-            dealer.answered(order, answers)
+    async def _post(self, post: Post, deliver: Deliver, deliveries: "list[Delivery]") -> tuple[Answer, ...]:
+        request, answer = post.request, None
+        begun = Begun(request, self.service.keys.headers(request, self.service.profile.signature_header))
+        if post.manner is not Fault.REQUEST_LOST:
+            response = begun.delivered_to(deliver)
+            answer = answer_of(await response if inspect.isawaitable(response) else response)
+        carried = begun.carried(answer, _NO_REPLY.get(post.manner, "") if post.manner else "")
+        self.service.saw(post, carried, deliveries)
+        return answers_to(post, carried)
 
     def _awaited(self, response: Any) -> Any:
         """Return *response*, or what comes of it if it must be awaited."""
@@ -210,19 +195,11 @@ class InProcessSandbox(SandboxBase):
         return self._loop.result_of(response)
 
 
-class _Parcel(Begun):
-    """A request on its way; *answer* is what the wallet gave, None as long as it gave none."""
-
-    answer: HttpResponse | None = None
-
-
 class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """
-    Hands requests to the service as raw as they would stand on the wire; for ``httpx.Client`` and ``AsyncClient``.
+    Hands requests to *service* as raw as they would stand on the wire; for ``httpx.Client`` and ``AsyncClient``.
 
-    Args:
-        service: The service.
-        clock: Its time, in Unix milliseconds.
+    *clock* is the service's time, in Unix milliseconds.
     """
 
     def __init__(self, service: SandboxService, clock: Callable[[], int]) -> None:

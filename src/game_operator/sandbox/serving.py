@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from email.utils import formatdate
-from functools import cache
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -22,7 +21,7 @@ from game_operator.protocol.http import HttpRequest, HttpResponse, is_loopback
 
 T = TypeVar("T")
 
-#: Where the OpenAPI document is; it needs no signature.
+#: Where the OpenAPI 3.1 document of the four calls is; it needs no signature.
 DOCUMENT_PATH: Final = "/openapi.json"
 
 #: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
@@ -54,22 +53,14 @@ def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Call
         await Response(response.body, response.status, headers)(scope, receive, send)
 
     async def document(_request: Request) -> Response:
-        return Response(document_json(), media_type="application/json")
+        # It describes exactly what the sandbox sends: every field of an answer is required, and no other is allowed. A
+        # real service may add fields; the clients accept them (spec §2, §4.2, §5, §7).
+        openapi = files(__package__).joinpath("service/openapi.json").read_bytes()
+        return Response(openapi, media_type="application/json")
 
     # As the default it meets every path. A pattern would not: "." in one does not match the line break that an
     # escaped bet id may hold, and the router matches unescaped paths, where a%2Fb is two segments.
     return Router([Route(DOCUMENT_PATH, document)], default=everything, redirect_slashes=False)
-
-
-@cache
-def document_json() -> bytes:
-    """
-    Return the OpenAPI 3.1 document of the four calls (spec §2, §4.2, §5, §7).
-
-    It describes exactly what the sandbox sends: every field of an answer is required, and no other is allowed. A real
-    service may add fields; the clients accept them.
-    """
-    return files(__package__).joinpath("service/openapi.json").read_bytes()
 
 
 async def _read(request: Request) -> HttpRequest | HttpResponse:

@@ -7,9 +7,9 @@ What a correct wallet answers is assumed (docs/decisions/0013, 0014).
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import RollbackCall, WithdrawCall
+from game_operator.models.webhooks import WithdrawCall
 from game_operator.money import amount_from_cents
-from game_operator.provider.delivery import UNSEEN, Answer, Post
+from game_operator.provider.delivery import UNSEEN, Answer
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall, ServiceState
 
@@ -21,12 +21,6 @@ _CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCod
 _NEVER_OF_A_NEW_BET: Final = _CANCELLED | {WebhookErrorCode.DUPLICATE_TRANSACTION}
 
 
-def check_intruder(pending: PendingCall, post: Post, answer: Answer) -> None:
-    """A post that must be refused was accepted."""
-    if answer.succeeded:
-        pending.dealt.problems.append(f"{pending.call.operation} with the fault {post.extra} was accepted")
-
-
 def check_repeat(pending: PendingCall, answer: Answer) -> None:
     """A call was sent again, and answered otherwise."""
     first = pending.first
@@ -35,18 +29,6 @@ def check_repeat(pending: PendingCall, answer: Answer) -> None:
     # A correct wallet answers otherwise only after a cancellation in between.
     if first.succeeded != answer.succeeded and not cancelled:
         pending.dealt.problems.append(f"one {pending.call.operation}, sent again, was answered {first} and {answer}")
-
-
-def check_early(bet: DealtBet, pending: PendingCall, definite: list[Answer]) -> None:
-    """A deposit was accepted whose withdraw had not been sent."""
-    if not isinstance(pending.call, RollbackCall) and any(answer.succeeded for answer in definite):
-        bet.problems.append("its deposit was accepted before its withdraw was sent")
-
-
-def check_placed(bet: DealtBet) -> None:
-    """A bet was accepted after the wallet had answered that it will not be."""
-    if bet.state is ServiceState.ROLLED_BACK and bet.cancelled_unseen:
-        bet.problems.append("its withdraw was accepted after its rollback had been answered")
 
 
 def check_refused(bet: DealtBet, answer: Answer) -> None:

@@ -200,12 +200,9 @@ class BalanceBoard:
 
     def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False) -> None:
         """
-        An answer carried a balance.
+        An answer carried the balance of *player_id*.
 
-        Args:
-            player_id: Whose.
-            balance_cents: The balance.
-            repeated: Whether the call had been answered definitely before: a wallet may then repeat an old balance.
+        *repeated* says whether its call had been answered definitely before: a wallet may then repeat an old balance.
         """
         with self._lock:
             player = self._player(player_id)
@@ -218,13 +215,10 @@ class BalanceBoard:
 
     def end(self, player_id: str, moved_cents: int | None = 0, about: Dealt | None = None) -> None:
         """
-        A call was answered definitely, or given up.
+        A call *about* a bet or claim was answered definitely, or given up.
 
-        Args:
-            player_id: Whose.
-            moved_cents: What it moved according to its answer: 0 if it was refused. None if it was given up, and
-                may have moved money or not; the next balance reported is believed then.
-            about: Its bet or claim.
+        *moved_cents* is what it moved according to its answer: 0 if it was refused. None if it was given up, and may
+        have moved money or not; the next balance reported is believed then.
         """
         with self._lock:
             player = self._players.get(player_id)

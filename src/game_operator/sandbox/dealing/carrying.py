@@ -26,14 +26,9 @@ async def play(
     on_answer: OnAnswer | None = None,
 ) -> None:
     """
-    Play *dealer*'s plan to its end.
+    Play *dealer*'s plan to its end, with so many orders under way at once as *concurrency* says.
 
-    Args:
-        dealer: Says what is sent.
-        courier: Sends it.
-        concurrency: How many orders are under way at once. With 1 everything happens in the order of the plan.
-        on_order: Called with each order before it is carried.
-        on_answer: Called with each order and its answers.
+    With a *concurrency* of 1 everything happens in the order of the plan.
 
     Raises:
         TransportError: The wallet cannot be reached; what was under way is given up.

@@ -241,7 +241,9 @@ class Dealer:
     def _check(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
         for post, answer in answered:
             if not post.is_genuine:
-                accepted_mistakes.check_intruder(pending, post, answer)
+                if answer.succeeded:
+                    problem = f"{pending.call.operation} with the fault {post.extra} was accepted"
+                    pending.dealt.problems.append(problem)
                 continue
             if answer.reply is not None and answer.reply.balance_cents is not None:
                 self._balances.reported(
@@ -260,8 +262,10 @@ class Dealer:
         if pending.releases is not None:
             # The withdraw was not sent yet.
             if definite and isinstance(pending.dealt, DealtBet):
-                accepted_mistakes.check_early(pending.dealt, pending, definite)
-                pending.dealt.cancelled_unseen |= isinstance(pending.call, RollbackCall)
+                if isinstance(pending.call, RollbackCall):
+                    pending.dealt.cancelled_unseen = True
+                elif any(answer.succeeded for answer in definite):
+                    pending.dealt.problems.append("its deposit was accepted before its withdraw was sent")
             self._due.add(self.now_millis + 1, pending.releases)
             pending.releases = None
         if definite:
@@ -322,8 +326,9 @@ class Dealer:
 
     def _placed(self, bet: DealtBet, end: PendingCall | None) -> None:
         bet.accepted = True
-        accepted_mistakes.check_placed(bet)
         if bet.state is ServiceState.ROLLED_BACK:
+            if bet.cancelled_unseen:
+                bet.problems.append("its withdraw was accepted after its rollback had been answered")
             return
         self._change(bet, ServiceState.OPEN)
         if bet.hurried:

@@ -130,14 +130,7 @@ class Agenda(Generic[T]):
 
 
 class FaultDraws:
-    """
-    Draws faults, and writes the posts that show them.
-
-    Args:
-        faults: What may strike, and how often.
-        seed: What is drawn by, together with a call's number.
-        writer: Writes the bodies.
-    """
+    """Draws faults by *seed* and a call's number, and writes the posts that show them."""
 
     def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
         self._writer = writer

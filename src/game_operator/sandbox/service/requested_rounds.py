@@ -1,8 +1,8 @@
 """The rounds that somebody asks a sandbox to play: a round of one bet, or the claim of a grant."""
 
 from collections.abc import Callable
+from itertools import count
 from random import Random
-from threading import Lock
 from typing import Final
 
 from game_operator.codes import GameStatus
@@ -30,10 +30,7 @@ class RequestedRounds:
     Plans a round or claim within the limits of an instance, and opens its round in *world*.
 
     Args:
-        world: The catalogue, the grants, and where rounds are looked up.
-        clock: The service's time, in Unix milliseconds.
-        seed: Decides outcomes.
-        default_instance_id: Where a round is played that names no instance.
+        world, clock, seed, default_instance_id: As for ``SandboxService``.
     """
 
     def __init__(self, world: SandboxWorld, clock: Callable[[], int], *, seed: int, default_instance_id: str) -> None:
@@ -42,8 +39,8 @@ class RequestedRounds:
         self._seed = seed
         self._run_id = run_id_of(seed, clock())
         self._default_instance_id = default_instance_id
-        self._lock = Lock()
-        self._played = 0
+        #: The numbers of the rounds; counting is one step, for all threads.
+        self._numbers = count(1)
 
     def round(
         self, *, player_id: str, wager_cents: int, won_cents: int | None, cancel: bool, instance_id: str | None
@@ -59,10 +56,7 @@ class RequestedRounds:
         game, instance = self._place(instance_id or self._default_instance_id)
         limits = limits_of(instance.bet_config)
         _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
-        now_millis = self._clock()
-        with self._lock:
-            self._played += 1
-            number = self._played
+        now_millis, number = self._clock(), next(self._numbers)
         if won_cents is None and not cancel:
             random = Random(f"{self._seed}:played:{number}")  # noqa: S311 - outcomes of a toy, which must repeat
             (won_cents,) = play(game, limits, (wager_cents,), random)

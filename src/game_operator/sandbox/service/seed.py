@@ -55,13 +55,10 @@ class Landmarks:
 
 def populate(world: SandboxWorld, public_key: RSAPublicKey, seed: int | None, now_millis: int) -> Landmarks:
     """
-    Fill *world*, made for an operator with *public_key*, and return what to ask about.
+    Fill a new *world*, made for an operator with *public_key*, and return what to ask about.
 
-    Args:
-        world: A new world.
-        public_key: The operator's key; an inactive operator is registered with the same.
-        seed: None stands for 0.
-        now_millis: What the bets and rounds are older than.
+    An inactive operator is registered with the same key. The bets and rounds are older than *now_millis*. A *seed* of
+    None stands for 0.
     """
     random = _random(seed)
     games = _games(random)

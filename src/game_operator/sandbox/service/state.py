@@ -8,6 +8,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,7 +112,8 @@ class SandboxService:
         #: Plans the rounds and claims that somebody asks for.
         self.requested = RequestedRounds(world, clock, seed=seed, default_instance_id=default_instance_id)
         self._lock = Lock()
-        self._api_calls = 0
+        #: The numbers of the calls of the Operator API; counting is one step, for all threads.
+        self._api_calls = count(1)
         #: The free bets that are being claimed now.
         self._claiming: set[str] = set()
 
@@ -181,10 +183,12 @@ class SandboxService:
             problem for dealt in dealer.dealt for problem in (*dealt.problems, *dealt.wrong_statuses(of_replies=True))
         )
         lost = any(dealt.lost for dealt in dealer.dealt)
+        bet_ids: tuple[str, ...] = ()
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
-        bet_ids = () if isinstance(item, PlannedClaim) else tuple(bet.bet_id for bet in item.bets)
+        else:
+            bet_ids = tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
 
     # --- the Operator API --------------------------------------------------------------------------------------------
@@ -198,7 +202,8 @@ class SandboxService:
         """
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
         signature = signature_verdict(request, self.world)
-        fault = self._api_fault() if signature == "valid" else None
+        valid = signature == "valid"
+        fault = self.faults.strike_api(f"{self._seed}:api:{next(self._api_calls)}") if valid else None
         response = _response(self.world, request, now_millis, fault)
         self.live.record(
             Exchange(
@@ -217,13 +222,6 @@ class SandboxService:
             )
         )
         return response
-
-    def _api_fault(self) -> Fault | None:
-        """Return what strikes this call of the Operator API, and count the call."""
-        with self._lock:
-            self._api_calls += 1
-            number = self._api_calls
-        return self.faults.strike_api(f"{self._seed}:api:{number}")
 
     # --- what went over the wire -------------------------------------------------------------------------------------
 

@@ -57,15 +57,6 @@ class Grant:
         return self.granted_at_millis + self.request.expire_duration_millis
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    round_id: str
-    round_no: int
-    instance_id: str
-    game: str
-    started_at_millis: int
-
-
 class SandboxWorld:
     """
     The state behind the Operator API, for one operator of one's own and any number of others.
@@ -86,7 +77,8 @@ class SandboxWorld:
         self._instances: dict[str, str] = {}
         self._bets: dict[tuple[str, str], PlacedBet] = {}
         self._in_round: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-        self._rounds: dict[tuple[str, str], _Round] = {}
+        #: Each round without its bets, and when it started.
+        self._rounds: dict[tuple[str, str], tuple[RoundFound, int]] = {}
         self._round_ids: dict[tuple[str, str, int], str] = {}
         self._round_nos: dict[str, int] = {}
         self._grants: dict[tuple[str, str], Grant] = {}
@@ -174,8 +166,9 @@ class SandboxWorld:
         A bet alone makes no round: there are games without rounds (spec §4.2).
         """
         owner = self._known(operator_id)
+        found = RoundFound(round_id=round_id, round_no=round_no, instance_id=instance_id, game=game, bets=())
         with self._lock:
-            self._rounds[owner, round_id] = _Round(round_id, round_no, instance_id, game, started_at_millis)
+            self._rounds[owner, round_id] = found, started_at_millis
             self._round_ids[owner, instance_id, round_no] = round_id
             self._round_nos[instance_id] = max(round_no, self._round_nos.get(instance_id, 0))
 
@@ -241,19 +234,14 @@ class SandboxWorld:
         with self._lock:
             if round_id is None and round_no is not None:
                 round_id = self._round_ids.get((operator_id, instance_id, round_no))
-            found = self._rounds.get((operator_id, round_id or ""))
+            found, started_at_millis = self._rounds.get((operator_id, round_id or ""), (None, 0))
             ids = self._in_round.get((operator_id, round_id or ""), {})
             bets = [self._bets[operator_id, bet_id] for bet_id in ids]
-        if found is None or found.instance_id != instance_id or _is_gone(found.started_at_millis, now_millis):
+        if found is None or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
         in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)
-        return RoundFound(
-            round_id=found.round_id,
-            round_no=found.round_no,
-            instance_id=instance_id,
-            game=found.game,
-            bets=tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis)),
-        )
+        kept = tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis))
+        return found.model_copy(update={"bets": kept})
 
     def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
         """Grant free bets within the limits of spec §8, or say which instance or reference id is in the way."""

@@ -20,7 +20,7 @@ from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceSt
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 #: More balances of one player than these are not tried out one by one.
 _MOST_POSSIBLE: Final = 50_000
-_MOST_BETS_TOLD: Final = 20
+_MOST_BETS_SHOWN: Final = 20
 _MOST_BETS_NAMED: Final = 3
 _HTTP_OK: Final = 200
 
@@ -240,9 +240,9 @@ class _PlayerAudit:
     def _history(self) -> tuple[str, ...]:
         sent = [each for each in self.dealt if each.history]
         suspected = sent if self.wrong is None else self.wrong.suspects
-        history = [line for each in suspected[:_MOST_BETS_TOLD] for line in each.history_in_words()]
-        if len(suspected) > _MOST_BETS_TOLD:
-            history.append(f"… and {len(suspected) - _MOST_BETS_TOLD} bets more")
+        history = [line for each in suspected[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
+        if len(suspected) > _MOST_BETS_SHOWN:
+            history.append(f"… and {len(suspected) - _MOST_BETS_SHOWN} bets more")
         return tuple(history)
 
 

@@ -125,14 +125,10 @@ class PlayersBooks:
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """Return the balances that the players of *opening* have; those in it do not count."""
-        balances: dict[str, int] = {}
-        unknown: dict[str, str] = {}
-        for player_id, answer in self._answers(opening):
-            if isinstance(answer, int):
-                balances[player_id] = answer
-            else:
-                unknown[player_id] = answer
-        for player_id, answer in unknown.items():
+        answers = self._answers(opening)
+        balances = {player_id: answer for player_id, answer in answers if isinstance(answer, int)}
+        unknown = [(player_id, answer) for player_id, answer in answers if not isinstance(answer, int)]
+        for player_id, answer in unknown[:1]:
             advice = "Open their accounts, or take them out of the file."
             if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"

@@ -187,9 +187,20 @@ class Storm:
             LedgerError: The books cannot be read at the end, and nothing else is wrong.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
-        plan = self._plan()
+        head = self.head
+        plan = Plan(
+            seed=head.seed,
+            start_millis=head.start_millis,
+            games=catalogue(head.seed) if self.games is None else self.games,
+            players=tuple(head.opening),
+            bets=head.bets,
+            currency=head.currency,
+        )
         opening = self._opening()
-        balances = _balances(opening)
+        balances = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
+        for player_id, cents in opening.items():
+            # It would believe any first balance.
+            balances.reported(player_id, cents)
         dealer = self._dealer(plan, balances)
         began = time.perf_counter()
         try:
@@ -202,17 +213,6 @@ class Storm:
             return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
         report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
-
-    def _plan(self) -> Plan:
-        head = self.head
-        return Plan(
-            seed=head.seed,
-            start_millis=head.start_millis,
-            games=catalogue(head.seed) if self.games is None else self.games,
-            players=tuple(head.opening),
-            bets=head.bets,
-            currency=head.currency,
-        )
 
     def _opening(self) -> Mapping[str, int]:
         """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
@@ -338,14 +338,6 @@ def _refusal(bet: DealtBet) -> str | None:
         return None
     withdraws = (sent for sent in bet.history if sent.post.is_genuine and sent.call.operation == "withdraw")
     return next((sent.answer.code for sent in withdraws if sent.answer.code and sent.answer.settles(sent.call)), None)
-
-
-def _balances(opening: Mapping[str, int]) -> BalanceBoard:
-    """Return a board that has the balances of *opening*: it would believe any first balance."""
-    board = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
-    for player_id, cents in opening.items():
-        board.reported(player_id, cents)
-    return board
 
 
 def _wrong(balances: BalanceBoard) -> dict[str, PlayerBalance]:

@@ -6,6 +6,7 @@ again, in the order of the trace.
 """
 
 import asyncio
+import errno
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -107,22 +108,6 @@ def head_line(head: TraceHead) -> str:
     return json.dumps(asdict(head))
 
 
-def _order_line(order: Order, answers: list[tuple[Answer, ...]]) -> str:
-    """Return the line for an *order* and its *answers*; it holds no signature."""
-    posts = [
-        {
-            "serial": post.serial,
-            "delivery": post.attempt,
-            "faults": post.faults,
-            "path": post.path,
-            "body": post.sent_for(post.signed).decode(),
-            "heard": [str(answer) for answer in answered],
-        }
-        for post, answered in zip(order.posts, answers, strict=True)
-    ]
-    return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
-
-
 def read_trace(path: Path) -> Trace:
     """
     Return the trace in the file *path*.
@@ -141,8 +126,6 @@ def read_trace(path: Path) -> Trace:
                     head = _HEAD.validate_json(line)
                 else:
                     orders.append(_ORDER.validate_json(line))
-    except _TooLargeError as large:
-        problem = str(large)
     except OSError as failed:
         problem = failed.strerror or type(failed).__name__
     except ValueError:
@@ -154,31 +137,20 @@ def read_trace(path: Path) -> Trace:
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
 
 
-class _TooLargeError(Exception):
-    """The file is larger than any trace that a storm writes."""
-
-
 def _lines(file: TextIO) -> Iterator[str]:
-    """Yield the lines of *file*; a device such as /dev/zero has one without an end."""
+    """Yield the lines of *file*, or raise OSError; a device such as /dev/zero has a line without an end."""
     total = 0
     # One character more than the limit, to see that there is more.
     while line := file.readline(LONGEST_LINE + 1):
         total += len(line)
         if len(line) > LONGEST_LINE:
-            raise _TooLargeError(f"it has a line of more than {LONGEST_LINE} characters. {_WHAT_TO_DO}")
+            raise OSError(errno.EFBIG, f"it has a line of more than {LONGEST_LINE} characters. {_WHAT_TO_DO}")
         if total > LARGEST_TRACE:
-            raise _TooLargeError(f"it has more than {LARGEST_TRACE} characters. {_WHAT_TO_DO}")
+            raise OSError(errno.EFBIG, f"it has more than {LARGEST_TRACE} characters. {_WHAT_TO_DO}")
         yield line
 
 
-async def replay(
-    dealer: Dealer,
-    courier: Courier,
-    trace: Trace,
-    *,
-    on_order: OnOrder,
-    on_answer: OnAnswer,
-) -> None:
+async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_order: OnOrder, on_answer: OnAnswer) -> None:
     """
     Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
 
@@ -191,22 +163,18 @@ async def replay(
         order = dealer.take(line.calls, line.at_millis)
         if order is None:
             continue
-        _check_bodies(order, line)
+        bodies = {post.sent_for(post.signed).decode() for post in order.posts}
+        # Of a batch, some deposits may have no reason any more.
+        if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
+            raise ConfigurationError(
+                f"The trace was changed, or made by another version of this package: {shown(line.calls[0])} has "
+                "another body there. Make a new one."
+            )
         on_order(order)
         answers = await carried(order, courier, at_once=False)
         dealer.answered(order, answers)
         on_answer(order, answers)
     await play(dealer, courier, on_order=on_order, on_answer=on_answer)
-
-
-def _check_bodies(order: Order, line: TracedOrder) -> None:
-    bodies = {post.sent_for(post.signed).decode() for post in order.posts}
-    # Of a batch, some deposits may have no reason any more.
-    if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
-        raise ConfigurationError(
-            f"The trace was changed, or made by another version of this package: {shown(line.calls[0])} has another "
-            "body there. Make a new one."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +224,22 @@ class Timeline:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
         # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
         orders = sorted(self._orders, key=lambda order: order.posts[0].serial)
-        lines = (_order_line(each, [self._answers.get(post.serial, ()) for post in each.posts]) for each in orders)
-        return (head_line(head), *lines) if orders else ()
+        return (head_line(head), *map(self._order_line, orders)) if orders else ()
+
+    def _order_line(self, order: Order) -> str:
+        """Return the line for an *order* and its answers; it holds no signature."""
+        posts = [
+            {
+                "serial": post.serial,
+                "delivery": post.attempt,
+                "faults": post.faults,
+                "path": post.path,
+                "body": post.sent_for(post.signed).decode(),
+                "heard": [str(answer) for answer in self._answers.get(post.serial, ())],
+            }
+            for post in order.posts
+        ]
+        return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
 
     def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
         """Note the *answers* to a post."""
