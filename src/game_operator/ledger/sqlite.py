@@ -26,6 +26,7 @@ from game_operator.ledger.engine.process_safety import notify_of_forks
 from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
+    WITH_CONNECTION,
     Execute,
     Script,
     Step,
@@ -36,7 +37,6 @@ from game_operator.ledger.engine.script import (
     awaited,
     broken_by,
     drive,
-    has_connection,
 )
 from game_operator.ledger.engine.tables import VERSION, Check, found_version, has_newest_table, migration
 
@@ -317,7 +317,7 @@ class SqliteStore:
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [connection.execute(each.sql, each.parameters).fetchall() for each in statements]
-        return self._handed_over(step, connection) if has_connection(step) else answered(step, connection)
+        return self._handed_over(step, connection) if type(step) in WITH_CONNECTION else answered(step, connection)
 
     def _handed_over(self, step: Step, connection: sqlite3.Connection) -> Any:
         connection.execute(SAVE)

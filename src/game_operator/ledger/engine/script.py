@@ -91,7 +91,7 @@ Script: TypeAlias = Generator[Step, Any, T]
 
 
 #: The steps that lend the connection to the operator's code, by what the operator calls it; may_bet gets none.
-_WITH_CONNECTION: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
+WITH_CONNECTION: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
@@ -100,15 +100,10 @@ RELEASE = f"RELEASE SAVEPOINT {_NAME}"
 def broken_by(step: Step) -> LedgerError:
     """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
     return LedgerError(
-        f"{_WITH_CONNECTION[type(step)]} ran in the ledger's transaction and has ended it (commit, rollback), "
+        f"{WITH_CONNECTION[type(step)]} ran in the ledger's transaction and has ended it (commit, rollback), "
         "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
         "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
     )
-
-
-def has_connection(step: Step) -> bool:
-    """Return whether *step* hands the connection over; may_bet gets none."""
-    return type(step) in _WITH_CONNECTION
 
 
 class Loaded(NamedTuple):

@@ -7,7 +7,6 @@ removed, so a process needs to see one only once.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
@@ -141,7 +140,6 @@ class Sources:
         return (yield from self._stored()) or [source]
 
 
-@lru_cache
 def _sql(prefix: str) -> dict[str, str]:
     return sql_texts(__package__, "sources.sql", prefix=prefix)
 

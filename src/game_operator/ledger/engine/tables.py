@@ -7,6 +7,7 @@ And what is said of them in many places: their columns, in the order of the fiel
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence, Set
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -52,6 +53,7 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
+@lru_cache
 def sql_texts(package: str, file: str, **values: str) -> dict[str, str]:
     """
     Return the statements of an SQL file by name: each stands below a line ``-- name: NAME``.

@@ -14,6 +14,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
 from game_operator.ledger.engine.script import (
     SAVE,
+    WITH_CONNECTION,
     Execute,
     Script,
     Step,
@@ -24,7 +25,6 @@ from game_operator.ledger.engine.script import (
     awaited,
     broken_by,
     driven,
-    has_connection,
 )
 from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.postgres.express import Express
@@ -75,26 +75,6 @@ _GONE = (
 def for_psycopg(sql: str) -> str:
     """Return *sql* with psycopg's placeholders."""
     return sql.replace("%", "%%").replace("?", "%s")
-
-
-def _parameters(address: str, patience_seconds: float) -> dict[str, Any]:  # Any: libpq's parameters, texts and numbers.
-    """
-    Return how we talk: in UTF-8, and how long libpq waits for a network that has gone silent, unless *address* says.
-
-    Without these a server that vanishes without a word (a cut cable, a firewall's restart) is waited for, for hours.
-    """
-    seconds = max(2, round(patience_seconds))
-    wanted = {
-        "connect_timeout": seconds,
-        "tcp_user_timeout": 2000 * seconds,
-        "keepalives_idle": seconds,
-        "keepalives_interval": max(1, seconds // 3),
-        "keepalives_count": 3,
-    }
-    given = conninfo_to_dict(address)
-    chosen = {name: value for name, value in wanted.items() if name not in given}
-    # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
-    return chosen | {"client_encoding": "utf8"}
 
 
 class _Store:
@@ -242,7 +222,19 @@ class _Store:
 
     def _connected(self) -> Work[Any]:
         """Connect, and return the connection."""
-        parameters = _parameters(self._url, self._patience_seconds)
+        # Else libpq waits for hours for a server that vanishes without a word: a cut cable, a firewall's restart.
+        seconds = max(2, round(self._patience_seconds))
+        wanted = {
+            "connect_timeout": seconds,
+            "tcp_user_timeout": 2000 * seconds,
+            "keepalives_idle": seconds,
+            "keepalives_interval": max(1, seconds // 3),
+            "keepalives_count": 3,
+        }
+        given = conninfo_to_dict(self._url)
+        parameters: dict[str, Any] = {name: value for name, value in wanted.items() if name not in given}
+        # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
+        parameters["client_encoding"] = "utf8"
         kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
         connection = yield kind.connect(self._url, autocommit=True, **parameters)
         try:
@@ -285,7 +277,9 @@ class _Store:
                     rows.append((yield cursor.fetchall()))  # noqa: PERF401
                 return rows
         return (
-            yield from (self._handed_over(step, connection) if has_connection(step) else self._asked(step, connection))
+            yield from (
+                self._handed_over(step, connection) if type(step) in WITH_CONNECTION else self._asked(step, connection)
+            )
         )
 
     def _handed_over(self, step: Step, connection: Any) -> Work[Any]:

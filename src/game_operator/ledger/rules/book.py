@@ -97,23 +97,20 @@ def named_account(call: WebhookCall, terms: Terms, key_parts: int = 1) -> str:
         looks_like_key = key_parts > 1 and call.player_id.startswith("[")
         return account_of_parts([call.player_id]) if looks_like_key else call.player_id
     if terms.account_of is not None:
-        return _checked_account(terms.account_of(call), key_parts)
+        key: object = terms.account_of(call)
+        parts: tuple[object, ...] = key if isinstance(key, tuple) and key_parts > 1 else (key,)
+        texts = [part for part in parts if isinstance(part, str) and not problem_of_id(part, 256)]
+        # Taken for an unknown player, it would refuse the bet for good.
+        if not len(texts) == len(parts) == key_parts:
+            wanted = "a text" if key_parts == 1 else f"a tuple of {key_parts} texts"
+            raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, {wanted}")
+        return texts[0] if key_parts == 1 else account_of_parts(texts)
     if key_parts > 1:
         raise LedgerError(
             f"The key of an account has {key_parts} columns, and the call names a player alone: pass account_of=, "
             f"which answers a tuple of {key_parts} texts. Nothing was stored."
         )
     return call.player_id
-
-
-def _checked_account(key: object, key_parts: int) -> str:
-    parts: tuple[object, ...] = key if isinstance(key, tuple) and key_parts > 1 else (key,)
-    texts = [part for part in parts if isinstance(part, str) and not problem_of_id(part, 256)]
-    # Taken for an unknown player, it would refuse the bet for good.
-    if not len(texts) == len(parts) == key_parts:
-        wanted = "a text" if key_parts == 1 else f"a tuple of {key_parts} texts"
-        raise LedgerError(f"account_of answered {shown(key)}; it must answer the key of an account, {wanted}")
-    return texts[0] if key_parts == 1 else account_of_parts(texts)
 
 
 @dataclass(slots=True)

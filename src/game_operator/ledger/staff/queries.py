@@ -8,8 +8,8 @@ is done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may no
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -209,7 +209,6 @@ def account_history(prefix: str, account: str, most: int) -> Script[AccountHisto
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
 
 
-@lru_cache
 def _sql(prefix: str) -> dict[str, str]:
     """Return the statements of queries.sql."""
     return sql_texts(
@@ -230,63 +229,6 @@ def has_own_snapshot(url: str) -> bool:
     return not (url.startswith("sqlite:///") and path_of(url) == ":memory:")
 
 
-def survey(url: str, script: Callable[[], Script[T]]) -> T:
-    """
-    Run *script*, which only executes statements that read, from one snapshot.
-
-    Raises:
-        LedgerUnavailableError: The database cannot be reached or read.
-    """
-    with contextlib.closing(_Reader(url, "survey")) as reader:
-        return reader.read(script)
-
-
-class Listing:
-    """
-    Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
-
-    Threads may take turns, as those do that read for an event loop.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._mutex = Lock()
-        self._reader: _Reader | None = None
-        self._closed = False
-
-    def read(self, script: Callable[[], Script[T]]) -> T:
-        """Run *script* as ``survey`` does, for one page."""
-        try:
-            with self._mutex:
-                reader, self._reader = self._reader, None
-                if reader is not None:
-                    # Between two pages a server may restart. The next page does not depend on the connection.
-                    with contextlib.suppress(LedgerUnavailableError):
-                        return self._kept(reader, script)
-                return self._kept(_Reader(self._url, "listing"), script)
-        finally:
-            if self._closed:
-                self.close()
-
-    def close(self) -> None:
-        """Close the connection; if a thread reads with it, a task that is cancelled does not wait: the thread does."""
-        self._closed = True
-        if self._mutex.acquire(blocking=False):
-            reader, self._reader = self._reader, None
-            self._mutex.release()
-            if reader is not None:
-                reader.close()
-
-    def _kept(self, reader: "_Reader", script: Callable[[], Script[T]]) -> T:
-        try:
-            result = reader.read(script)
-        except BaseException:
-            reader.close()
-            raise
-        self._reader = reader
-        return result
-
-
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'"
 #: For the transaction alone: behind a pooler the session belongs to others as well.
 _BEGINS: dict[_Use, str] = {
@@ -298,56 +240,99 @@ _BEGINS: dict[_Use, str] = {
 }
 
 
-class _Reader:
-    """A connection that only reads; LedgerUnavailableError if that cannot be done."""
+class Listing:
+    """
+    Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
 
-    def __init__(self, url: str, use: _Use) -> None:
+    Threads may take turns, as those do that read for an event loop.
+    """
+
+    def __init__(self, url: str, use: _Use = "listing") -> None:
         self._url = url
+        self._mutex = Lock()
+        self._connection: Any = None  # sqlite3's or psycopg's.
+        self._closed = False
         self._error: type[Exception]
         self._spelled: Callable[[str], str]
-        self._connection: Any  # sqlite3's or psycopg's.
+        self._connect: Callable[[], Any]
         if url.startswith("sqlite:///"):
             self._error, self._begin, self._spelled = sqlite3.Error, "BEGIN", str
-            with self._translated():
-                self._connection = _sqlite_connection(path_of(url), use)
+            self._connect = partial(_sqlite_connection, path_of(url), use)
         else:
             import psycopg
 
             from game_operator.ledger.postgres.store import for_psycopg
 
             self._error, self._begin, self._spelled = psycopg.Error, _BEGINS[use], for_psycopg
-            with self._translated():
-                self._connection = psycopg.connect(
-                    address_of(url),
-                    autocommit=True,
-                    # Despite what the database, the user or the environment prefers: an id has one spelling in bytes.
-                    client_encoding="utf8",
-                    prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
-                    connect_timeout=round(_PATIENCE_SECONDS),
-                )
+            self._connect = partial(
+                psycopg.connect,
+                address_of(url),
+                autocommit=True,
+                # Despite what the database, the user or the environment prefers: an id has one spelling in bytes.
+                client_encoding="utf8",
+                prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
+                connect_timeout=round(_PATIENCE_SECONDS),
+            )
 
     def read(self, script: Callable[[], Script[T]]) -> T:
-        with self._translated():
-            self._connection.execute(self._begin)
-            try:
-                return drive(script(), self._perform)
-            finally:
-                self._connection.rollback()
+        """
+        Run *script*, which only executes statements that read, from one snapshot.
+
+        Raises:
+            LedgerUnavailableError: The database cannot be reached or read.
+        """
+        try:
+            with self._mutex:
+                if self._connection is not None:
+                    # Between two pages a server may restart. The next page does not depend on the connection.
+                    with contextlib.suppress(LedgerUnavailableError):
+                        return self._read(script)
+                return self._read(script)
+        finally:
+            if self._closed:
+                self.close()
 
     def close(self) -> None:
-        self._connection.close()
+        """Close the connection; if a thread reads with it, a task that is cancelled does not wait: the thread does."""
+        self._closed = True
+        if self._mutex.acquire(blocking=False):
+            connection, self._connection = self._connection, None
+            self._mutex.release()
+            if connection is not None:
+                connection.close()
 
-    def _perform(self, step: Step) -> Any:
-        assert isinstance(step, Execute)
-        return self._connection.execute(self._spelled(step.sql), step.parameters).fetchall()
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _read(self, script: Callable[[], Script[T]]) -> T:
+        """Read over the connection, which is opened if there is none, and kept unless the script fails."""
+        connection, self._connection = self._connection, None
         try:
-            yield
+            connection = connection or self._connect()
+            try:
+                result = self._run(connection, script)
+            except BaseException:
+                connection.close()
+                raise
         except self._error as failed:
             reason = without_password(" ".join(str(failed).split()), self._url)[:300]
             raise LedgerUnavailableError(f"The ledger's tables cannot be read: {reason}.") from failed
+        self._connection = connection
+        return result
+
+    def _run(self, connection: Any, script: Callable[[], Script[T]]) -> T:
+        def perform(step: Step) -> Any:
+            assert isinstance(step, Execute)
+            return connection.execute(self._spelled(step.sql), step.parameters).fetchall()
+
+        connection.execute(self._begin)
+        try:
+            return drive(script(), perform)
+        finally:
+            connection.rollback()
+
+
+def survey(url: str, script: Callable[[], Script[T]]) -> T:
+    """Run *script* as ``Listing.read`` does, over a connection that is set for reading whole tables."""
+    with contextlib.closing(Listing(url, "survey")) as reader:
+        return reader.read(script)
 
 
 def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
