@@ -37,6 +37,7 @@ What a program branches on is an attribute; ``str()`` is written for the person 
 pickles and copies. None holds a key, a signature, a token or a live request.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from reprlib import Repr
@@ -61,8 +62,10 @@ def shown(value: object) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
-def one_line(text: str) -> str:
-    """Return *text* without its line breaks and control characters, escaped instead, for a log."""
+def one_line(text: str, longest: int = sys.maxsize) -> str:
+    """Return *text* for a log: cut after *longest* characters, its line breaks and control characters escaped."""
+    if len(text) > longest:
+        text = text[:longest] + "…"
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 

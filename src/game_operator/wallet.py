@@ -90,7 +90,14 @@ class _OverLedger(Generic[LedgerT]):
         account_of: AccountOf | None = None,
         within: Within | None = None,
     ) -> None:
-        _check_kind(ledger, awaits=self._awaited)
+        apply: Any = getattr(ledger, "apply", None)
+        if not callable(apply):
+            example = "an AsyncSqlLedger" if self._awaited else "a SqlLedger"
+            raise TypeError(f"ledger must be a ledger, such as {example}, not {shown(ledger)}")
+        # Found out with the first call, it would be too late: the money would have moved, without a reply.
+        if inspect.iscoroutinefunction(apply) is not self._awaited:
+            kind, other = ("is not awaited", "Wallet") if self._awaited else ("is awaited", "AsyncWallet")
+            raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
         _check_source(ledger, source)
         self.ledger = ledger
         rules = profile or Profile()
@@ -233,17 +240,6 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in one of your transactions."""
         await awaited(self._block.keep_anomaly(operation, kind, body))
-
-
-def _check_kind(ledger: Any, *, awaits: bool) -> None:
-    if not callable(getattr(ledger, "apply", None)):
-        raise TypeError(
-            f"ledger must be a ledger, such as {'an Async' if awaits else 'a '}SqlLedger, not {shown(ledger)}"
-        )
-    # Found out with the first call, it would be too late: the money would have moved, without a reply.
-    if inspect.iscoroutinefunction(ledger.apply) is not awaits:
-        kind, other = ("is not awaited", "Wallet") if awaits else ("is awaited", "AsyncWallet")
-        raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
 
 
 def _check_source(ledger: Any, source: str) -> None:

@@ -29,7 +29,7 @@ from game_operator.errors import (
     shown,
 )
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, without_echoes
-from game_operator.protocol.operations import GrantKey, Operation, request_of, retry_after_seconds, unfit
+from game_operator.protocol.operations import Operation, request_of, retry_after_seconds, unfit
 from game_operator.protocol.signing import Signature
 
 #: Longer waits and timeouts are mistakes, and clocks and sockets refuse them later with other errors.
@@ -129,8 +129,7 @@ class TransportFailed:
 
     def reason_without(self, secret: bytes) -> str:
         """Return the reason as one short line, *secret* cut out: it may quote what the other side sent."""
-        reason = without_echoes(self.reason.encode(errors="replace"), secret).decode()
-        return one_line(reason if len(reason) <= _LONGEST_REASON else reason[:_LONGEST_REASON] + "…")
+        return one_line(without_echoes(self.reason.encode(errors="replace"), secret).decode(), _LONGEST_REASON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,16 +338,12 @@ def _verdict(call: _Call[T], failure: GameOperatorError) -> GameOperatorError:
     grant = call.operation.grant
     if grant is None:
         return failure
-    if call.in_doubt:
-        return _doubtful_verdict(call, failure, grant)
-    if isinstance(failure, TransportError) and call.said is not None:
-        # This attempt never left us, and every earlier one was refused: that refusal is the answer.
-        call.said.attempts = call.attempts
-        return call.said
-    return failure
-
-
-def _doubtful_verdict(call: _Call[T], failure: GameOperatorError, grant: GrantKey) -> GameOperatorError:
+    if not call.in_doubt:
+        if isinstance(failure, TransportError) and call.said is not None:
+            # This attempt never left us, and every earlier one was refused: that refusal is the answer.
+            call.said.attempts = call.attempts
+            return call.said
+        return failure
     if isinstance(failure, FreeBetRejectedError) and isinstance(failure.error_code, GrantErrorCode):
         failure.possibly_granted = failure.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
         return failure

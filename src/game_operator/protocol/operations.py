@@ -103,7 +103,12 @@ def request_of(operation: Operation[T], operator_id: str, signature: Signature, 
 
 def fetch_games(operator_id: str) -> Operation[list[GameInfo]]:
     """List all games of the operator; the operator id is signed (spec §4.2, §5)."""
-    return Operation("fetch-games", "GET", f"{API_PREFIX}/fetch-games", operator_id.encode(), _parse_games)
+
+    def parse(response: HttpResponse) -> list[GameInfo]:
+        games: list[GameInfo] = _read(response, "fetch-games").games
+        return games
+
+    return Operation("fetch-games", "GET", f"{API_PREFIX}/fetch-games", operator_id.encode(), parse)
 
 
 def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
@@ -249,11 +254,6 @@ def _adapter(name: str) -> TypeAdapter[Any]:
     """Return what reads the answer of the endpoint *name*; building all four would take a tenth of the import."""
     _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
     return TypeAdapter(_ANSWERS[name])
-
-
-def _parse_games(response: HttpResponse) -> list[GameInfo]:
-    games: list[GameInfo] = _read(response, "fetch-games").games
-    return games
 
 
 def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> None:

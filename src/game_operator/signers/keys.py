@@ -92,11 +92,10 @@ class LocalSigner:
     def __repr__(self) -> str:
         return f"LocalSigner(RSA, {self._key.key_size} bits)"
 
-    def __copy__(self) -> "LocalSigner":
+    def __copy__(self, memo: object = None) -> "LocalSigner":
         return self
 
-    def __deepcopy__(self, memo: object) -> "LocalSigner":
-        return self
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> str:
         raise TypeError("a LocalSigner holds a private key and is not pickled; load the key in each process instead")

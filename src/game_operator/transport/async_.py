@@ -98,7 +98,7 @@ class AsyncWire(BaseWire):
                         continue  # That connection is closed, and nothing was written.
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
                 return failure(error)
-        if body.is_too_long:
+        if body.size > body.limit:
             return body.gathered()
         return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
 
@@ -154,18 +154,14 @@ class _Body:
         self.limit = limit
         self.response: Any = None
         self._chunks: list[bytes] = []
-        self._size = 0
+        self.size = 0
         self._spare = _IN_HAND_BYTES
-
-    @property
-    def is_too_long(self) -> bool:
-        return self._size > self.limit
 
     def take(self, chunk: bytes, scope: anyio.CancelScope) -> bool:
         """Take the next *chunk*, cancel *scope* at the limit, and return whether a cancelled body goes on for ever."""
         self._chunks.append(chunk)
-        self._size += len(chunk)
-        if self._size > self.limit:
+        self.size += len(chunk)
+        if self.size > self.limit:
             # Leaving the loop would leave httpx's generators to the garbage collector.
             scope.cancel()
         if scope.cancel_called:
@@ -175,7 +171,7 @@ class _Body:
 
     def gathered(self) -> HttpResponse:
         """Return the response as far as it was read."""
-        return gather(self.response, self._chunks, self._size, self.limit)
+        return gather(self.response, self._chunks, self.size, self.limit)
 
 
 @dataclass(slots=True)

@@ -4,11 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator.webhooks.budget import Begun
-from game_operator.webhooks.gate import HttpReply, headers_of, normal_prefix, path_below
+from game_operator.webhooks.gate import READ_AWAY, HttpReply, headers_of, normal_prefix, path_below
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -18,10 +18,6 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 #: An ASGI 3 application.
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-#: How much of a body that is too long is read all the same and thrown away: a client that is still sending when the
-#: connection closes sees a broken connection, and not the reply.
-_READ_AWAY: Final = 8_388_608
 
 
 class _HungUpError(Exception):
@@ -89,7 +85,7 @@ async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple
             seen += len(piece)
             if not message.get("more_body"):
                 return bytes(kept), True
-            if seen > limit + _READ_AWAY:
+            if seen > limit + READ_AWAY:
                 return bytes(kept), False
             message = await receive()
     raise _HungUpError

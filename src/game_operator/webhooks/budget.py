@@ -20,7 +20,6 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from game_operator.errors import one_line
 
 _LOG = logging.getLogger("game_operator.webhooks")
-_LONGEST_LINE: Final = 1_000
 
 T = TypeVar("T")
 
@@ -191,11 +190,6 @@ def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> obj
         return method(*arguments)
     except BaseException as failed:
         return failed
-
-
-def brief(text: str) -> str:
-    """Return *text* as one line of bounded length."""
-    return one_line(text if len(text) <= _LONGEST_LINE else text[:_LONGEST_LINE] + "…")
 
 
 def log_failure(log: logging.Logger, what: str, failed: BaseException) -> None:

@@ -25,6 +25,9 @@ from game_operator.webhooks.budget import OverBudget, log_failure
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _BATCH: Final = "deposit-batch"
+#: How much of a body that is too long an adapter reads all the same and throws away: a client that is still sending
+#: when the connection closes sees a broken connection, and not the reply.
+READ_AWAY: Final = 8_388_608
 
 _KNOWN_CODES = frozenset(WebhookErrorCode)
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.profile import Profile
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
-from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, brief, log_failure
+from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, log_failure
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 
@@ -29,6 +29,7 @@ _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
 _REFUSALS = logging.getLogger("game_operator.webhooks.refusals")
 _BATCH_BUDGETS: Final = 6
+_LONGEST_REASON: Final = 1_000
 #: How many deposits of a batch are handled together: as many as a ledger puts into one commit, but in threads a few.
 _AWAITED_TOGETHER: Final = 64
 _IN_THREADS_TOGETHER: Final = 8
@@ -261,7 +262,7 @@ class WebhookReceiver(Gate):
         started: float,
     ) -> None:
         if reason:
-            reason = brief(reason)
+            reason = one_line(reason, _LONGEST_REASON)
             _log_refusal(request, reply, reason, result)
         elapsed = time.perf_counter() - started
         if reply.code is not None and not reason and call is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from game_operator.webhooks.gate import normal_prefix, path_below
+from game_operator.webhooks.gate import READ_AWAY, normal_prefix, path_below
 from game_operator.webhooks.handlers import WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 
 _PIECE: Final = 65_536
-#: How much of a body that is too long is read all the same and thrown away, as in ``asgi``.
-_READ_AWAY: Final = 8_388_608
 
 
 class _UnreadableError(Exception):
@@ -93,7 +91,7 @@ def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
         if len(kept) <= limit:
             kept += piece[: limit + 1 - len(kept)]
         seen += len(piece)
-        if seen > limit + _READ_AWAY:
+        if seen > limit + READ_AWAY:
             return bytes(kept)
     if length is not None and seen < length:
         raise _UnreadableError(f"its body ended after {seen} of {length} bytes")
