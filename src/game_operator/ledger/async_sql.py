@@ -15,6 +15,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, a
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
+from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, awaited
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Item
@@ -91,7 +92,7 @@ class AsyncSqlLedger(LedgerBase):
 
     async def close(self) -> None:
         """Close the connection; what still waits raises LedgerUnavailableError. ``async with`` opens it again."""
-        self._transactions.check()
+        check_outside(self)
         self._closed = True
         async with self._mutex:
             store, self._store = self._store, None
@@ -121,7 +122,7 @@ class AsyncSqlLedger(LedgerBase):
             except UnknownSourceError:
                 await self._keep_unknown(call, terms)
                 raise
-        self._transactions.check()
+        check_outside(self)
         # What within runs belongs to its caller: it sees the caller's context variables.
         context = contextvars.copy_context() if terms.within is not None else None
         return await self._queue.submit(Item(call, terms, context))
@@ -244,16 +245,16 @@ class AsyncSqlLedger(LedgerBase):
             return await awaited(self._applied(items))
 
     async def _write(self, script: Callable[[], Script[T]]) -> T:
-        self._transactions.check()
+        check_outside(self)
         async with self._mutex:
             await self._opened()
             return await awaited(self._written(script))
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:
-        self._transactions.check()
+        check_outside(self)
         async with self._mutex:
             await self._opened()
-            with self._transactions.entered():
+            with Transaction(self):
                 return await self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
     async def _opened(self) -> None:

@@ -12,7 +12,7 @@ from game_operator.ledger.accounts.balances import OwnBalances
 from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
-from game_operator.ledger.engine.process_safety import Transactions, never_back, notify_of_forks
+from game_operator.ledger.engine.process_safety import Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
 from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
@@ -61,7 +61,6 @@ class LedgerBase(ABC):
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
         self._clock_millis, self._pooler = never_back(clock_millis), pooler
         self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
-        self._transactions = Transactions()
         self._make_queue()
         notify_of_forks(self)
         self._begin()
@@ -146,7 +145,7 @@ class LedgerBase(ABC):
 
     def _written(self, script: Callable[[], Script[T]]) -> Work[T]:
         """Run *script* in a transaction; the connection is ours."""
-        with self._transactions.entered():
+        with Transaction(self):
             for _ in range(_MOST_CONFLICTS):
                 try:
                     return (yield self._store.run(script))  # type: ignore[no-any-return]  # What the script returns.

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import check_psycopg, path_of
+from game_operator.ledger.engine.process_safety import check_outside
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
 from game_operator.ledger.joined_connections import KINDS, sqlstates
@@ -40,7 +41,7 @@ class DjangoLedger(SqlLedger):
 
     def close(self) -> None:
         """Close the ledger: it answers nothing any more."""
-        self._transactions.check()
+        check_outside(self)
         with self._mutex.lock:
             self._is_closed = True
             self._forget()

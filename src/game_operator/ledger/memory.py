@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
-from game_operator.ledger.engine.process_safety import Transactions
+from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Loaded, Script, answered, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
@@ -93,7 +93,6 @@ class MemoryLedger:
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._lock = RLock()
-        self._transactions = Transactions()
         self._tables = _Tables(clock_millis)
         for player_id, cents in (opening or {}).items():
             self.open_account(player_id, Decimal(cents).scaleb(-2))
@@ -117,7 +116,7 @@ class MemoryLedger:
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance in cents; raise AccountNotFoundError if there is no such account."""
-        self._transactions.check()
+        check_outside(self)
         with self._lock:
             account = self._tables.accounts.get(player_id)
         if account is None:
@@ -126,7 +125,7 @@ class MemoryLedger:
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""
-        self._transactions.check()
+        check_outside(self)
         with self._lock:
             book = self._tables.books.get(source)
             return book.bets.get(bet_id) if book else None
@@ -135,7 +134,7 @@ class MemoryLedger:
         self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
     ) -> list[BetRecord]:
         """Return the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        self._transactions.check()
+        check_outside(self)
         with self._lock:
             book = self._tables.books.get(source)
             found = [
@@ -165,7 +164,7 @@ class MemoryLedger:
     def add_source(self, name: str) -> None:
         """Take calls of a further source, as ``SqlLedger.add_source`` does."""
         check_source_name(name)
-        self._transactions.check()
+        check_outside(self)
         with self._lock:
             if name not in self._tables.sources.names:
                 self._tables.sources.names.append(name)
@@ -194,8 +193,8 @@ class MemoryLedger:
 
     def _perform(self, script: Script[T]) -> T:
         # The call under way has loaded its rows: what is moved meanwhile would be overwritten, or lost with it.
-        self._transactions.check()
-        with self._lock, self._transactions.entered():
+        check_outside(self)
+        with self._lock, Transaction(self):
             try:
                 result = drive(script, lambda step: answered(step, None))
                 self._tables.commit()

@@ -15,6 +15,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Out
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
+from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, at_once
 from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
 from game_operator.ledger.engine.tables import back
@@ -118,7 +119,7 @@ class SqlLedger(LedgerBase):
 
     def close(self) -> None:
         """Close the connection."""
-        self._transactions.check()
+        check_outside(self)
         with self._mutex.lock:
             self._store.close()
 
@@ -146,7 +147,7 @@ class SqlLedger(LedgerBase):
             except UnknownSourceError:
                 self._keep_unknown(call, terms)
                 raise
-        self._transactions.check()
+        check_outside(self)
         return self._queue.submit(Item(call, terms))
 
     def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
@@ -351,13 +352,13 @@ class SqlLedger(LedgerBase):
         return self._mutex
 
     def _write(self, script: Callable[[], Script[T]]) -> T:
-        self._transactions.check()
+        check_outside(self)
         with self._alone():
             return at_once(self._written(script))
 
     def _read(self, script: Callable[[], Script[T]]) -> T:
-        self._transactions.check()
-        with self._alone(), self._transactions.entered():
+        check_outside(self)
+        with self._alone(), Transaction(self):
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
     def _survey(self, script: Callable[[], Script[T]]) -> T:

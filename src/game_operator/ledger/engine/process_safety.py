@@ -53,37 +53,18 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork.
     )
 
 
-class Transactions:
+class Transaction:
     """
-    Knows whether the code that asks runs inside a transaction of one ledger.
+    A transaction of *owner*, from ``with`` to the end of its block. A plain class, because every call enters one.
 
     It is kept in the context, which threads begin empty and tasks inherit: a task that ``within`` starts, to await it,
     is inside as well.
     """
 
-    def check(self) -> None:
-        """Raise LedgerError inside one."""
-        for each in _ENTERED.get():
-            if each.owner is self and each.is_open:
-                raise LedgerError(
-                    "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait "
-                    "for itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read "
-                    "what else you need before the call, or over a connection of your own."
-                )
+    __slots__ = ("_before", "owner")
 
-    def entered(self) -> "_Transaction":
-        """Return a context manager that is inside one."""
-        return _Transaction(self)
-
-
-class _Transaction:
-    """A transaction of *owner*, from ``with`` to the end of its block. A plain class, because every call enters one."""
-
-    __slots__ = ("_before", "is_open", "owner")
-
-    def __init__(self, owner: Transactions) -> None:
-        self.owner = owner
-        self.is_open = True
+    def __init__(self, owner: object) -> None:
+        self.owner: object | None = owner
         self._before = _ENTERED.get()
 
     def __enter__(self) -> None:
@@ -91,11 +72,22 @@ class _Transaction:
 
     def __exit__(self, *_exc: object) -> None:
         # A task that outlives it has inherited it, and may go on with the ledger.
-        self.is_open = False
+        self.owner = None
         _ENTERED.set(self._before)
 
 
-_ENTERED: ContextVar[tuple[_Transaction, ...]] = ContextVar("game_operator_transactions", default=())
+def check_outside(owner: object) -> None:
+    """Raise LedgerError if the code that asks runs inside a transaction of the ledger *owner*."""
+    for each in _ENTERED.get():
+        if each.owner is owner:
+            raise LedgerError(
+                "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait "
+                "for itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read "
+                "what else you need before the call, or over a connection of your own."
+            )
+
+
+_ENTERED: ContextVar[tuple[Transaction, ...]] = ContextVar("game_operator_transactions", default=())
 
 
 def never_back(clock_millis: Callable[[], int]) -> Callable[[], int]:

@@ -91,22 +91,17 @@ def check_version(version: int | None, prefix: str) -> int:
     return version or 0
 
 
-def tables_needed(dialect: str, prefix: str, version: int) -> SchemaError:
-    """Return the error for tables that have an older *version* than this program needs, or none (0)."""
-    what = f"There are no tables {prefix}* in this database."
-    if version:
-        what = f"The tables {prefix}* have version {version}, and this program needs version {VERSION}."
-    text = ddl(dialect, prefix, after=version)
-    return SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
-
-
 def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[None]:
     """Make or migrate the tables; raise SchemaError if they or *check* refuse, or *migrate* is False."""
     version = check_version((yield from found_version(kind, prefix)), prefix)
     if version == VERSION:
         return
     if not migrate:
-        raise tables_needed(kind, prefix, version)
+        what = f"There are no tables {prefix}* in this database."
+        if version:
+            what = f"The tables {prefix}* have version {version}, and this program needs version {VERSION}."
+        text = ddl(kind, prefix, after=version)
+        raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
     yield from check()
     for statement in (*(_BEFORE_MIGRATION if kind == "postgres" else ()), *statements(kind, prefix, after=version)):
         yield Execute(statement, ())

@@ -37,7 +37,17 @@ class Express:
 
     def statement(self, items: Sequence[Item]) -> Statement | None:
         """Return the statement that applies what can be applied of *items*, all of one source; None if nothing can."""
-        rows = _rows(items)
+        rows: list[tuple[Any, ...]] = []
+        bets: set[str] = set()
+        identities: set[tuple[str, str]] = set()
+        for index, item in enumerate(items):
+            row = _row(index, item)
+            # Each bet and each identity goes this way once.
+            if row is None or row[5] in bets or (row[1], row[3]) in identities:
+                continue
+            bets.add(row[5])
+            identities.add((row[1], row[3]))
+            rows.append(row)
         if not rows:
             return None
         source = items[0].terms.source
@@ -54,21 +64,6 @@ class Express:
             int(index): Outcome(code=None, balance_cents=Cents(int(cents)), at_millis=int(at_millis), applied=True)
             for index, cents, at_millis in rows
         }
-
-
-def _rows(items: Sequence[Item]) -> list[tuple[Any, ...]]:
-    """Return the calls that may go this way, each bet and each identity once."""
-    rows: list[tuple[Any, ...]] = []
-    bets: set[str] = set()
-    identities: set[tuple[str, str]] = set()
-    for index, item in enumerate(items):
-        row = _row(index, item)
-        if row is None or row[5] in bets or (row[1], row[3]) in identities:
-            continue
-        bets.add(row[5])
-        identities.add((row[1], row[3]))
-        rows.append(row)
-    return rows
 
 
 def _row(index: int, item: Item) -> tuple[Any, ...] | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.engine.tables import sql_texts
 
 _LOG = logging.getLogger("game_operator.ledger")
 
@@ -140,24 +141,9 @@ class Identities:
 
     def __init__(self, prefix: str) -> None:
         self._keys = {f"{prefix}{table}_pkey": f"{prefix}{table}" for table in _TABLES}
-        # In this order: the statement's snapshot is older than what it reads of a sequence, so that no id that is
-        # given out meanwhile makes a sequence look as if it were behind.
-        self._compare = " UNION ALL ".join(
-            f"SELECT '{prefix}{table}', sequence, (SELECT max(id) FROM {prefix}{table}), "  # noqa: S608 - a checked prefix
-            "CASE WHEN has_sequence_privilege(sequence, 'SELECT, USAGE') "
-            "THEN coalesce(pg_sequence_last_value(CAST(sequence AS regclass)), 0) END, "
-            "has_sequence_privilege(sequence, 'UPDATE') "
-            f"FROM (SELECT pg_get_serial_sequence('{prefix}{table}', 'id') AS sequence) AS named"
-            for table in _TABLES
-        )
-        # A process that does not get the lock leaves it to the one that has it. A sequence is never set lower: nextval
-        # is above all that it has given out. The lock comes first, and the sequence is read after it.
-        sequence = "CAST(CAST(? AS text) AS regclass)"
-        self._advance = (
-            f"WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(hashtext('{prefix}identities')) AS is_mine) "  # noqa: S608
-            f"SELECT setval({sequence}, greatest(nextval({sequence}), CAST(? AS bigint))) FROM alone "
-            f"WHERE is_mine AND coalesce(pg_sequence_last_value({sequence}), 0) < CAST(? AS bigint)"
-        )
+        texts = [sql_texts(__package__, "hazards.sql", prefix=prefix, table=table) for table in self._keys.values()]
+        self._compare = " UNION ALL ".join(each["compare"] for each in texts)
+        self._advance = texts[0]["advance"]
         self._logged: set[tuple[str, bool]] = set()
 
     def table_of(self, failed: BaseException) -> str | None:

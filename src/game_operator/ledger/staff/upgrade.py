@@ -115,7 +115,15 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
     for name, script in _CHECKS.items():
         if 0 < examined.version <= VERSION or name in _WITHOUT_LEDGER:
             yield from examined.checked(name, script)
-    yield from _files(examined)
+    if kind == "sqlite" and (file := Path(path_of(url))).exists():
+        mode = file.stat().st_mode & 0o777
+        found = f"{file} has mode {mode:04o}"
+        if mode & _FOR_OTHERS:
+            found += ": others than its owner can use it, and the upgrade leaves that"
+            todo = f"All players and balances are in it. While nothing has it open, run: chmod 600 {file}"
+            yield Check("file", "advice", found, todo)
+        else:
+            yield Check("file", "ok", found)
 
 
 def _tables(examined: _Installation) -> _Checking:
@@ -348,18 +356,6 @@ def _times(examined: _Installation) -> _Checking:
     found = f"accounts have moved up to {days} days in the future, so `ledger prune` is refused: {named}"
     todo = "Set the clocks right. After the upgrade bring each back with `game-operator ledger correct-time ACCOUNT`."
     return [Check("times", "problem", found, todo)]
-
-
-def _files(examined: _Installation) -> Iterator[Check]:
-    if examined.kind == "postgres" or not (file := Path(path_of(examined.url))).exists():
-        return
-    mode = file.stat().st_mode & 0o777
-    found = f"{file} has mode {mode:04o}"
-    if mode & _FOR_OTHERS:
-        todo = f"All players and balances are in it. While nothing has it open, run: chmod 600 {file}"
-        yield Check("file", "advice", f"{found}: others than its owner can use it, and the upgrade leaves that", todo)
-    else:
-        yield Check("file", "ok", found)
 
 
 def _ledgers_in(tables: frozenset[str]) -> list[str]:
