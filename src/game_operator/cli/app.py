@@ -44,10 +44,6 @@ _NAME = "game-operator"
 app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
 
 
-# Names of options, as they were typed but without their dashes.
-_CONTEXT = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
-
-
 def _unwrapped(command: Callable[..., object]) -> str:
     """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
@@ -76,7 +72,9 @@ def game_operator(
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
-    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=_CONTEXT)(command)
+    # Names of options, as they were typed but without their dashes.
+    context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
 for of_ledger in (anomalies, retry, resolve):
     ledgers.command()(of_ledger)
 app.add_typer(tokens, name="token")

@@ -54,11 +54,6 @@ _REMEDIES = {
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
 
-_MIGRATE = "Run `game-operator ledger migrate`: programs that run already go on."
-_NO_TABLES = (
-    "Is --table-prefix right? `game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the "
-    "statements."
-)
 #: What OpenSSL calls an answer that is not TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
 #: Ctrl-C, and what a supervisor sends.
@@ -71,7 +66,12 @@ def error_text(error: GameOperatorError) -> str:
     option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
     remedy = _REMEDIES.get(setting, error.remedy)
     if isinstance(error, SchemaError) and error.statements:
-        remedy = _MIGRATE if error.version else _NO_TABLES
+        remedy = (
+            "Run `game-operator ledger migrate`: programs that run already go on."
+            if error.version
+            else "Is --table-prefix right? `game-operator ledger open` makes them; `game-operator serve --no-migrate` "
+            "prints the statements."
+        )
     if isinstance(error, RequestNotSentError) and any(
         word in error.reason.upper().replace(" ", "_") for word in _NO_TLS
     ):

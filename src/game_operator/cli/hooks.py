@@ -30,7 +30,6 @@ HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
     "stored_cents": ("player",),
 }
 _ASKED: Final = "stored_cents"
-_SECONDS: Final = 30.0
 _CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
 #: ``{amount}`` is ``{cents}`` in currency units, with two decimals.
 _PLACE: Final = re.compile(r"\{(player|cents|amount|days)\}")
@@ -42,7 +41,7 @@ _STANDS: Final = {
 _MOST_BYTES: Final = 4_096
 
 
-def hooks_of(given: Iterable[str], *, seconds: float = _SECONDS) -> dict[str, Callable[..., object]]:
+def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callable[..., object]]:
     """
     Return what *given* defines as ``NAME=COMMAND``, by name; each may take at most *seconds*.
 

@@ -24,7 +24,6 @@ from game_operator.errors import ConfigurationError, without_frames
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 _PUBLIC_MODE: Final = 0o644
-_EXPONENT: Final = 65537
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
@@ -52,7 +51,7 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     """
     public = public_path(private)
     _check_new(private, public)
-    key = generate_private_key(_EXPONENT, bits)
+    key = generate_private_key(65537, bits)
     write_new(private, _private_pem(key, passphrase), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), _PUBLIC_MODE)

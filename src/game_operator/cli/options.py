@@ -30,6 +30,7 @@ _service = partial(typer.Option, rich_help_panel="The service and who you are")
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 Deadline = Annotated[float, _service(help="Seconds for the whole call, repeats included.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
+OnlySource = Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
@@ -64,6 +65,12 @@ def moment_in(text: str | int) -> int:
         problem = f"{text!r} is not a time: write 2d, 12h or 30m for so long ago, or 2026-11-22T12:00 in UTC."
         raise typer.BadParameter(problem) from None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+#: Options and arguments that are times, files or amounts.
+moment_option = partial(typer.Option, parser=moment_in, metavar="TIME")
+file_option = partial(typer.Option, metavar="FILE")
+amount_argument = partial(typer.Argument, parser=amount_in, metavar="AMOUNT")
 
 
 def comma_separated(value: list[str] | None) -> list[str]:

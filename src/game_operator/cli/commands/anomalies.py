@@ -12,7 +12,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
-from game_operator.cli.options import AsJson, comma_separated, moment_in, read_profile
+from game_operator.cli.options import AsJson, OnlySource, comma_separated, file_option, moment_option, read_profile
 from game_operator.cli.output import answer, say, when, write_document
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
@@ -37,7 +37,7 @@ class AnomalyFilters:
         BadParameter: No time is between --since and --until, or a text is not UTF-8.
     """
 
-    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None
+    source: OnlySource = None
     kind: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,14 +47,9 @@ class AnomalyFilters:
         ),
     ] = None
     since: Annotated[
-        int | None,
-        typer.Option(
-            parser=moment_in, metavar="TIME", help="Those that came then or later: 2h, 3d, 2026-11-22T12:00 (UTC)."
-        ),
+        int | None, moment_option(help="Those that came then or later: 2h, 3d, 2026-11-22T12:00 (UTC).")
     ] = None
-    until: Annotated[
-        int | None, typer.Option(parser=moment_in, metavar="TIME", help="Those that came before that.")
-    ] = None
+    until: Annotated[int | None, moment_option(help="Those that came before that.")] = None
     player: Annotated[
         str | None, typer.Option("--player", "--player-id", metavar="ID", help="Those that name a player.")
     ] = None
@@ -197,9 +192,7 @@ def anomalies(
 def retry(
     *,
     chosen: ChosenAnomalies,
-    profile: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="How its body is read, as TOML; the wallet's own profile.")
-    ] = None,
+    profile: Annotated[Path | None, file_option(help="How its body is read, as TOML; the wallet's own.")] = None,
     accept_foreign: Annotated[
         bool,
         typer.Option("--accept-foreign", help="Also if it names an instance that is not yours. With IDs alone."),

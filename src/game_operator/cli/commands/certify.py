@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from game_operator.certify.report.report import Report
     from game_operator.certify.report.verdicts import Verdict
 
-_LEDGER = "Pass the ledger that the wallet serves from as --clean-up."
-
 
 def certify(
     *,
@@ -58,7 +56,7 @@ def certify(
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
     if reports.clean_up is not None:  # Better now than after the run.
-        check_file(reports.clean_up, _LEDGER)
+        check_file(reports.clean_up, "Pass the ledger that the wallet serves from as --clean-up.")
         with opened(reports.clean_up, reports.table_prefix):
             pass
     run_id = f"certify-{secrets.token_hex(4)}"

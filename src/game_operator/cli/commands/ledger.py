@@ -10,7 +10,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, Commands, amount_in, moment_in
+from game_operator.cli.options import AsJson, Commands, OnlySource, amount_argument, moment_option
 from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
 from game_operator.cli.reports.ledger import (
     MORE,
@@ -52,9 +52,7 @@ def _checked_values() -> Iterator[None]:
 def open_(
     *,
     player: Player,
-    amount: Annotated[
-        Decimal, typer.Argument(parser=amount_in, metavar="AMOUNT", help="What it holds, in currency units.")
-    ] = Decimal(0),
+    amount: Annotated[Decimal, amount_argument(help="What it holds, in currency units.")] = Decimal(0),
     place: LedgerOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -68,9 +66,7 @@ def open_(
 def adjust(
     *,
     player: Player,
-    amount: Annotated[
-        Decimal, typer.Argument(parser=amount_in, metavar="AMOUNT", help="Currency units to add; -20.00 takes away.")
-    ],
+    amount: Annotated[Decimal, amount_argument(help="Currency units to add; -20.00 takes away.")],
     reference: Annotated[str, typer.Option(help="What makes it this adjustment: the same one again moves nothing.")],
     place: LedgerOptions,
     as_json: AsJson = False,
@@ -134,12 +130,9 @@ def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccoun
 def bets(
     *,
     only_open: Annotated[bool, typer.Option("--open", help="Those that wait for a deposit or rollback.")] = False,
-    older_than: Annotated[
-        int | None,
-        typer.Option(parser=moment_in, metavar="TIME", help="Those opened longer ago than this: 2d, 12h, 30m."),
-    ] = None,
+    older_than: Annotated[int | None, moment_option(help="Those opened longer ago than this: 2d, 12h, 30m.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, the oldest.")] = 50,
-    source: Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")] = None,
+    source: OnlySource = None,
     place: LedgerOptions,
     balances: BalancesOptions,
     as_json: AsJson = False,
@@ -179,12 +172,7 @@ def prune(
     *,
     days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
     now: Annotated[
-        int | None,
-        typer.Option(
-            parser=moment_in,
-            metavar="TIME",
-            help="What time it is, such as 2026-11-22T12:00, in UTC; else the clock's.",
-        ),
+        int | None, moment_option(help="What time it is, such as 2026-11-22T12:00, in UTC; else the clock's.")
     ] = None,
     place: LedgerOptions,
     as_json: AsJson = False,

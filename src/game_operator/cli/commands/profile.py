@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from game_operator.models.webhooks import WebhookCall
     from game_operator.profile import Profile
 
-_IF_UNITS = (
-    "An amount is written with decimals, and read as cents: if the service means currency units, the wallet must read "
-    "its bodies with Profile(parse=...)."
-)
-
 #: The note on an amount that looks like currency units.
 _WITH_DECIMALS = "written with decimals, and read as cents"
 _GAME = ("round_id", "instance_id", "game")
@@ -152,7 +147,10 @@ def _say(found: Understanding) -> None:
         )
         show_rows("Names are assumed: docs/decisions/0010", headings, rows, numbers=())
         if any(_WITH_DECIMALS in each.note for each in found.fields):
-            say(_IF_UNITS)
+            say(
+                "An amount is written with decimals, and read as cents: if the service means currency units, the "
+                "wallet must read its bodies with Profile(parse=...)."
+            )
     elif any(each.found_under for each in found.fields):
         # Refused, nothing has a meaning: only where each field was found.
         show_details((f"{each.field} = {each.found_under}", _shown(each)) for each in found.fields if each.found_under)

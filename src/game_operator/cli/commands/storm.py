@@ -20,7 +20,7 @@ from game_operator.cli.database import (
     check_file,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, file_option, read_profile
 from game_operator.cli.output import is_written, progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 
@@ -147,16 +147,10 @@ def storm(
         int, typer.Option(min=1, max=100, help="Calls under way at once; 1 makes the order the plan's.")
     ] = 16,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one call.")] = 10.0,
-    old_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The service's key before a rotation; else one is made up.")
-    ] = None,
+    old_key: Annotated[Path | None, file_option(help="The service's key before a rotation; else made up.")] = None,
     profile: ProfileFile = None,
-    replay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Send a trace again, in its order; it brings its own plan.")
-    ] = None,
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where a failing storm writes its trace; else storm-SEED.trace.")
-    ] = None,
+    replay: Annotated[Path | None, file_option(help="Send a trace again, in its order, with its own plan.")] = None,
+    trace: Annotated[Path | None, file_option(help="The trace of a failing storm; else storm-SEED.trace.")] = None,
     moves_money: MovesMoney = False,
     as_json: AsJson = False,
 ) -> int:
