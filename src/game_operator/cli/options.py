@@ -200,8 +200,11 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         remedy = f"{missing.remedy} The options are --base-url, --operator-id and --private-key."
         raise ConfigurationError(missing.what, remedy=remedy) from None
     key = found["private_key"]
-    if is_encrypted(key):
-        found["passphrase"] = found["passphrase"] or _typed_passphrase(key)
+    if is_encrypted(key) and not found["passphrase"]:
+        name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
+        if not sys.stdin.isatty():
+            raise SigningKeyError(f"{name} is encrypted.", remedy=f"Set {PASSPHRASE} to its passphrase.")
+        found["passphrase"] = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
     elif isinstance(key, Path) and _is_pipe(key):
         # It can be read once.
         return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
@@ -235,14 +238,6 @@ def read_profile(file: Path | None) -> "Profile":
         raise ConfigurationError(f"{name} is not valid UTF-8, so it is not TOML. Save it again as UTF-8.") from None
     except ConfigurationError as wrong:
         raise ConfigurationError(f"In {name}: {wrong}") from None
-
-
-def _typed_passphrase(key: str | Path) -> str:
-    name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
-    if not sys.stdin.isatty():
-        raise SigningKeyError(f"{name} is encrypted.", remedy=f"Set {PASSPHRASE} to its passphrase.")
-    typed: str = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
-    return typed
 
 
 def _is_pipe(path: Path) -> bool:

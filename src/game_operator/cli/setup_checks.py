@@ -90,16 +90,14 @@ def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
     name, value = "base URL", environ.get("GAME_OPERATOR_BASE_URL")
     if not value:
         return Check(name, "problem", "not set", "Set GAME_OPERATOR_BASE_URL, or pass --base-url.")
+    todo = "Fix GAME_OPERATOR_BASE_URL or --base-url."
     try:
         base_url = base_url_of(value, allow_insecure_http=False)
         httpx.URL(f"{base_url}{_PATH}")
-    except (ConfigurationError, httpx.InvalidURL) as wrong:
-        found = (
-            error_text(wrong)
-            if isinstance(wrong, ConfigurationError)
-            else f"{shown(value)} has an impossible host: {wrong}"
-        )
-        return Check(name, "problem", found, "Fix GAME_OPERATOR_BASE_URL or --base-url.")
+    except ConfigurationError as wrong:
+        return Check(name, "problem", error_text(wrong), todo)
+    except httpx.InvalidURL as wrong:
+        return Check(name, "problem", f"{shown(value)} has an impossible host: {wrong}", todo)
     patient.base_url = base_url
     return Check(name, "ok", base_url)
 

@@ -61,8 +61,15 @@ def call(
     pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in sent)
     if not with_signature:
         pairs, delivery = _without(signature, pairs, delivery)
-    show = _write if as_json else _say
-    show(url, pairs, delivery)
+    if as_json:
+        _write(url, pairs, delivery)
+    else:
+        _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
+        say("")
+        answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
+        _say_message("<", answered, delivery.headers, delivery.body)
+        if delivery.problem:
+            say(f"This is not a reply of the service's form: {delivery.problem}", error=True)
     return ExitCode.FINE if delivery.reply is not None and delivery.code is None else ExitCode.SAID_NO
 
 
@@ -79,15 +86,6 @@ def _without(signature: bytes, headers: "HeaderPairs", delivery: "Delivery") -> 
         problem=left_out(delivery.problem.encode(errors="backslashreplace"), signature).decode(),
     )
     return tuple((name, left_out(value, signature)) for name, value in headers), cut
-
-
-def _say(url: str, headers: "HeaderPairs", delivery: "Delivery") -> None:
-    _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", headers, delivery.posted)
-    say("")
-    answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
-    _say_message("<", answered, delivery.headers, delivery.body)
-    if delivery.problem:
-        say(f"This is not a reply of the service's form: {delivery.problem}", error=True)
 
 
 def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> None:
