@@ -2,7 +2,9 @@
 
 import pytest
 
+from game_operator.cli.reports.storm import _REMEDIES
 from game_operator.codes import GRANT_MESSAGES, BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
+from game_operator.control_room.outcomes import _REASONS
 
 GENRES = [
     "AndarBahar",
@@ -111,3 +113,19 @@ def test_messages_cannot_be_changed() -> None:
     """One part of a program cannot change the words for another."""
     with pytest.raises(TypeError):
         GRANT_MESSAGES[GrantErrorCode.INVALID_COUNT] = "other"  # type: ignore[index]  # that is the point
+
+
+#: No withdraw is refused with them by a correct wallet.
+NOT_OF_A_WITHDRAW = {
+    "BET_NOT_FOUND",
+    "BET_ALREADY_CLOSED",
+    "DUPLICATE_TRANSACTION",
+    "INVALID_SIGNATURE",
+    "SYSTEM_ERROR",
+}
+
+
+def test_people_read_why_a_withdraw_was_refused() -> None:
+    """The control room has words for each code, and a storm a remedy unless none can be given."""
+    assert set(_REASONS) == set(WebhookErrorCode) - NOT_OF_A_WITHDRAW
+    assert set(_REMEDIES) == set(_REASONS) - {"BET_ROLLED_BACK", "INVALID_REQUEST"}

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, strategies
 
 from game_operator import ConfigurationError, Profile, WebhookCall, WithdrawCall
+from game_operator.cli.commands.profile import _FIELDS
 from game_operator.profile import DEFAULT_FIELDS
+from game_operator.protocol.webhook import _WRITTEN
 from tests.support.wire import examples
 
 DEFAULTS: dict[str, Any] = {
@@ -376,3 +378,12 @@ def test_any_profile_goes_through_toml(player: list[str], round_id: list[str], c
     )
     assert Profile.from_toml(profile.to_toml()) == profile
     assert pickle.loads(pickle.dumps(profile)) == profile
+
+
+def test_each_field_is_written_and_shown() -> None:
+    """What a profile can name is written into a call, and listed by `profile check`, for the same operations."""
+    names = {name for name in DEFAULT_FIELDS if "." not in name}
+    assert names == {name for fields in _WRITTEN.values() for name in fields}
+    assert {operation: set(fields) for operation, fields in _FIELDS.items()} == {
+        operation: set(fields) for operation, fields in _WRITTEN.items()
+    }

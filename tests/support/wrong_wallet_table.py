@@ -1,12 +1,16 @@
 """
 The table of docs/maintainers/wrong-wallets.md, made from the register.
 
-``PYTHONPATH=examples python -m tests.support.wrong_wallet_table`` writes it into the page.
+``python -m tests.support.wrong_wallet_table`` writes it into the page.
 """
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Final
+
+# Some are made from the wallet written by hand, which is one of the examples.
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
 from tests.certify.wrong_wallets.registry import WRONG_WALLETS
 

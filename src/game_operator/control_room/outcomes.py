@@ -16,9 +16,8 @@ from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.operations import AnyBet
 from game_operator.provider import text
 from game_operator.provider.delivery import UNSEEN, is_definite
-from game_operator.provider.faults import Fault
+from game_operator.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator.provider.text import visible
-from game_operator.sandbox.dealing.accepted_mistakes import FAULTS_TO_REFUSE
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.sandbox.service.state import MUST_BE_REFUSED
 

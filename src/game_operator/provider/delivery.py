@@ -14,7 +14,7 @@ from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
-from game_operator.provider.faults import Fault
+from game_operator.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator.provider.requests import AS_THE_SERVICE, Request, Seal
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
@@ -249,8 +249,8 @@ class Post:
 
     @property
     def is_genuine(self) -> bool:
-        """Whether a sound wallet accepts it: it is the call itself, or its duplicate."""
-        return self.extra is None or self.extra is Fault.DUPLICATE
+        """Whether a correct wallet accepts it: it is the call itself, or a duplicate."""
+        return self.extra not in FAULTS_TO_REFUSE
 
     @property
     def faults(self) -> str:

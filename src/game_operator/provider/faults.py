@@ -56,12 +56,14 @@ class FaultInfo:
         title: A few words.
         text: One sentence: what happens.
         side: ``webhook`` strikes calls to the wallet, ``api`` calls of the Operator API.
+        is_refused: Whether a correct wallet refuses what the fault adds.
     """
 
     name: Fault
     title: str
     text: str
     side: Literal["webhook", "api"] = "webhook"
+    is_refused: bool = False
 
 
 #: All faults, in the order people read them; faults.toml has their texts.
@@ -69,6 +71,8 @@ FAULTS: Final = tuple(
     FaultInfo(Fault(name), **entry)
     for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 )
+#: What a correct wallet refuses.
+FAULTS_TO_REFUSE: Final = frozenset(info.name for info in FAULTS if info.is_refused)
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
@@ -135,7 +139,8 @@ class FaultPlan:
         if not self.rates:
             return ()
         random = Random(draw)  # noqa: S311 - a run must repeat
-        # Each is drawn for, possible or not, so that one switched on does not move the others.
+        # Each is drawn for, possible or not, so that one switched on does not move the others. The order counts: a new
+        # fault that does not stand last in ``Fault`` changes what a seed plays, and the replay of an old trace.
         drawn = {fault: random.random() < self.rates.get(fault, 0.0) for fault in Fault}
         return tuple(fault for fault in possible if drawn[fault])
 

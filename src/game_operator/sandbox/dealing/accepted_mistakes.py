@@ -10,11 +10,8 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import UNSEEN, Answer
-from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall, ServiceState
 
-#: Extras that a wallet must refuse.
-FAULTS_TO_REFUSE: Final = frozenset({Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT})
 #: What a withdraw is answered once its bet is cancelled; the second where codes are few (docs/decisions/0013).
 _CANCELLED: Final = frozenset({WebhookErrorCode.BET_ROLLED_BACK, WebhookErrorCode.BET_ALREADY_CLOSED})
 #: Never the answer to the withdraw of a bet that nobody cancelled: no other call has its identity.
