@@ -1,8 +1,8 @@
 """
 Holds docs/maintainers/scenarios.md true: each scenario stands there once, and each test that it names exists.
 
-These are scenarios that our own ledger and wallet survive. The certifier's have the same groups, and a few numbers fewer
-or more.
+These are scenarios that our own ledger and wallet survive. The certifier's have the same groups, and a few numbers more
+or fewer.
 """
 
 import ast
