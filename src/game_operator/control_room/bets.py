@@ -37,7 +37,6 @@ class BetsPage(Page):
                 answer=_laid_out(outcome.bet),
                 outcome=outcome,
                 rows=[row(each) for each in outcome.exchanges],
-                instances=self._context.instance_names(),
             )
         keys = {name: query.get(name, "") for name in ("instance_id", "round_id", "round_no")}
         keys["round_no"] = keys["round_no"].strip()
@@ -57,7 +56,6 @@ class BetsPage(Page):
             shown=_SHOWN,
             keys={"round_id": "", "round_no": ""} | dict(keys),
             problems=problems,
-            instances=self._context.instance_names(),
         )
 
     def _round(self, request: Request, keys: Mapping[str, str]) -> Response:
@@ -80,7 +78,6 @@ class BetsPage(Page):
             bets=found.bets if isinstance(found, RoundFound) else (),
             keys=keys,
             answer=_laid_out(found),
-            instances=self._context.instance_names(),
         )
 
 

@@ -153,7 +153,6 @@ class FreeBetsPage(Page):
             total=len(grants),
             changed=next((each for each in grants if each[0].free_bet_id == changed), None),
             calls=self._context.calls_about(changed) if changed else [],
-            instances=self._context.instance_names(),
             refused=_REFUSED,
             units=list(_UNITS),
             said=said,

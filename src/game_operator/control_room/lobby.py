@@ -148,10 +148,7 @@ class LobbyPage(Page):
     async def show(self, request: Request) -> Response:
         """Show the catalogue, and the result of a round if the address names one."""
         query = request.query_params
-        instance_id = query.get("instance", self._sandbox.instance_id)
-        instance = next(
-            (each for game in self._context.games() for each in game.instances if each.id == instance_id), None
-        )
+        instance = self._context.instance(query.get("instance", self._sandbox.instance_id))
         form = {
             "player_id": self._context.likely_player(),
             "wager": "" if instance is None else f"{instance.bet_config.default_wager:f}",

@@ -23,7 +23,7 @@ from starlette.routing import Route
 
 from game_operator.codes import GameStatus
 from game_operator.control_room.outcomes import BetOutcome, folded
-from game_operator.models import BetNotFound, GameInfo
+from game_operator.models import BetNotFound, GameInfo, GameInstance
 from game_operator.money import cents_from_amount
 from game_operator.provider.latency import coordinate
 from game_operator.provider.text import day_and_time, duration, iso_time, money
@@ -81,6 +81,10 @@ class PageContext:
         """Return the operator's catalogue."""
         return self.sandbox.world.games(self.sandbox.operator_id)
 
+    def instance(self, instance_id: str) -> GameInstance | None:
+        """Return the instance with this id, or None."""
+        return next((each for game in self.games() for each in game.instances if each.id == instance_id), None)
+
     def instance_names(self) -> dict[str, str]:
         """Return the name of each instance by its id, in the order of the catalogue, those that are off included."""
         names = {}
@@ -93,9 +97,8 @@ class PageContext:
     def bet(self, bet_id: str) -> BetOutcome:
         """Return a bet with the calls about it in the live log, oldest first."""
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
-        instance_id = None if isinstance(bet, BetNotFound) else bet.instance_id
-        instances = (each for game in self.games() for each in game.instances)
-        currency = next((each.bet_config.currency for each in instances if each.id == instance_id), "")
+        instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)
+        currency = "" if instance is None else instance.bet_config.currency
         early_code = self.sandbox.service.profile.early_deposit_code
         return BetOutcome(bet, self.calls_about(bet_id), currency, early_code)
 
@@ -143,7 +146,8 @@ class PageContext:
 
         Any: the values are those of the template.
         """
-        return HTMLResponse(self.fragment(template, here=request.url.path, **values), status)
+        shared = {"here": request.url.path, "instances": self.instance_names()}
+        return HTMLResponse(self.fragment(template, **shared, **values), status)
 
     def fragment(self, template: str, **values: Any) -> str:
         """Return the HTML that *template* makes of *values*; what UTF-8 cannot carry is escaped."""

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
 
-def unix_millis() -> int:
-    """Return the machine's time."""
-    return time.time_ns() // 1_000_000
-
-
 class SandboxBase(ABC):
     """
     What all sandboxes have; how calls travel is up to each.
@@ -54,7 +49,7 @@ class SandboxBase(ABC):
         #: Keeps the service's keys over a restart, or None.
         self.key_keeper = key_keeper
         self._rotation = Lock()
-        self._clock = clock or unix_millis
+        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
         public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
         #: The operator that is registered.

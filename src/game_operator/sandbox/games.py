@@ -16,6 +16,8 @@ from importlib.resources import files
 from random import Random
 from typing import Any, Final, TypeAlias
 
+from pydantic import TypeAdapter
+
 from game_operator.errors import ConfigurationError
 from game_operator.models import BetConfig, GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
@@ -204,10 +206,4 @@ def _data() -> Mapping[str, Any]:  # Any: what TOML holds.
 
 @cache
 def _paytables() -> Mapping[str, Paytable]:
-    return {
-        name: Paytable(
-            tuple(tuple((hundredths, weight) for hundredths, weight in prizes) for prizes in table["choices"]),
-            table.get("draw", "bet"),
-        )
-        for name, table in _data()["paytables"].items()
-    }
+    return TypeAdapter(dict[str, Paytable]).validate_python(_data()["paytables"])

@@ -43,7 +43,7 @@ class Sandbox(SandboxBase):
     """
     The service, played over real HTTP on loopback (spec §4.2, §5).
 
-    It serves inside its ``with`` block, in a thread of its own, and any number of them may serve at once. Its state
+    It serves inside its ``with`` block, in its own thread, and any number of sandboxes may serve at once. Its state
     lies in ``world``, is there before the block and survives it.
 
     Args:

@@ -20,14 +20,7 @@ from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing import accepted_mistakes
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
-from game_operator.sandbox.dealing.deliveries import (
-    DEFAULT_RETRIES,
-    OF_ANY_CALL,
-    Agenda,
-    FaultDraws,
-    RetryPreset,
-    retry_preset,
-)
+from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, Agenda, FaultDraws, RetryPreset, retry_preset
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
@@ -142,8 +135,7 @@ class Dealer:
             if "FREE_BET_CLAIM" in self._writer.claim_types:
                 claim = DealtClaim(planned=item)
                 self.dealt.append(claim)
-                possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT)
-                self._due.add(item.at_millis, self.faults.planned(claim, claim.deposit(), possible))
+                self._due.add(item.at_millis, self.faults.planned(claim, claim.deposit(), Fault.OTHER_CONTENT))
             return
         for planned in item.bets:
             bet = DealtBet(planned=planned, round=item, rollback_tx_id=self._writer.profile.rollback_tx_id)
@@ -154,8 +146,8 @@ class Dealer:
     def _deal_bet(self, bet: DealtBet) -> None:
         # All its calls are numbered here, in the order of the plan and not in that of the wire.
         overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
-        possible = (*OF_ANY_CALL, Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
-        withdraw = self.faults.planned(bet, bet.calls.withdraw(), possible)
+        possible = (Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
+        withdraw = self.faults.planned(bet, bet.calls.withdraw(), *possible)
         end = withdraw.then = self._end_of(bet)
         if end is not None and not {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT}.isdisjoint(withdraw.faults):
             bet.hurried = True
@@ -168,14 +160,12 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self.faults.planned(bet, bet.calls.rollback(), OF_ANY_CALL)
-        deposit = self.faults.planned(
-            bet, bet.calls.deposit(bet.planned.won_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
-        )
+            return self.faults.planned(bet, bet.calls.rollback())
+        call = bet.calls.deposit(bet.planned.won_cents)
+        deposit = self.faults.planned(bet, call, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
-            deposit.then = self.faults.planned(
-                bet, bet.calls.jackpot(bet.planned.jackpot_cents), (*OF_ANY_CALL, Fault.OTHER_CONTENT)
-            )
+            jackpot = bet.calls.jackpot(bet.planned.jackpot_cents)
+            deposit.then = self.faults.planned(bet, jackpot, Fault.OTHER_CONTENT)
         return deposit
 
     def _is_moot(self, pending: PendingCall) -> bool:

@@ -7,7 +7,7 @@ endless (assumed, docs/decisions/0017).
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
@@ -21,7 +21,7 @@ from game_operator.sandbox.dealing.dealt import Dealt, PendingCall
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
 #: What may strike any call.
-OF_ANY_CALL: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
+_OF_ANY_CALL: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
 #: Faults of the order and the time in which calls are sent.
 _IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
 #: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
@@ -146,12 +146,12 @@ class FaultDraws:
         #: The faults that waited for the Nth call and have struck.
         self.struck_nth: list[Fault] = []
 
-    def planned(self, dealt: Dealt, call: MovingCall, possible: Iterable[Fault]) -> PendingCall:
+    def planned(self, dealt: Dealt, call: MovingCall, *of_this_call: Fault) -> PendingCall:
         """Return the next call of the plan, with what is laid over its first delivery."""
         self.calls += 1
         # By its number in the plan and not by its id, so that another run of the same seed meets the same faults.
         draw = f"{self._seed}:{self.calls}"
-        possible = tuple(possible)
+        possible = (*_OF_ANY_CALL, *of_this_call)
         struck_nth = [fault for fault, nth in self._waiting_nth.items() if self.calls >= nth and fault in possible]
         for fault in struck_nth:
             del self._waiting_nth[fault]

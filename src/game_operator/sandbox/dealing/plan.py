@@ -210,7 +210,7 @@ class Plan:
         round_nos: Counter[str] = Counter()
         number = placed = 0
         while placed < self.bets:
-            # A Random of its own for each round: what one draws changes nothing in the next.
+            # Each round has its own Random: what one draws changes nothing in the next.
             random = Random(f"{self.seed}:{number}")  # noqa: S311 - a plan must repeat, and guards nothing
             place = random.choice(self._places)
             round_nos[place.instance_id] += 1

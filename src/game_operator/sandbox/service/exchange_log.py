@@ -93,8 +93,8 @@ class LiveLog:
 
     Args:
         kept: How many, at most; the oldest go first.
-        kept_bytes: How many bytes their bodies and headers may have together, for one answer of a wallet may be a MiB
-            long. The newest stays however long it is.
+        kept_bytes: How many bytes their bodies and headers may have together, because one answer of a wallet may be a
+            MiB long. The newest stays however long it is.
     """
 
     def __init__(self, kept: int = _KEPT, kept_bytes: int = _KEPT_BYTES) -> None:

@@ -165,7 +165,7 @@ class SandboxService:
             (item,),
             faults=self.faults.reserve(),
             retries=retries,
-            # Each has a plan of its own, which begins with the call number 1.
+            # Each item has its own plan, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
             profile=self.profile,
             batches=self.profile.deposit_batch,

@@ -59,7 +59,7 @@ class Grant:
 
 class SandboxWorld:
     """
-    The state behind the Operator API, for one operator of one's own and any number of others.
+    The state behind the Operator API, for your operator and any number of others.
 
     Every method may be called from any thread while the sandbox serves. Where *operator_id* is left out, the operator
     the world was made for is meant.

@@ -62,7 +62,10 @@ class LedgerBooks:
         """
         with closing(self._ledger()) as ledger:
             if self.accounts is not None:
-                return self._found(ledger, opening)
+                found = {player_id: self._found(ledger, player_id) for player_id in opening}
+                # They may have played before.
+                self._older = frozenset(self._bets(ledger, frozenset(found)))
+                return found
             for player_id, cents in opening.items():
                 try:
                     ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
@@ -87,19 +90,14 @@ class LedgerBooks:
             report = ledger.verify()
         return Closing(balances, bets, tuple(finding.detail for finding in report.findings))
 
-    def _found(self, ledger: SqlLedger, players: Iterable[str]) -> Mapping[str, int]:
-        balances = {}
-        for player_id in players:
-            balance = _balance_in(ledger, player_id)
-            if balance is None:
-                raise ConfigurationError(
-                    f"The table of balances has no player {shown(player_id)}. Insert the row, or take the player out "
-                    "of the file."
-                )
-            balances[player_id] = balance
-        # They may have played before.
-        self._older = frozenset(self._bets(ledger, frozenset(balances)))
-        return balances
+    def _found(self, ledger: SqlLedger, player_id: str) -> int:
+        balance = _balance_in(ledger, player_id)
+        if balance is None:
+            raise ConfigurationError(
+                f"The table of balances has no player {shown(player_id)}. Insert the row, or take the player out of "
+                "the file."
+            )
+        return balance
 
     def _bets(self, ledger: SqlLedger, players: frozenset[str]) -> dict[str, BetRecord]:
         kept = ledger.bets(source=self.source)
