@@ -51,9 +51,6 @@ _REMEDIES: Final[Mapping[str, str]] = {
 }
 
 
-_UNREACHABLE: Final = "Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs."
-
-
 class _Hidden(tuple[tuple[bytes, bytes], ...]):
     """Headers that the user added. One may hold a token, so only their names are shown."""
 
@@ -337,7 +334,10 @@ def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "
     heard = run.balance_of(player, at=at)
     if heard.unreachable:
         raise RequestNotSentError(
-            heard.problem, elapsed_seconds=heard.elapsed_seconds, timed_out=heard.timed_out, remedy=_UNREACHABLE
+            heard.problem,
+            elapsed_seconds=heard.elapsed_seconds,
+            timed_out=heard.timed_out,
+            remedy="Nothing was sent: check address, DNS, firewall and TLS, and that the wallet runs.",
         )
     return heard
 

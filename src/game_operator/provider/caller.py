@@ -12,12 +12,7 @@ from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from game_operator._version import __version__
-from game_operator.errors import (
-    ConfigurationError,
-    DeliveryInDoubtError,
-    RequestNotSentError,
-    shown,
-)
+from game_operator.errors import ConfigurationError, DeliveryInDoubtError, RequestNotSentError, shown
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed

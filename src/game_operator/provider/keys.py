@@ -45,7 +45,11 @@ def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | N
     try:
         signer = key if isinstance(key, LocalSigner) else load_signer(key, passphrase)
     except SigningKeyError as failed:
-        raise SigningKeyError(_of_service(str(failed), file)) from None
+        problem = str(failed).replace("the operator's RSA private key", "the service's RSA private key")
+        if file is not None and file.name.endswith(".pub.pem"):
+            private = file.with_name(f"{file.name.removesuffix('.pub.pem')}.pem")
+            problem += f" {shown(str(private))} lies beside it." if private.is_file() else ""
+        raise SigningKeyError(problem) from None
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del key, passphrase
@@ -201,12 +205,3 @@ class ThrowAwayKeys:
 def _stranger() -> LocalSigner:
     # One for this process: making a key takes longer than most scenarios.
     return LocalSigner(new_key())
-
-
-def _of_service(problem: str, file: Path | None) -> str:
-    """Return *problem*, which speaks of the operator's key, said of the service's, with the file that was meant."""
-    problem = problem.replace("the operator's RSA private key", "the service's RSA private key")
-    if file is None or not file.name.endswith(".pub.pem"):
-        return problem
-    private = file.with_name(f"{file.name.removesuffix('.pub.pem')}.pem")
-    return f"{problem} {shown(str(private))} lies beside it." if private.is_file() else problem

@@ -95,8 +95,16 @@ def curl_line(method: str, headers: HeaderPairs, body: bytes, url: str) -> str:
     A body that is not plain text travels through base64, because no quoting carries every byte through every shell. The
     line itself is printable throughout: a terminal takes some control characters for keys, however they are quoted.
     """
-    words = ["curl", "--include", *_address(method, url, has_body=bool(body)), *_headers(headers, has_body=bool(body))]
-    return line_with_body(words, body, "--data-binary", from_stdin="@-") if body else " ".join(words)
+    words = ["curl", "--include", *_address(method, url, has_body=bool(body))]
+    for name, value in headers:
+        if name.lower() not in _LEFT_TO_CURL:
+            words += ["--header", quoted(name + (b": " + value if value else b";"))]
+    if not body:
+        return " ".join(words)
+    if all(name.lower() != b"content-type" for name, _ in headers):
+        # curl would say that the body is a form.
+        words += ["--header", "Content-Type:"]
+    return line_with_body(words, body, "--data-binary", from_stdin="@-")
 
 
 def line_with_body(words: list[str], body: bytes, option: str, *, from_stdin: str) -> str:
@@ -119,18 +127,6 @@ def _address(method: str, url: str, *, has_body: bool) -> list[str]:
     if "/." in f"/{path}":
         words.append("--path-as-is")
     return [*words, quoted_text(url)]
-
-
-def _headers(headers: HeaderPairs, *, has_body: bool) -> list[str]:
-    words = []
-    names = {name.lower() for name, _ in headers}
-    for name, value in headers:
-        if name.lower() not in _LEFT_TO_CURL:
-            words += ["--header", quoted(name + (b": " + value if value else b";"))]
-    if has_body and b"content-type" not in names:
-        # curl would say that the body is a form.
-        words += ["--header", shlex.quote("Content-Type:")]
-    return words
 
 
 def quoted(header: bytes) -> str:

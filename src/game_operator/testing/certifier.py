@@ -107,7 +107,7 @@ class WalletCertifier:
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
         given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
-        report, seen = self._run(wallet, profile, supplies, prefix, given, _unbridged)
+        report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
         self._show(report, seen, check=check)
         return report
 
@@ -165,7 +165,11 @@ class WalletCertifier:
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
         profile, supplies = profile or self._profile, supplies or Supplies()
-        receiver = self._receiver(profile, supplies)
+        keys: list[Any] = [self._keys.service.current.public_key_pem()]
+        old = None if supplies.old_key is None else load_signer(supplies.old_key)
+        if isinstance(old, LocalSigner):
+            keys.append(old.public_key_pem())
+        receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
         with ErrorRecorder(self._logs) as errors:
             deliver = _Delivery(wallet, receiver, prefix, bridge, errors)
@@ -188,13 +192,6 @@ class WalletCertifier:
                 **given,
             )
         return report, seen
-
-    def _receiver(self, profile: Profile, supplies: Supplies) -> WebhookReceiver:
-        keys: list[Any] = [self._keys.service.current.public_key_pem()]
-        if supplies.old_key is not None:
-            old = load_signer(supplies.old_key)
-            keys += [old.public_key_pem()] if isinstance(old, LocalSigner) else []
-        return WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
 
     def _show(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
         """
@@ -264,10 +261,6 @@ def _bridged(supplies: Supplies, bridge: _Bridge) -> Supplies:
     given = {each.name: getattr(supplies, each.name) for each in fields(supplies) if each.name != "second_url"}
     deeds: dict[str, Any] = {name: bridge(deed) for name, deed in given.items() if callable(deed)}
     return replace(supplies, **deeds)
-
-
-def _unbridged(function: Callable[..., Any]) -> Callable[..., Any]:
-    return function
 
 
 def _given(

@@ -77,7 +77,8 @@ class ReportText:
         for text in self._seen.get(verdict.id, ()):
             first = self._shown.setdefault(text, verdict.id)
             # Otherwise the same traceback would stand below each scenario.
-            yield _raised(text if first == verdict.id else f"{text.splitlines()[-1]} (as in {first})")
+            lines = text.splitlines() if first == verdict.id else [f"{text.splitlines()[-1]} (as in {first})"]
+            yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in lines)])
 
 
 def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
@@ -110,10 +111,6 @@ def _shown(verdict: Verdict) -> Iterator[str]:
 def _body(body: bytes, length: int) -> list[str]:
     more = [f"… {length:,} bytes in all"] if length > _LONGEST else []
     return [*visible(body[:_LONGEST]).splitlines(), *more]
-
-
-def _raised(text: str) -> str:
-    return "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in text.splitlines())])
 
 
 class ErrorRecorder(logging.Handler):

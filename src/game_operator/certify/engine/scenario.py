@@ -154,13 +154,13 @@ def ended(scenario: Scenario, notes: list[Note], record: Record, broken_off: Not
 
 def lacking(scenario: Scenario, missing: tuple[str, ...]) -> Verdict:
     """Return the verdict of a scenario that needs what is *missing*."""
-    return replace(_verdict(scenario, Outcome.SKIPPED, missing_told(missing)), missing=missing)
+    return _verdict(scenario, Outcome.SKIPPED, missing_told(missing), missing=missing)
 
 
 def not_tried(scenario: Scenario, why: NotTried, record: Record | None = None) -> Verdict:
     """Return the verdict of a scenario that says nothing of the wallet."""
-    verdict = _verdict(scenario, Outcome.SKIPPED, str(why), record)
-    return replace(verdict, is_undone=isinstance(why, Undone), is_stopped=isinstance(why, Stopped))
+    is_undone, is_stopped = isinstance(why, Undone), isinstance(why, Stopped)
+    return _verdict(scenario, Outcome.SKIPPED, str(why), record, is_undone=is_undone, is_stopped=is_stopped)
 
 
 def judged(scenario: Scenario, notes: list[Note], record: Record) -> Verdict:
@@ -186,7 +186,9 @@ def left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
     return replace(verdict, reason=reason, is_undone=verdict.outcome is Outcome.SKIPPED)
 
 
-def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record | None = None) -> Verdict:
+def _verdict(
+    scenario: Scenario, outcome: Outcome, reason: str, record: Record | None = None, **more: Any
+) -> Verdict:  # Any: other fields of the verdict.
     return Verdict(
         id=scenario.id,
         title=scenario.title,
@@ -197,6 +199,7 @@ def _verdict(scenario: Scenario, outcome: Outcome, reason: str, record: Record |
         rests_on=scenario.rests_on,
         means=scenario.means,
         mend=scenario.mend,
+        **more,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
-from game_operator.certify.engine.steps import Act, Found, NotTried, Send, Step, Undone, symptom_of
+from game_operator.certify.engine.steps import Act, Found, NotTried, Send, Step, symptom_of, undone_by_errors
 from game_operator.certify.report.verdicts import (
     CRASH,
     FAILS,
@@ -114,19 +114,15 @@ class Stage(CallMaker):
         """Return a player's balance as the operator's own table has it (``Supplies.stored_cents``)."""
         ask = self.values["stored_cents"]
         assert callable(ask)
-        try:
+        with undone_by_errors("stored_cents could not be asked"):
             return int(ask(player.id))
-        except NotTried:
-            raise
-        except Exception as failed:  # The user's own code may raise anything.
-            raise Undone(f"stored_cents could not be asked: {type(failed).__name__}: {failed}") from failed
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 
-    def ask(self, what: WebhookCall | Request, title: str = "") -> Asking:
-        """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status 200 (spec §4.1)."""
+    def ask(self, what: WebhookCall | Request, title: str = "", *, status: int = 200) -> Asking:
+        """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status *status* (spec §4.1)."""
         heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
-        self.check_reply(heard)
+        self.check_reply(heard, status=status)
         return heard
 
     def accepts(
@@ -204,8 +200,7 @@ class Stage(CallMaker):
             final_is_sound: Whether a code after which it is never sent again is advice, as another scenario weighs it.
             status: The HTTP status that is due.
         """
-        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
-        self.check_reply(heard, status=status)
+        heard = yield from self.ask(what, title, status=status)
         who = player or self._player_of(what)
         if heard.succeeded:
             yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)

@@ -79,6 +79,17 @@ class Stopped(NotTried):
     """Ends a scenario: the run was stopped."""
 
 
+@contextmanager
+def undone_by_errors(problem: str) -> Iterator[None]:
+    """Turn an error of the user's own code, which may raise anything, into ``Undone`` that begins with *problem*."""
+    try:
+        yield
+    except NotTried:
+        raise
+    except Exception as failed:
+        raise Undone(f"{problem}: {type(failed).__name__}: {failed}") from failed
+
+
 class Allowance:
     """
     How long a run may take, and whether it was stopped.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
-from game_operator.certify.engine.steps import Act, NotTried, Undone
+from game_operator.certify.engine.steps import Act, NotTried, undone_by_errors
 from game_operator.profile import Profile
 from game_operator.provider.keys import SigningKey
 
@@ -132,12 +132,8 @@ class WalletActions:
         deed: Callable[..., object] = getattr(self._supplies, act.what)
         if undone_by := _UNDONE_BY.get(act.what):
             self._to_undo.append((undone_by, act.arguments))
-        try:
+        with undone_by_errors(f"{act.what} could not be done"):
             deed(*act.arguments)
-        except NotTried:
-            raise
-        except Exception as failed:  # The user's own code may raise anything.
-            raise Undone(f"{act.what} could not be done: {type(failed).__name__}: {failed}") from failed
         with suppress(ValueError):
             self._to_undo.remove((act.what, act.arguments))
 
@@ -151,7 +147,7 @@ class WalletActions:
                 continue
             try:
                 deed(*arguments)
-            except Exception as failed:  # As above.
+            except Exception as failed:  # The user's own code may raise anything.
                 reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
                 stuck.append(f"{what} could not be done: {reason}")
         return stuck

@@ -6,7 +6,6 @@ signs the body again. A signature is as good as money: with it, and the body, an
 trusts the key and has not seen the call.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -105,19 +104,15 @@ def without_signatures(carried: Carried, header: bytes) -> Carried:
         return carried
     signatures = {value for name, value in carried.headers if name.lower() == header.lower()}
     headers = tuple((name, LEFT_OUT if value in signatures else value) for name, value in carried.headers)
-    answer, problem = carried.answer, _cut(carried.problem.encode(errors="backslashreplace"), signatures).decode()
+    answer, problem = carried.answer, left_out(carried.problem.encode(errors="backslashreplace"), *signatures).decode()
     if answer is not None:
-        told = tuple((name, _cut(value, signatures)) for name, value in answer.headers)
-        answer = replace(answer, headers=told, body=_cut(answer.body, signatures))
+        told = tuple((name, left_out(value, *signatures)) for name, value in answer.headers)
+        answer = replace(answer, headers=told, body=left_out(answer.body, *signatures))
     return replace(carried, headers=headers, answer=answer, problem=problem)
 
 
-def left_out(text: bytes, signature: bytes) -> bytes:
-    """Return *text* with *signature* cut out wherever it is quoted: in any form, broken into lines, or in part."""
-    return _cut(text, {signature})
-
-
-def _cut(text: bytes, signatures: Iterable[bytes]) -> bytes:
+def left_out(text: bytes, *signatures: bytes) -> bytes:
+    """Return *text* with *signatures* cut out wherever they are quoted: in any form, broken into lines, or in part."""
     for signature in signatures:
         text = without_echoes(text, signature.rstrip(b"=").translate(_URL_SAFE)).replace(REMOVED, LEFT_OUT)
     return text

@@ -1,12 +1,12 @@
 """A report as JUnit XML, which CI systems show: a suite for each group, a case for each scenario."""
 
-from collections.abc import Iterator
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from game_operator.certify.report.report import Report
 from game_operator.certify.report.summary import Summary
-from game_operator.certify.report.verdicts import GROUPS, Exchange, Outcome, Verdict
+from game_operator.certify.report.verdicts import GROUPS, Outcome, Verdict
+from game_operator.protocol.http import HeaderPairs
 from game_operator.provider.text import body, clean, headers, iso_time
 
 __all__ = ["junit"]
@@ -67,23 +67,16 @@ def _told(verdict: Verdict) -> str:
         f"How it is usually fixed: {clean(verdict.mend)}",
         f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
     ]
-    if verdict.decisive is not None:
-        paragraphs += _exchange(verdict.decisive)
+    exchange = verdict.decisive
+    if exchange is not None:
+        request = f"> {exchange.method} {exchange.path}"
+        paragraphs.append(f"The exchange that decided: {clean(exchange.title)}: {clean(exchange.told)}")
+        paragraphs.append(_message(request, exchange.request_headers, exchange.request_body))
+        if exchange.status:
+            paragraphs.append(_message(f"< {exchange.status}", exchange.answer_headers, exchange.answer_body))
     return "\n\n".join(paragraphs)
 
 
-def _exchange(exchange: Exchange) -> Iterator[str]:
-    yield f"The exchange that decided: {clean(exchange.title)}: {clean(exchange.told)}"
-    yield _message(
-        f"> {exchange.method} {exchange.path}",
-        headers(exchange.request_headers, longest=_SHOWN_BYTES),
-        exchange.request_body,
-    )
-    if exchange.status:
-        yield _message(
-            f"< {exchange.status}", headers(exchange.answer_headers, longest=_SHOWN_BYTES), exchange.answer_body
-        )
-
-
-def _message(first: str, head: str, data: bytes) -> str:
+def _message(first: str, pairs: HeaderPairs, data: bytes) -> str:
+    head = headers(pairs, longest=_SHOWN_BYTES)
     return f"{clean(first)}\n{head}\n\n{body(data, longest=_SHOWN_BYTES)}".rstrip()

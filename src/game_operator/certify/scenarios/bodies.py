@@ -14,7 +14,7 @@ from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
-from game_operator.provider.delivery import Carried
+from game_operator.provider.delivery import BATCH_PATH, Carried
 from game_operator.provider.requests import Request
 
 #: A JSON object. Any: scenarios put into it what no call has.
@@ -120,15 +120,14 @@ def refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
 
 
 _NOT_SERVED: Final = frozenset({404, 405})
-_PATH: Final = "/deposit-batch"
 #: Where batches may come to; the body of the second is an object with the array in it.
-BATCH_PATHS: Final = (_PATH, "/deposit/batch")
+BATCH_PATHS: Final = (BATCH_PATH, "/deposit/batch")
 
 
-def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = _PATH) -> Request:
+def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = BATCH_PATH) -> Request:
     """Return the request that brings *calls*, as an array, or as *path* has it."""
     items = [at.writer.body(call) for call in calls]
-    return Request(title, path, encode_json(items if path == _PATH else {"bets": items}))
+    return Request(title, path, encode_json(items if path == BATCH_PATH else {"bets": items}))
 
 
 def pays_nothing(at: Stage, request: Request) -> Judging:

@@ -14,6 +14,7 @@ from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
 from game_operator.provider.delivery import Carried
+from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.requests import Request
 
 #: Which of the wallet's processes.
@@ -30,9 +31,7 @@ _STEPS: Final = 10
 _STEPS_IN_PROCESS: Final = 3
 _LOAD_STEPS: Final = 45
 _LOAD_STEPS_IN_PROCESS: Final = 12
-#: What a service aims at, and how long it waits for an answer (assumed).
-_AIM_MS: Final = 100
-_LIMIT_MS: Final = 500
+_AIM_MS, _LIMIT_MS = MARKS_MS
 _WITHDRAWS: Final = 12
 _READS: Final = 4
 

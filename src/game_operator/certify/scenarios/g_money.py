@@ -92,7 +92,14 @@ def g04(at: Stage) -> Judging:
 
 def g05(at: Stage) -> Judging:
     """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
-    yield from _odd_amounts(at, lambda heard: _check_stored(at, heard))
+
+    def check_stored(heard: Carried) -> None:
+        stored, due = at.stored_cents(at.player), at.player.due_cents
+        if stored != due:
+            told = f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}"
+            raise Found(f"{told}, which is right", heard)
+
+    yield from _odd_amounts(at, check_stored)
 
 
 def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> Judging:
@@ -101,15 +108,6 @@ def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> Judging:
         bet = at.bet(cents=wager_cents)
         look((yield from at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", unless_limited=True)))
         look((yield from at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}")))
-
-
-def _check_stored(at: Stage, heard: Carried) -> None:
-    stored, due = at.stored_cents(at.player), at.player.due_cents
-    if stored != due:
-        raise Found(
-            f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}, which is right",
-            heard,
-        )
 
 
 def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Carried], DepositCall]:

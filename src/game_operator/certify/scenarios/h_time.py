@@ -11,9 +11,9 @@ from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
+from game_operator.provider.latency import MARKS_MS
 
-_AIM_MS: Final = 100
-_LIMIT_MS: Final = 500
+_AIM_MS, _LIMIT_MS = MARKS_MS
 _MOST_SKEW_MILLIS: Final = 5_000
 _BROKEN_BETS: Final = 8
 
