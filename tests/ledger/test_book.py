@@ -1,17 +1,20 @@
 """A page of the books: calls of one batch see each other, and what is to be written is exactly what has changed."""
 
 import logging
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
+from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
-from game_operator.ledger.api import Account, BetRecord
+from game_operator.ledger.api import Account, BetRecord, account_of_parts
 from game_operator.ledger.engine.script import Loaded, RunWithin, apply_items, drive
-from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, posting
-from game_operator.models.webhooks import WebhookCall
+from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, named_account, posting
+from game_operator.ledger.rules.decide import identity_of
+from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
@@ -471,3 +474,71 @@ def test_records_are_compared_by_all_fields() -> None:
     bet = BetRecord("b", "p", "p", None, None, None, 1, None, BetState.OPEN, 0)
     assert bet == bet._replace()
     assert bet != bet._replace(source="s")
+
+
+# --- sources and accounts ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [deposit(), claim(), rollback()], ids=["deposit", "claim", "rollback"])
+def test_a_call_of_an_unknown_source_is_kept(call: DepositCall | RollbackCall) -> None:
+    """A deposit or rollback that is refused because of its source is an anomaly, with what names it and its body."""
+    book = book_of(p1=700)
+    book.note_unknown_source(call, TERMS, 3_000)
+    [kept] = book.changes.anomalies
+    operation, tx_id = identity_of(call, None, TERMS.rules)
+    assert kept == Anomaly(
+        "unknown_source", "SYSTEM_ERROR", operation, tx_id, call.bet_id, "p1", encode_call(call), 3_000
+    )
+
+
+@pytest.mark.parametrize("call", [withdraw(), ask_balance()], ids=["withdraw", "player-balance"])
+def test_nothing_is_owed_to_an_unknown_source(call: WebhookCall) -> None:
+    """A withdraw or a question for a balance that is refused because of its source leaves nothing."""
+    book = book_of(p1=700)
+    book.note_unknown_source(call, TERMS, 3_000)
+    assert not book.changes
+
+
+TWO_PARTS = account_of_parts(["p1", "EUR"])
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "key_parts", "account"),
+    [
+        pytest.param(withdraw(), None, 1, "p1", id="the player"),
+        pytest.param(withdraw(), "a1", 1, "a1", id="what account_of answers"),
+        pytest.param(claim(), "a1", 1, "a1", id="of a claim too"),
+        pytest.param(deposit(), "a1", 1, "p1", id="but not of a deposit, which its bet binds"),
+        pytest.param(rollback(), "a1", 1, "p1", id="nor of a rollback"),
+        pytest.param(withdraw(), ("p1", "EUR"), 2, TWO_PARTS, id="a key of two parts"),
+        pytest.param(rollback(player_id=TWO_PARTS), None, 2, account_of_parts([TWO_PARTS]), id="an id like such a key"),
+        pytest.param(rollback(player_id=TWO_PARTS), None, 1, TWO_PARTS, id="which is a player where keys have one"),
+        pytest.param(rollback(), None, 2, "p1", id="a player of a rollback where keys have two"),
+    ],
+)
+def test_the_account_of_a_call(call: WebhookCall, answer: Any, key_parts: int, account: str) -> None:
+    """It is the player's, or the one that account_of names."""
+    terms = TERMS if answer is None else Terms(account_of=lambda _: answer)
+    assert named_account(call, terms, key_parts) == account
+
+
+@pytest.mark.parametrize(
+    ("answer", "key_parts", "problem"),
+    [
+        (7, 1, "answered 7; it must answer the key of an account, a text"),
+        ("", 1, "answered ''; it must answer the key of an account, a text"),
+        ("a" * 257, 1, "a text"),
+        (("p1", "EUR"), 1, "a text"),
+        ("p1", 2, "answered 'p1'; it must answer the key of an account, a tuple of 2 texts"),
+        (("p1", "EUR", "x"), 2, "a tuple of 2 texts"),
+        (("p1", 1), 2, "a tuple of 2 texts"),
+        (["p1", "EUR"], 2, "a tuple of 2 texts"),
+        (None, 2, "The key of an account has 2 columns, and the call names a player alone: pass account_of="),
+    ],
+)
+def test_an_answer_that_is_not_a_key(answer: Any, key_parts: int, problem: str) -> None:
+    """Taken for an unknown player, it would refuse the bet for good."""
+    terms = TERMS if answer is None else Terms(account_of=lambda _: answer)
+    with pytest.raises(LedgerError, match=re.escape(problem)):
+        named_account(withdraw(), terms, key_parts)
+    assert named_account(withdraw(), Terms(account_of=lambda _: "a" * 256)) == "a" * 256
