@@ -1,7 +1,6 @@
 """Bets and rounds: the newest ones, and look-ups that answer what the Operator API answers."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,13 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from game_operator.control_room.outcomes import row
-from game_operator.control_room.page_context import Page
+from game_operator.control_room.page_context import WHOLE_NUMBER, Page
 from game_operator.models import RoundFound
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.sandbox.service.world import RETENTION_MILLIS
 
 _SHOWN: Final = 100
-_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 
 class BetsPage(Page):
@@ -62,7 +60,7 @@ class BetsPage(Page):
         round_id, round_no = keys["round_id"], keys["round_no"]
         if not round_id and not round_no:
             return self._list(request, keys, {"round_id": f"{ROUND_WITHOUT_KEY}. (BAD_REQUEST)"})
-        if not round_id and not _WHOLE.fullmatch(round_no):
+        if not round_id and not WHOLE_NUMBER.fullmatch(round_no):
             return self._list(request, keys, {"round_no": f"{INVALID_REQUEST}: a round number is a whole number."})
         found = self._sandbox.world.round(
             self._sandbox.operator_id,

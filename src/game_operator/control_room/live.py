@@ -28,7 +28,7 @@ from game_operator.provider.text import curl_line
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 
 _SHOWN: Final = 100
-_LONGEST_NUMBER: Final = 15
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 #: How many exchanges one event carries at most; of more, the newest.
 _MOST_AT_ONCE: Final = 100
 _HEARTBEAT_SECONDS: Final = 15.0
@@ -114,8 +114,7 @@ class LivePage(Page):
 
     def _asked_for(self, request: Request) -> Exchange:
         text: str = request.path_params["number"]
-        is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
-        exchange = self._log.exchange(int(text)) if is_number else None
+        exchange = self._log.exchange(int(text)) if _NUMBER.fullmatch(text) else None
         if exchange is None:
             raise HTTPException(
                 404, "There is no such call in the log, or no longer: it keeps the newest 1,000, of long ones fewer."

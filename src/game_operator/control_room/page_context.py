@@ -47,8 +47,8 @@ TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name, not the token
 
 _FORM_TYPE: Final = "application/x-www-form-urlencoded"
 _MAX_FIELDS: Final = 500
-# Numbers below zero are read too, because the rules of the protocol refuse them with a code.
-_WHOLE: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+#: Numbers below zero are read too, because the rules of the protocol refuse them with a code.
+WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 #: Currency units, never through a float.
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,2})?", re.ASCII)
 
@@ -239,7 +239,7 @@ def problem(sentence: str) -> PydanticCustomError:
 
 def whole(text: str) -> int:
     """Return a whole number; raise a problem for any other text."""
-    if not _WHOLE.fullmatch(text):
+    if not WHOLE_NUMBER.fullmatch(text):
         raise problem("Write a whole number, such as 5.")
     return int(text)
 

@@ -92,6 +92,10 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     first, last = points[0].at_millis, max(point.at_millis for point in points)
     x = _scale(first, last, left, _FRAME["right"])
     y = _scale(ticks[0], ticks[-1], _FRAME["floor"], _FRAME["top"])
+    written = day_and_time if last - first >= _DAY_MILLIS else clock_time
+    times = [(x(first), written(first), "start"), (x(last), written(last), "end")]
+    if first == last:
+        times = [(x(first), clock_time(first), "middle")]
     marked = points if len(points) <= _MOST_DOTS else wrong
     return template.render(
         _FRAME,
@@ -102,7 +106,7 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
         left=left,
         x=x,
         y=y,
-        times=_times(first, last, x),
+        times=times,
         lines=_lines(points, x, y),
         marked=marked[:: ceil(len(marked) / _MOST_DOTS) or 1],
         # Above the first cross and below the last one: so they stay apart where both are close.
@@ -147,18 +151,11 @@ def _money_ticks(points: Sequence[ReportedBalance]) -> list[int]:
     if most > least:
         # 1, 2 or 5 times a power of ten, of which about five make up the span.
         power: int = 10 ** max(len(str(most - least)) - 2, 0)
-        step = next(step * power for step in (1, 2, 5, 10, 20, 50) if step * power * _TICKS >= most - least)
+        step = next(digits * power for digits in (1, 2, 5, 10, 20, 50) if digits * power * _TICKS >= most - least)
     first = least // step * step - (step if least == most else 0)
     # Without room on top a line along the highest value would lie on the frame.
     last = -(-most // step) * step + (step if least == most or most % step == 0 else 0)
     return list(range(first, last + 1, step))
-
-
-def _times(first: int, last: int, x: _Scale) -> list[tuple[float, str, str]]:
-    if first == last:
-        return [(x(first), clock_time(first), "middle")]
-    written = day_and_time if last - first >= _DAY_MILLIS else clock_time
-    return [(x(first), written(first), "start"), (x(last), written(last), "end")]
 
 
 def _lines(points: Sequence[ReportedBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:

@@ -26,6 +26,12 @@ DOCUMENT_PATH: Final = "/openapi.json"
 
 #: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
 MAX_BODY_BYTES: Final = 1024 * 1024
+#: Without "close" the server would go on reading what is refused.
+_TOO_LARGE: Final = HttpResponse(
+    413,
+    ((b"content-type", b"application/json"), (b"connection", b"close")),
+    b'{"error":"Request body too large"}',
+)
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
 _LAST_WORDS_SECONDS: Final = 0.5
@@ -65,21 +71,15 @@ def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Call
 
 async def _read(request: Request) -> HttpRequest | HttpResponse:
     if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
-        return _too_large()
+        return _TOO_LARGE
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            return _too_large()
+            return _TOO_LARGE
     query = request.scope["query_string"]
     target = request.scope["raw_path"] + (b"?" + query if query else b"")
     return HttpRequest(request.method, target.decode("latin-1"), tuple(request.headers.raw), bytes(body))
-
-
-def _too_large() -> HttpResponse:
-    # Without "close" the server would go on reading what is refused.
-    headers = ((b"content-type", b"application/json"), (b"connection", b"close"))
-    return HttpResponse(413, headers, b'{"error":"Request body too large"}')
 
 
 class ServingThread:

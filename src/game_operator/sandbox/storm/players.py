@@ -126,7 +126,8 @@ class PlayersBooks:
         answers = self._answers(opening)
         balances = {player_id: answer for player_id, answer in answers if isinstance(answer, int)}
         unknown = [(player_id, answer) for player_id, answer in answers if not isinstance(answer, int)]
-        for player_id, answer in unknown[:1]:
+        if unknown:
+            player_id, answer = unknown[0]
             advice = "Open their accounts, or take them out of the file."
             if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"
