@@ -318,7 +318,7 @@ def test_a_bet_binds_its_account() -> None:
 def test_an_account_that_there_is_not_is_kept_by_its_key() -> None:
     """A decline remembers the account that was asked for, so that it is found once it is opened."""
     book = Book()
-    assert book.account_for(ask_balance(), TERMS) is None
+    assert book.accounts.get(book.account_key(ask_balance(), TERMS)) is None
     applied(book, withdraw(), terms=Terms(account_of=lambda call: "wallet"))
     assert book.bets["b1"].account == book.calls["withdraw", withdraw().tx_id].account == "wallet"
     book.accounts["wallet"] = Account("wallet", 70)
@@ -332,8 +332,8 @@ def test_a_claim_keeps_its_account() -> None:
     applied(book, claim(), terms=Terms(account_of=lambda call: "wallet"))
     assert book.account_key(claim(), TERMS) == "wallet"
     assert book.account_key(claim(player_id="p2"), TERMS) == "p2"
-    assert book.account_for(claim(), TERMS) == Account("wallet", 300, 2_000)
-    assert book.account_for(claim(player_id="p9"), TERMS) is None
+    assert book.accounts.get(book.account_key(claim(), TERMS)) == Account("wallet", 300, 2_000)
+    assert book.accounts.get(book.account_key(claim(player_id="p9"), TERMS)) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from game_operator.codes import BetState
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Terms
 from game_operator.ledger.rules.book import Book
-from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
+from game_operator.ledger.rules.decide import Decision, decide, identity_of
 from game_operator.models.webhooks import MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from tests.support.calls import WAGER_CENTS, WON_CENTS, ask_balance, claim, deposit, rollback, withdraw
@@ -568,16 +568,6 @@ def test_a_kept_tx_id_is_not_asked_about() -> None:
     assert book.asks_may_bet(withdraw("b2", tx_id=withdraw().tx_id), terms) is None
     assert book.asks_may_bet(withdraw("b2"), terms) == book.accounts["p1"]
     assert book.asks_may_bet(withdraw("b2"), Terms()) is None
-
-
-def test_asking_needs_an_account() -> None:
-    """The pure question, for a call and for none of its kind."""
-    account = Account("p1", 1)
-    assert asks_may_bet(withdraw(), known=None, bet=None, account=account)
-    assert not asks_may_bet(withdraw(), known=None, bet=None, account=None)
-    assert not asks_may_bet(deposit(), known=None, bet=None, account=account)
-    bet = after(withdraw()).bets["b1"]
-    assert not asks_may_bet(withdraw(), known=None, bet=bet, account=account)
 
 
 @pytest.mark.parametrize("code", ["PLAYER_BLOCKED", "LIMIT_EXCEEDED", "PLAYER_NOT_FOUND", "MY_OWN_7"])

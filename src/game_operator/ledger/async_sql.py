@@ -22,14 +22,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import (
-    AnomalyRecord,
-    Wanted,
-    keep_anomaly,
-    page_of_anomalies,
-    store_anomaly,
-    unknown_source,
-)
+from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
 from game_operator.ledger.staff.prune import PruneReport
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
 from game_operator.ledger.staff.verify import BooksReport, books_report
@@ -129,11 +122,10 @@ class AsyncSqlLedger(LedgerBase):
 
     async def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
         """Keep a joined deposit or rollback of an unknown source, as ``SqlLedger`` does."""
-        anomaly = unknown_source(call, terms)
-        if anomaly is None or not is_postgres(self._url) or self._mutex.locked():
-            return
-        with contextlib.suppress(LedgerError):
-            await self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
+        script = self._keeping_unknown(call, terms)
+        if script is not None and not self._mutex.locked():
+            with contextlib.suppress(LedgerError):
+                await self._write(script)
 
     async def keep_anomaly(
         self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None

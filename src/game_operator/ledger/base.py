@@ -18,7 +18,13 @@ from game_operator.ledger.engine.tables import check_prefix, migration_in_postgr
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff.anomalies import check_anomalies, resolve_anomalies, to_retry
+from game_operator.ledger.staff.anomalies import (
+    check_anomalies,
+    resolve_anomalies,
+    store_anomaly,
+    to_retry,
+    unknown_source,
+)
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.models.webhooks import WebhookCall
 
@@ -142,6 +148,13 @@ class LedgerBase(ABC):
             rest = [item for index, item in enumerate(items) if index not in done]
             others = iter((yield from self._written(partial(apply_items, rest, fit))))
         return [done[index] if index in done else next(others) for index in range(len(items))]
+
+    def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Script[None]] | None:
+        """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
+        anomaly = unknown_source(call, terms)
+        if anomaly is None or not is_postgres(self._url):
+            return None
+        return lambda: store_anomaly(anomaly, terms.source, self._fit)
 
     def _written(self, script: Callable[[], Script[T]]) -> Work[T]:
         """Run *script* in a transaction; the connection is ours."""

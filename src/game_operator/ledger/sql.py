@@ -13,7 +13,6 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, at_once
@@ -22,14 +21,7 @@ from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import (
-    AnomalyRecord,
-    Wanted,
-    keep_anomaly,
-    page_of_anomalies,
-    store_anomaly,
-    unknown_source,
-)
+from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
 from game_operator.ledger.staff.prune import PruneReport
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
 from game_operator.ledger.staff.verify import BooksReport, books_report
@@ -152,13 +144,13 @@ class SqlLedger(LedgerBase):
 
     def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
         """Keep a joined deposit or rollback of an unknown source, unless we would wait for its caller."""
-        anomaly = unknown_source(call, terms)
+        script = self._keeping_unknown(call, terms)
         # A thread that holds our connection may wait for a row that this caller has locked.
-        if anomaly is None or not is_postgres(self._url) or not self._mutex.lock.acquire(blocking=False):
+        if script is None or not self._mutex.lock.acquire(blocking=False):
             return
         try:
             with suppress(LedgerError):
-                self._write(lambda: store_anomaly(anomaly, terms.source, self._fit))
+                self._write(script)
         finally:
             self._mutex.lock.release()
 

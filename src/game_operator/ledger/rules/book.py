@@ -13,8 +13,16 @@ from typing import Final, NamedTuple
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms, account_of_parts
-from game_operator.ledger.rules.decide import Decision, asks_may_bet, decide, identity_of
-from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, problem_of_id
+from game_operator.ledger.rules.decide import Decision, decide, identity_of
+from game_operator.models.webhooks import (
+    BalanceCall,
+    DepositCall,
+    MovingCall,
+    RollbackCall,
+    WebhookCall,
+    WithdrawCall,
+    problem_of_id,
+)
 from game_operator.money import Cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
@@ -143,12 +151,8 @@ class Book:
         self.calls: dict[tuple[str, str], CallRecord] = {}
         self.changes = Changes()
 
-    def account_for(self, call: WebhookCall, terms: Terms) -> Account | None:
-        """Return the account that a decision about *call* rests on, as ``decide`` asks for it."""
-        return self.accounts.get(self.account_key(call, terms))
-
     def account_key(self, call: WebhookCall, terms: Terms) -> str:
-        """Return the key of that account."""
+        """Return the key of the account that a decision about *call* rests on, as ``decide`` asks for it."""
         if isinstance(call, DepositCall) and call.is_claim:
             known = self.calls.get(("deposit", call.tx_id))
             # Not by another player's: no player sees the balance of another.
@@ -161,12 +165,12 @@ class Book:
         return named_account(call, terms, self.key_parts)
 
     def asks_may_bet(self, call: WebhookCall, terms: Terms) -> Account | None:
-        """Return the account with which the operator is to be asked about *call*, or None if there is no question."""
-        if terms.may_bet is None or call.operation != "withdraw":
+        """Return the account of a withdraw that is about to debit, if the operator is to be asked about it first."""
+        if terms.may_bet is None or not isinstance(call, WithdrawCall):
             return None
-        account, bet = self.account_for(call, terms), self.bets.get(call.bet_id)
-        known = self.calls.get(("withdraw", call.tx_id))
-        return account if asks_may_bet(call, known=known, bet=bet, account=account) else None
+        if call.bet_id in self.bets or ("withdraw", call.tx_id) in self.calls:
+            return None
+        return self.accounts.get(self.account_key(call, terms))
 
     def identities_named_by_bet(self, call: WebhookCall, terms: Terms) -> set[tuple[str, str]]:
         """Return the calls to know for a rollback without tx_id, once its bet names its withdraw."""

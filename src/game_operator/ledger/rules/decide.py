@@ -141,7 +141,7 @@ def decide(
             it credited; else the account of the player named. None when there is none.
         rules: The profile.
         account_key: The key of that account, which is stored even when there is no such account.
-        refusal: What the operator answered when asked about this withdraw (``asks_may_bet``): a code, or None.
+        refusal: What the operator answered when asked about this withdraw (``Book.asks_may_bet``): a code, or None.
         clock_millis: The clock, read while the account's row is locked.
     """
     key = account_key or (account.key if account else call.player_id)
@@ -164,13 +164,6 @@ def identity_of(call: MovingCall, bet: BetRecord | None, rules: Profile) -> tupl
     if bet is not None and bet.withdraw_tx_id is not None and rules.rollback_tx_id == "withdraw":
         return "rollback", bet.withdraw_tx_id
     return "rollback", f"withdraw:{call.action.lower()}:{call.bet_id}"
-
-
-def asks_may_bet(
-    call: WebhookCall, *, known: CallRecord | None, bet: BetRecord | None, account: Account | None
-) -> bool:
-    """Return whether the operator is to be asked if the player may bet: only for a withdraw about to debit."""
-    return isinstance(call, WithdrawCall) and known is None and bet is None and account is not None
 
 
 def _balance(seen: _Known) -> Decision:
