@@ -71,7 +71,16 @@ class ReportText:
         head = f"{verdict.name} ({verdict.cost})\n{verdict.reason}"
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
             return head
-        return "\n\n".join([head, *_explained(verdict, cause), *_shown(verdict), *self._raised(verdict)])
+        lines = []
+        if verdict is cause.verdict or verdict.means != cause.verdict.means:
+            grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
+            lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {grounds}"]
+        if verdict is not cause.verdict:
+            lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
+        parts = [head, "\n".join(lines)]
+        if len(verdict.notes) > 1:
+            parts.append("\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:]))
+        return "\n\n".join([*parts, _shown(verdict), *self._raised(verdict)])
 
     def _raised(self, verdict: Verdict) -> Iterator[str]:
         for text in self._seen.get(verdict.id, ()):
@@ -81,31 +90,16 @@ class ReportText:
             yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in lines)])
 
 
-def _explained(verdict: Verdict, cause: Cause) -> Iterator[str]:
-    if verdict is cause.verdict or verdict.means != cause.verdict.means:
-        grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-        lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {grounds}"]
-    else:
-        lines = []
-    if verdict is not cause.verdict:
-        lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
-    yield "\n".join(lines)
-    if len(verdict.notes) > 1:
-        yield "\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:])
-
-
-def _shown(verdict: Verdict) -> Iterator[str]:
-    if verdict.decisive is not None:
-        exchange = verdict.decisive
-        lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
-        lines.append(f"-> {f'HTTP {exchange.status}' if exchange.status else exchange.problem}")
-        lines += _body(exchange.answer_body, len(exchange.answer_body))
-        yield "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
-        return
-    # No single answer is wrong, but what they come to.
-    steps = [f"    {each.title}: {each.told}" for each in verdict.exchanges[-_MOST_STEPS:]]
-    earlier = len(verdict.exchanges) - len(steps)
-    yield "\n".join(["What was sent" + (f", after {earlier} more calls:" if earlier else ":"), *steps])
+def _shown(verdict: Verdict) -> str:
+    exchange = verdict.decisive
+    if exchange is None:  # No single answer is wrong, but what they come to.
+        steps = [f"    {each.title}: {each.told}" for each in verdict.exchanges[-_MOST_STEPS:]]
+        earlier = len(verdict.exchanges) - len(steps)
+        return "\n".join(["What was sent" + (f", after {earlier} more calls:" if earlier else ":"), *steps])
+    lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
+    lines.append(f"-> {f'HTTP {exchange.status}' if exchange.status else exchange.problem}")
+    lines += _body(exchange.answer_body, len(exchange.answer_body))
+    return "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
 
 
 def _body(body: bytes, length: int) -> list[str]:

@@ -136,9 +136,7 @@ class Run:
 
     def latency(self, seconds: float) -> Latency | None:
         """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
-        if not self._load_ms:
-            return None
-        return Latency(tuple(self._load_ms), seconds, self._load_at_once)
+        return Latency(tuple(self._load_ms), seconds, self._load_at_once) if self._load_ms else None
 
     def _played(self, scenario: Scenario) -> Verdict:
         notes: list[Note] = []

@@ -3,7 +3,7 @@
 import importlib
 import tomllib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -64,7 +64,17 @@ _TEXTS: Final = Path(__file__).parents[1] / "scenarios"
 @cache
 def scenarios() -> tuple[Scenario, ...]:
     """Return all scenarios in the order of their ids."""
-    return tuple(each for file in sorted(_TEXTS.glob("*.toml")) for each in _of_group(file))
+    found = []
+    for file in sorted(_TEXTS.glob("*.toml")):
+        module = importlib.import_module(f"{_PACKAGE.__name__}.{file.stem}")
+        for scenario_id, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            # Any: TOML has strings and lists of them here, and each scenario's test fails where it has not.
+            fields: dict[str, Any] = {
+                key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+            }
+            play = getattr(module, scenario_id.lower())
+            found.append(Scenario(**fields | {"id": scenario_id, "weight": Weight(entry["weight"]), "play": play}))
+    return tuple(found)
 
 
 def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
@@ -88,17 +98,6 @@ def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
 def in_playing_order(chosen: Iterable[Scenario]) -> list[Scenario]:
     """Return *chosen* by stage: in turn, at once, hostile, load."""
     return sorted(chosen, key=lambda each: (STAGES.index(each.stage), each.id))
-
-
-def _of_group(file: Path) -> Iterator[Scenario]:
-    module = importlib.import_module(f"{_PACKAGE.__name__}.{file.stem}")
-    for scenario_id, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
-        # Any: TOML has strings and lists of them here, and each scenario's test fails where it has not.
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
-        }
-        fields |= {"id": scenario_id, "weight": Weight(entry["weight"]), "play": getattr(module, scenario_id.lower())}
-        yield Scenario(**fields)
 
 
 def _checked(names: Iterable[str]) -> frozenset[str]:

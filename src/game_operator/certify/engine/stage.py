@@ -145,8 +145,7 @@ class Stage(CallMaker):
             unless_limited: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
         """
         heard = yield from self.ask(what, title)
-        if self.is_limited(heard, asked=unless_limited):
-            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
+        self.check_unlimited(heard, asked=unless_limited)
         moves = _moved_by(what) if moves is None else moves
         yield from self.check_moved(heard, player or self._player_of(what), moves)
         return heard
@@ -279,12 +278,13 @@ class Stage(CallMaker):
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             self.note(told, weight, f"{STATUS} {heard.status}", heard)
 
-    def is_limited(self, heard: Carried, *, asked: bool) -> bool:
-        """Return whether the wallet refused a withdraw by a limit; if *asked* for one, an unknown code says so too."""
+    def check_unlimited(self, heard: Carried, *, asked: bool) -> None:
+        """Raise NotTried if a limit refused a withdraw; if one was *asked* for, an unknown code says so too."""
         if heard.code is None or heard.request.path != _WITHDRAW:
-            return False
+            return
         own = heard.code not in _KNOWN or heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
-        return heard.code == Code.LIMIT_EXCEEDED or (asked and own)
+        if heard.code == Code.LIMIT_EXCEEDED or (asked and own):
+            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
 
     def check_moved(self, heard: Carried, player: Player, moves: int) -> Judging:
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
@@ -320,10 +320,10 @@ class Stage(CallMaker):
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
             self.note(told, weight, "", heard, symptom=symptom_of(heard, heard.code))
-        elif due_is is Finality.FINAL and is_ is not Finality.FINAL:
-            self.note(f"{told}; the service may send it again for hours", Weight.ADVICE, OTHER_CODES, heard)
-        else:
-            self.note(told, Weight.ADVICE, OTHER_CODES, heard)
+            return
+        if due_is is Finality.FINAL and is_ is not Finality.FINAL:
+            told += "; the service may send it again for hours"
+        self.note(told, Weight.ADVICE, OTHER_CODES, heard)
 
     def check_balance(self, heard: Carried, player: Player) -> Judging:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
