@@ -179,10 +179,7 @@ class HttpCarrier:
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had."""
-        # The content type is added to every request.
-        own = (each for each in headers if each[0].lower() != b"content-type")
-        given = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in own)
-        return await self.carry_one(Request("", path, body, UNSIGNED, headers=given))
+        return await self.carry_one(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -196,9 +193,7 @@ class HttpCarrier:
         return await asyncio.gather(*map(self.carry_one, requests, range(len(requests))))
 
     async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpResponse:
-        # The caller adds the content type itself.
-        pairs = [each for each in headers if each[0].lower() != b"content-type"]
-        texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in pairs]
+        texts = _texts_beside_type(headers)
         callers = self._callers[_process(request)]
         while len(callers) <= place and self._pool is None:
             callers.append(self._caller_of(callers[0].url))
@@ -241,6 +236,12 @@ class HttpCarrier:
 
 def _process(request: Request) -> str:
     return "second" if request.at == "second" else "wallet"
+
+
+def _texts_beside_type(headers: HeaderPairs) -> tuple[tuple[str, str], ...]:
+    """Return *headers* as text, without the content type, which is added to every request."""
+    texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+    return tuple((name, value) for name, value in texts if name.lower() != "content-type")
 
 
 def _is_rough(request: Request) -> bool:

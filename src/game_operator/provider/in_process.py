@@ -8,7 +8,7 @@ or something that is awaited for one.
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
@@ -198,7 +198,11 @@ class InProcessCarrier:
         if len(requests) == 1:
             return [self._one(requests[0])]
         if self._is_async:
-            answers: list[Carried] = self._loop.result_of(_gathered(map(self._one_awaited, requests)))
+
+            async def gathered() -> list[Carried]:
+                return await asyncio.gather(*map(self._one_awaited, requests))
+
+            answers: list[Carried] = self._loop.result_of(gathered())
             return answers
         self._threads = self._threads or ThreadPoolExecutor(_THREADS, thread_name_prefix="certify")
         return list(self._threads.map(self._one, requests))
@@ -266,10 +270,6 @@ def _problem_of(failed: BaseException) -> str:
     except Exception:  # The __str__ of an error of the wallet's can raise.
         text = "…"
     return f"the wallet raised {type(failed).__name__}: {text}"
-
-
-async def _gathered(coroutines: Iterable[Coroutine[Any, Any, Carried]]) -> list[Carried]:
-    return await asyncio.gather(*coroutines)
 
 
 def _behind(receiver: Callable[[], WebhookReceiver], handler: WebhookHandler | AsyncWebhookHandler) -> Deliver:

@@ -297,26 +297,18 @@ def put_back(at: Stage) -> Judging:
     for player in (at.player, at.other):
         piece_cents = MOST_BALANCE_CENTS
         for _ in range(_MOST_PIECES):
-            more = yield from _more_than_before(at, player)
-            if more is None:
+            heard = yield from at.send(at.balance_request("the balance afterwards", player))
+            if heard.timed_out:
                 return
-            if not more or not piece_cents:
+            if heard.balance_cents is None or not heard.succeeded:
+                break
+            more = heard.balance_cents - player.opening_cents
+            if not more or abs(more) > MOST_BALANCE_CENTS or not piece_cents:
                 break
             part = min(abs(more), piece_cents)
             if not (yield from (_played(at, player, part, 0) if more > 0 else _given(at, player, part))):
                 # The wallet may limit what a bet can be.
                 piece_cents = part // 4
-
-
-def _more_than_before(at: Stage, player: Player) -> Generator[Step, list[Carried], int | None]:
-    """Return how many cents the player has more than before; 0 if that is unknown, None without an answer."""
-    heard = yield from at.send(at.balance_request("the balance afterwards", player))
-    if heard.timed_out:
-        return None
-    if heard.balance_cents is None or not heard.succeeded:
-        return 0
-    more = heard.balance_cents - player.opening_cents
-    return more if abs(more) <= MOST_BALANCE_CENTS else 0
 
 
 def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Carried], bool]:
