@@ -18,30 +18,12 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.errors import ConfigurationError, SessionTokenError, without_frames
+from game_operator.protocol import session_token
 from game_operator.protocol.exact_json import Json
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.session_token import (
-    ALGORITHM,
-    LONGEST_LIFETIME_SECONDS,
-    RESERVED_CLAIMS,
-    SessionClaims,
-    assembled,
-    payload_of,
-    read_claims,
-    signing_input,
-)
+from game_operator.protocol.session_token import ALGORITHM, LONGEST_LIFETIME_SECONDS, SessionClaims
+from game_operator.signers import keys
 from game_operator.signers.environment import FromEnvironment, checked_operator_id
-from game_operator.signers.keys import (
-    KeySource,
-    PublicKeySource,
-    Signer,
-    checked_signature,
-    is_async,
-    load_public_key,
-    load_signer,
-    public_key_of,
-    signed_async,
-)
 
 __all__ = ["SessionClaims", "SessionTokenBuilder", "launch_url"]
 
@@ -76,17 +58,17 @@ class SessionTokenBuilder(FromEnvironment):
     def __init__(
         self,
         operator_id: str,
-        private_key: KeySource,
+        private_key: keys.KeySource,
         *,
         lifetime: timedelta = _DEFAULT_LIFETIME,
-        public_key: PublicKeySource | None = None,
+        public_key: keys.PublicKeySource | None = None,
         passphrase: str | bytes | None = None,
         key_id: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         try:
-            self._signer = load_signer(private_key, passphrase)
-            self._public_key = None if public_key is None else load_public_key(public_key)
+            self._signer = keys.load_signer(private_key, passphrase)
+            self._public_key = None if public_key is None else keys.load_public_key(public_key)
             self._operator_id = checked_operator_id(operator_id)
         finally:
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
@@ -130,10 +112,10 @@ class SessionTokenBuilder(FromEnvironment):
             SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
             TypeError: An argument is of the wrong type; a float is, anywhere, because it is not exact.
         """
-        if is_async(self._signer):
+        if keys.is_async(self._signer):
             raise ConfigurationError("The signer's sign method is async.", remedy="Await build_async instead.")
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
-        return _assembled(signed, checked_signature(cast("Signer", self._signer).sign(signed)))
+        return _assembled(signed, keys.checked_signature(cast("keys.Signer", self._signer).sign(signed)))
 
     async def build_async(
         self,
@@ -148,7 +130,7 @@ class SessionTokenBuilder(FromEnvironment):
         """Return what ``build`` returns, with a signer that is awaited; any other signer works too."""
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
         # Message and signature are the token: they never stand in one frame by name.
-        return _assembled(signed, checked_signature(await signed_async(self._signer, signed)))
+        return _assembled(signed, keys.checked_signature(await keys.signed_async(self._signer, signed)))
 
     def decode(self, token: str, *, instance_id: str) -> SessionClaims:
         """
@@ -164,7 +146,7 @@ class SessionTokenBuilder(FromEnvironment):
         """
         try:
             if self._public_key is None:
-                self._public_key = public_key_of(self._signer)
+                self._public_key = keys.public_key_of(self._signer)
             if self._public_key is None:
                 raise ConfigurationError(
                     "The signer does not give its public key.",
@@ -174,7 +156,7 @@ class SessionTokenBuilder(FromEnvironment):
             payload = _verified(token, self._public_key)
         finally:
             del token
-        return read_claims(
+        return session_token.read_claims(
             payload,
             operator_id=self._operator_id,
             instance_id=_text(instance_id, "instance_id"),
@@ -192,7 +174,7 @@ class SessionTokenBuilder(FromEnvironment):
     ) -> bytes:
         if not isinstance(extra, Mapping):
             raise TypeError(f"claims must be a mapping, not {type(extra).__name__}")
-        if reserved := sorted(RESERVED_CLAIMS & extra.keys()):
+        if reserved := sorted(session_token.RESERVED_CLAIMS & extra.keys()):
             problem = f"claims= may not name {', '.join(reserved)}: the builder sets them itself."
             raise ConfigurationError(problem, setting="claims", remedy="Leave them out.")
         issued_at = datetime.fromtimestamp(int(self._clock()), UTC)
@@ -208,7 +190,7 @@ class SessionTokenBuilder(FromEnvironment):
             timestamp=_given(timestamp, "timestamp", int),
         )
         try:
-            return signing_input(payload_of(claims, extra), self._key_id)
+            return session_token.signing_input(session_token.payload_of(claims, extra), self._key_id)
         except TypeError as inexact:
             raise TypeError(f"claims= does not fit into JSON: {inexact}. Give a Decimal for a float.") from None
         except (ValueError, RecursionError) as unwritable:
@@ -292,7 +274,7 @@ def _verified(token: object, key: RSAPublicKey) -> bytes:
 
 
 def _assembled(signed: bytes, raw_signature: bytes) -> str:
-    token = assembled(signed, raw_signature)
+    token = session_token.assembled(signed, raw_signature)
     size = len(token)
     if size <= _LONGEST_TOKEN:
         return token

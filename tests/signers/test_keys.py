@@ -27,7 +27,6 @@ from game_operator import (
     SessionTokenBuilder,
     Signer,
     SigningKeyError,
-    signers,
 )
 from game_operator.protocol.signing import Signature, verify
 from game_operator.signers import KeySource, LocalSigner, load_signer, public_key_of
@@ -564,7 +563,7 @@ def test_a_key_is_loaded_once(private_pem: bytes, monkeypatch: pytest.MonkeyPatc
         loads.append(len(pem))
         return load_pem_private_key(pem, password)
 
-    monkeypatch.setattr(signers.keys, "load_pem_private_key", counted)
+    monkeypatch.setattr("cryptography.hazmat.primitives.serialization.load_pem_private_key", counted)
     answered = httpx.MockTransport(lambda request: httpx.Response(200, json={"status": "NOT_FOUND"}))
     with httpx.Client(transport=answered) as http_client:
         client = OperatorClient("https://api.example.com", "acme", private_pem, http_client=http_client)

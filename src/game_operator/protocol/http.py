@@ -42,11 +42,10 @@ def without_echoes(data: bytes, secret: bytes) -> bytes:
 
 
 def _unescaped(escape: re.Match[bytes]) -> bytes:
-    for digits, base in zip(escape.groups(), (16, 16, 16, 16, 10), strict=True):
-        if digits is not None:
-            code = int(digits, base)
-            return bytes([code]) if code < 128 else b"?"
-    return b""
+    if escape.lastindex is None:
+        return b""
+    code = int(escape[escape.lastindex], 10 if escape.lastindex == 5 else 16)
+    return bytes([code]) if code < 128 else b"?"
 
 
 def _any_form(piece: bytes) -> re.Pattern[bytes]:

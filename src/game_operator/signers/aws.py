@@ -134,27 +134,20 @@ class AwsKmsSigner:
         raise TypeError("an AwsKmsSigner holds a client of boto3 and is not pickled; make one in each process")
 
     def _ask(self, operation: str, call: Callable[..., Any], **arguments: object) -> Any:
-        from botocore.exceptions import (
-            BotoCoreError,
-            ClientError,
-            ConnectionError,  # noqa: A004 - AWS's own
-            ConnectTimeoutError,
-            HTTPClientError,
-            ReadTimeoutError,
-        )
+        from botocore import exceptions
 
         began, setting, timed_out = time.monotonic(), None, False
         try:
             return call(KeyId=self._key_id, **arguments)
-        except ClientError as error:
+        except exceptions.ClientError as error:
             problem = str(error.response.get("Error", {}).get("Code", "no code"))
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             is_later = problem in _LATER or status == 429 or status >= 500
             setting, remedy = "key_id", _ADVICE.get(problem.partition(":")[0], _CREDENTIALS)
-        except BotoCoreError as error:
+        except exceptions.BotoCoreError as error:
             problem, remedy = type(error).__name__, _CREDENTIALS
-            is_later = isinstance(error, HTTPClientError | ConnectionError)
-            timed_out = isinstance(error, ConnectTimeoutError | ReadTimeoutError)
+            is_later = isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError)
+            timed_out = isinstance(error, exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError)
         # Raised out of the handler, so that the error of AWS is not its context: that one may quote credentials.
         story = f"AWS KMS did not perform {operation} with key {shown(self._key_id)}: {shown(problem)[1:-1]}"
         if is_later:

@@ -14,13 +14,8 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_pem_private_key,
-    load_pem_public_key,
-)
 
 from game_operator.errors import SigningKeyError, shown, without_frames
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature, sign
@@ -87,7 +82,8 @@ class LocalSigner:
 
     def public_key_pem(self) -> bytes:
         """Return the public key to register with the provider, in PEM."""
-        return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        form = serialization.PublicFormat.SubjectPublicKeyInfo
+        return self._key.public_key().public_bytes(serialization.Encoding.PEM, form)
 
     def __repr__(self) -> str:
         return f"LocalSigner(RSA, {self._key.key_size} bits)"
@@ -264,7 +260,7 @@ def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> objec
         secret = passphrase.encode("utf-8", "surrogateescape") if isinstance(passphrase, str) else passphrase
         if _is_for_pss(block):
             raise _unfit(name, "may make PSS signatures alone, and ours are PKCS#1 v1.5", _MAKE_ONE)
-        return load_pem_private_key(block, secret)
+        return serialization.load_pem_private_key(block, secret)
     except UnsupportedAlgorithm:
         problem, remedy = "has a cipher that cannot be read here", "`openssl pkcs8 -topk8 -in KEY -out NEW`"
         raise _unfit(name, problem, f"Convert it with {remedy}.") from None
@@ -294,7 +290,7 @@ def _public_key_in(name: str, pem: bytes) -> RSAPublicKey:
         found, remedy = "a certificate", "Take its key out with `openssl x509 -in FILE -pubkey -noout`."
     else:
         try:
-            key = load_pem_public_key(pem)
+            key = serialization.load_pem_public_key(pem)
         except (ValueError, UnsupportedAlgorithm):
             found = "no readable public key"
         else:

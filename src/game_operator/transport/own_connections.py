@@ -15,7 +15,7 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -91,14 +91,7 @@ class DeadlineBackend:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> DeadlineStream:
+    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> DeadlineStream:
         """
         Return a connection to *host*.
 
@@ -117,7 +110,7 @@ class DeadlineBackend:
                 share = left if left is None else left / waiting
                 address = addresses[-waiting]
                 try:
-                    stream = self._backend.connect_tcp(address, port, share, local_address, socket_options)
+                    stream = self._backend.connect_tcp(address, port, share, **options)
                 except (ConnectError, ConnectTimeout):
                     if waiting == 1:
                         raise
