@@ -253,11 +253,11 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(
         monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: entries)
         connect = httpcore.SyncBackend.connect_tcp
 
-        def silent_when_gone(self: Any, host: str, port: int, timeout: float, *rest: Any) -> Any:
+        def silent_when_gone(self: Any, host: str, port: int, timeout: float, **rest: Any) -> Any:
             if host == "gone":
                 assert timeout < 5.0
                 raise httpcore.ConnectTimeout(f"port {gone} is silent")
-            return connect(self, host, port, timeout, *rest)
+            return connect(self, host, port, timeout, **rest)
 
         monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", silent_when_gone)
         base_url = f"http://two.localhost:{server.port}"
