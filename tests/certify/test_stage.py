@@ -179,7 +179,7 @@ def test_few_codes() -> None:
 def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: str | None) -> None:
     """A SUCCESS that moves money fails; one that moves none, unless no harm is done."""
     at = stage()
-    play = at.refuses(at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_sound=sound)
+    play = at.refuses(at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_advice=sound)
     if found is None:
         judged(play, (None, 10_000), (None, after))
         assert weights(at) == [ADVICE]

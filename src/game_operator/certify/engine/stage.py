@@ -180,8 +180,8 @@ class Stage(CallMaker):
         code: str,
         *,
         player: Player | None = None,
-        success_is_sound: bool = False,
-        final_is_sound: bool = False,
+        success_is_advice: bool = False,
+        final_code_is_advice: bool = False,
         status: int = 200,
     ) -> Asking:
         """
@@ -195,16 +195,17 @@ class Stage(CallMaker):
             title: What a report calls it.
             code: The code that is assumed, as the profile with the extended codes has it.
             player: Whose balance is looked at; the player that the call names, or the first.
-            success_is_sound: Whether a SUCCESS that moves nothing does no harm either: then it is advice.
-            final_is_sound: Whether a code after which it is never sent again is advice, as another scenario weighs it.
+            success_is_advice: Whether a SUCCESS that moves nothing is advice, because it does no harm.
+            final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
+                judges that.
             status: The HTTP status that is due.
         """
         heard = yield from self.ask(what, title, status=status)
         who = player or self._player_of(what)
         if heard.succeeded:
-            yield from self._accepted_wrongly(heard, who, code, sound=success_is_sound)
+            yield from self._accepted_wrongly(heard, who, code, sound=success_is_advice)
             return heard
-        self.check_code(heard, code, final_is_sound=final_is_sound)
+        self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         yield from self.check_balance(heard, who)
         return heard
 
@@ -305,7 +306,7 @@ class Stage(CallMaker):
             raise Found(f"returned SUCCESS instead of {code}", heard, weight=weight, symptom=symptom)
         self.check_code(heard, code)
 
-    def check_code(self, heard: Carried, code: str, *, final_is_sound: bool = False) -> None:
+    def check_code(self, heard: Carried, code: str, *, final_code_is_advice: bool = False) -> None:
         """Hold that the code of a refusal lets the service conclude what *code* would."""
         assert heard.code is not None
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
@@ -316,7 +317,7 @@ class Stage(CallMaker):
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             # A bet that is never placed costs nobody anything.
-            harmless = final_is_sound or heard.request.path == _WITHDRAW
+            harmless = final_code_is_advice or heard.request.path == _WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
             self.note(told, weight, "", heard, symptom=symptom_of(heard, heard.code))

@@ -147,7 +147,7 @@ def b10(at: Stage) -> Judging:
     won_cents, code = 2 * bet.wager_cents, Code.BET_ALREADY_CLOSED
     yield from at.accepts(bet.deposit(won_cents), "its deposit")
     second = bet.deposit(won_cents, tx_id=_other_tx_id(at, "deposit"))
-    yield from at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_sound=True)
+    yield from at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_advice=True)
     third = bet.deposit(won_cents + 1, tx_id=_other_tx_id(at, "deposit"))
     yield from at.refuses(third, "a deposit of the same bet with another tx_id and amount", code)
 
@@ -178,10 +178,10 @@ def b12(at: Stage) -> Judging:
     """It is refused: a bet has one wager."""
     bet, code = (yield from at.placed()), Code.DUPLICATE_TRANSACTION
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    yield from at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_sound=True)
+    yield from at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
     yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    yield from at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_sound=True)
+    yield from at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_advice=True)
     # Nor is a bet that was cancelled or refused placed by another tx_id.
     cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
@@ -205,7 +205,7 @@ def b13(at: Stage) -> Judging:
     if at.profile.unknown_rollback == "success":
         yield from at.accepts(refunding, title, moves=0)
     else:
-        yield from at.refuses(refunding, title, Code.BET_NOT_FOUND, success_is_sound=True)
+        yield from at.refuses(refunding, title, Code.BET_NOT_FOUND, success_is_advice=True)
     known = bet.deposit(bet.wager_cents)
     yield from at.accepts(known, "the first bet's deposit")
     if at.writer.name("tx_id", "deposit"):

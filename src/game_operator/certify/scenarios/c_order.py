@@ -58,7 +58,7 @@ def c06(at: Stage) -> Judging:
     bet = at.bet(cents=at.player.due_cents + 1)
     yield from at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     title = "a deposit of the refused withdraw's bet"
-    yield from at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_is_sound=True)
+    yield from at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)
     yield from _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
 
 
@@ -111,7 +111,7 @@ def c10(at: Stage) -> Judging:
     yield from at.accepts(bet.deposit(won_cents), "the deposit to its own player")
     late = bet.deposit(won_cents, player_id=at.other.id, tx_id=at.fresh("deposit"))
     title = "a deposit to another player once the bet is paid"
-    yield from at.refuses(late, title, Code.BET_NOT_FOUND, final_is_sound=True)
+    yield from at.refuses(late, title, Code.BET_NOT_FOUND, final_code_is_advice=True)
 
 
 def c11(at: Stage) -> Judging:
@@ -162,7 +162,7 @@ def c14(at: Stage) -> Judging:
 def _gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Asking:
     """Hold that a rollback of what was never debited moves nothing; another answer than the profile's is advice."""
     if at.profile.unknown_rollback == "error":
-        return (yield from at.refuses(rollback, title, Code.BET_NOT_FOUND, success_is_sound=True))
+        return (yield from at.refuses(rollback, title, Code.BET_NOT_FOUND, success_is_advice=True))
     heard = yield from at.ask(rollback, title)
     yield from at.check_balance(heard, at.player)
     if not heard.succeeded:

@@ -48,7 +48,7 @@ def e01(at: Stage) -> Judging:
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
     else:
         at.check_reply(heard, status=at.profile.unauthenticated_status)
-        at.check_code(heard, Code.INVALID_SIGNATURE, final_is_sound=True)
+        at.check_code(heard, Code.INVALID_SIGNATURE, final_code_is_advice=True)
         _check_silent(at, heard)
 
 
@@ -224,7 +224,7 @@ def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Ju
     """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
     status = at.profile.unauthenticated_status
     forged = Code.INVALID_SIGNATURE
-    heard = yield from at.refuses(request, "", forged, final_is_sound=not is_final_lost, status=status)
+    heard = yield from at.refuses(request, "", forged, final_code_is_advice=not is_final_lost, status=status)
     _check_silent(at, heard)
 
 

@@ -142,7 +142,7 @@ def f04(at: Stage) -> Judging:
         yield from at.placed(nothing, title="a withdraw of 0")
         yield from at.accepts(nothing.rollback(), "its rollback")
     else:
-        yield from at.refuses(nothing.withdraw(), "a withdraw of 0", Code.INVALID_REQUEST, success_is_sound=True)
+        yield from at.refuses(nothing.withdraw(), "a withdraw of 0", Code.INVALID_REQUEST, success_is_advice=True)
 
 
 def _amounts_refused(at: Stage, amounts: Sequence[str]) -> Judging:

@@ -203,7 +203,7 @@ class _Table:
         # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
         known = isinstance(call, WithdrawCall)
         title = f"a {call.operation} that comes too late"
-        yield from self.at.refuses(call, title, code, success_is_sound=known)
+        yield from self.at.refuses(call, title, code, success_is_advice=known)
 
     def _moves(self, call: WebhookCall, title: str) -> Judging:
         heard = yield from self.at.accepts(call, title)
