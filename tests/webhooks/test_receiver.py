@@ -5,6 +5,7 @@ import email.message
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import Profile
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import (
     HandledCall,
@@ -451,7 +452,64 @@ def test_what_on_call_raises_changes_nothing(
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=_boom)
     body = encoded(WITHDRAW)
     assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, Handler())) is None
-    assert "on_call raised" in caplog.text
+    assert caplog.messages == ["on_call raised"]
+    assert "the disk is full" in caplog.text
+
+
+def test_a_request_that_was_cut_off_is_reported(public_key: RSAPublicKey, caplog: pytest.LogCaptureFixture) -> None:
+    """An adapter refuses what it cannot read to its end; on_call and the log learn path, peer and reason."""
+    handled: list[HandledCall] = []
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=handled.append)
+    assert code_of(receiver.refuse("/deposit", "the body ended early", peer="192.0.2.7")) == "INVALID_REQUEST"
+    [call] = handled
+    assert (call.path, call.peer, call.call, call.code) == ("/deposit", "192.0.2.7", None, "INVALID_REQUEST")
+    assert (call.reason, call.status) == ("the body ended early", 200)
+    assert caplog.messages == ["'/deposit' from '192.0.2.7' refused with INVALID_REQUEST: the body ended early"]
+
+
+def test_a_long_reason_is_cut(public_key: RSAPublicKey) -> None:
+    """A reason may hold what a stranger sent."""
+    handled: list[HandledCall] = []
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=handled.append)
+    receiver.refuse("/deposit", "x" * 100_000)
+    assert len(handled[0].reason) < 2_000
+
+
+def test_times_in_the_log_are_milliseconds(
+    public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A refusal says how long it took, and so does a slow call."""
+    caplog.set_level(logging.INFO)
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key), warn_seconds=0.02)
+    body = encoded(WITHDRAW)
+
+    def slowly(call: object) -> Any:
+        time.sleep(0.03)
+        return error("PLAYER_BLOCKED")
+
+    began = time.perf_counter()
+    receiver.handle("/withdraw", signed(private_key, body), body, Handler(slowly))
+    most = (time.perf_counter() - began) * 1000
+    refusal, slow = caplog.messages
+    found = re.fullmatch(r"withdraw answered PLAYER_BLOCKED after (\d+\.\d) ms", refusal)
+    assert found
+    assert 30 <= float(found[1]) <= most + 0.1
+    found = re.fullmatch(r"'/withdraw' took (\d+) ms; the service gives up sooner or later", slow)
+    assert found
+    assert 30 <= int(found[1]) <= most + 1
+
+
+def test_a_failed_call_names_its_path_in_the_log(
+    public_key: RSAPublicKey, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A reply that cannot be sent is an error in the log, with the path and the peer."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
+    body = encoded(WITHDRAW)
+    headers = signed(private_key, body)
+    reply = receiver.handle("/withdraw", headers, body, Handler(lambda call: "odd"), peer="192.0.2.7")
+    assert code_of(reply) == "SYSTEM_ERROR"
+    [line] = caplog.messages
+    assert line.startswith("'/withdraw' from '192.0.2.7' answered SYSTEM_ERROR: ")
 
 
 async def _async_on_call(handled: HandledCall) -> None: ...
@@ -479,8 +537,11 @@ def test_settings_that_cannot_work_are_refused(
 ) -> None:
     """When the receiver is built, and not with the first call."""
     arguments: dict[str, Any] = {argument: value}
-    with pytest.raises(kind, match=says):
+    with pytest.raises(kind, match=says) as refused:
         WebhookReceiver(authenticator=RsaSignature(public_key), **arguments)
+    if isinstance(refused.value, ConfigurationError):
+        assert refused.value.setting == argument
+        assert (shown(value) if value is not None else "None") in str(refused.value)
 
 
 class _Half(Handler):
@@ -634,10 +695,13 @@ def test_foreign_claims_of_a_batch_are_kept_as_such(public_key: RSAPublicKey, pr
     reply, handler = _batch_by("handle", receiver, private_key, items, None)
     assert _told(reply) == [("deposit:bet:b1", None), ("deposit:bet:b2", "INVALID_REQUEST")]
     assert [anomaly[1] for anomaly in handler.anomalies] == ["foreign_instance"]
-    assert [(each.path, each.code) for each in told] == [
-        ("/deposit-batch", None),
-        ("/deposit-batch", "INVALID_REQUEST"),
+    assert [(each.path, each.code, each.status) for each in told] == [
+        ("/deposit-batch", None, 200),
+        ("/deposit-batch", "INVALID_REQUEST", 200),
     ]
+    assert told[0].call == handler.calls[0]
+    assert told[0].reason == ""
+    assert "i2" in told[1].reason
 
 
 def test_a_batch_of_a_stranger_is_refused_whole(batch_receiver: WebhookReceiver, handler: Handler) -> None:
