@@ -48,7 +48,7 @@ def _key_loaded_once(monkeypatch: pytest.MonkeyPatch, key_file: Path, private_ke
     def known_or_loaded(source: KeySource, passphrase: str | bytes | None = None) -> Signer | AsyncSigner:
         return signer if source == key_file else load_signer(source, passphrase)
 
-    for module in ("client.base", "tokens", "cli.setup_checks"):
+    for module in ("client.base", "signers.keys", "cli.setup_checks"):
         monkeypatch.setattr(f"game_operator.{module}.load_signer", known_or_loaded)
 
 
