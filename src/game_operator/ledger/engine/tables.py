@@ -2,6 +2,10 @@
 The tables: made and migrated on opening, printed on request, and refused when they are newer than this program.
 
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
+
+A new version of the tables needs a file in ``migrations`` for each database, and ``VERSION``. Ask for what it adds in
+``has_newest_table``, and raise ``oldest_writer`` if older programs must not write any more. The way back leaves what
+was added, so each statement must be able to run again.
 """
 
 import json
