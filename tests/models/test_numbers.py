@@ -303,6 +303,14 @@ def test_every_amount_is_guarded(name: str) -> None:
             decode(CONFIG, wire(bet_config(**{name: hole()}), wrong))
 
 
+def test_an_amount_is_exact_however_many_others_came_before() -> None:
+    """Amounts are remembered by their doubles, and more than fit there are as exact as the first ones (spec §2.4)."""
+    amounts = [f"{cents // 100}.{cents % 100:02}" for cents in range(5_001)]
+    for amount in [*amounts, *amounts[:3]]:
+        config = decode(CONFIG, wire(bet_config(min_wager=hole()), amount))
+        assert config.min_wager == Decimal(amount)
+
+
 def test_rtp_is_exact_or_absent() -> None:
     """The return-to-player percentage is a number or null (spec §2.5)."""
     assert str(decode(GAME, wire(game(rtp=hole()), "96.123456789012345678")).rtp) == "96.123456789012345678"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from game_operator.errors import MalformedCallError, WebhookSignatureError
+from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call
 from game_operator.protocol.webhook_reply import read_reply
@@ -350,7 +350,9 @@ def test_other_operators_calls_are_refused(path: str, body: Any, accepted: bool,
 
 def test_instances_that_are_one_text_are_a_mistake() -> None:
     """In a text every part of an id would be found."""
-    with pytest.raises(TypeError, match="set of instance ids"):
+    with pytest.raises(
+        TypeError, match="^instances must be a set of instance ids or a callable that returns one, not one text$"
+    ):
         WebhookReceiver(authenticator=_nobody_asks(), instances="i1")
     receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=lambda: "i1")
     refusal = receiver.open(WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW)))
@@ -402,9 +404,13 @@ def test_a_path_that_cannot_be_looked_up_is_answered(path: Any) -> None:
 
 @pytest.mark.parametrize("authenticator", [None, object(), AcceptUnsigned, "signature"])
 def test_an_authenticator_must_be_named(authenticator: Any) -> None:
-    """There is no default, and a class is none."""
-    with pytest.raises(TypeError, match="authenticat"):
+    """There is no default, and the error shows what was passed: a class is refused too."""
+    with pytest.raises(TypeError) as wrong:
         WebhookReceiver(authenticator=authenticator)
+    assert str(wrong.value) == (
+        "authenticator must be an object with a method authenticate, such as RsaSignature(…), "
+        f"not {shown(authenticator)}"
+    )
 
 
 def _parse_as(result: object) -> Callable[[str, bytes], Any]:
