@@ -11,7 +11,7 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord, account_of_parts
-from game_operator.ledger.engine.script import Loaded, RunWithin, apply_items, drive
+from game_operator.ledger.engine.script import Loaded, answered, apply_items, drive
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, named_account, posting
 from game_operator.ledger.rules.decide import identity_of
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
@@ -457,16 +457,15 @@ def test_nothing_to_write_is_not_written() -> None:
 def test_within_follows_the_writing() -> None:
     """The operator's own statements find the call stored; a balance has none."""
     rows = _Rows(book_of(p1=700))
-    seen: list[tuple[str, int]] = []
-
-    def perform(step: Any) -> None:
-        assert isinstance(step, RunWithin)
-        seen.append((step.call.operation, len(rows.stored)))
-
-    terms = Terms(within=lambda call, outcome, connection: None)
-    run(rows, Item(withdraw(), terms), perform=perform)
-    run(rows, Item(ask_balance(), terms), perform=perform)
-    assert seen == [("withdraw", 1)]
+    seen: list[tuple[str, bool, object, int]] = []
+    terms = Terms(
+        within=lambda call, outcome, connection: seen.append(
+            (call.operation, outcome.applied, connection, len(rows.stored))
+        )
+    )
+    run(rows, Item(withdraw(), terms), perform=lambda step: answered(step, "lent"))
+    run(rows, Item(ask_balance(), terms), perform=lambda step: answered(step, "lent"))
+    assert seen == [("withdraw", True, "lent", 1)]
 
 
 def test_records_are_compared_by_all_fields() -> None:

@@ -26,7 +26,7 @@ from game_operator.ledger.engine.process_safety import notify_of_forks
 from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
-    WITH_CONNECTION,
+    AskOperator,
     Execute,
     Script,
     Step,
@@ -317,9 +317,9 @@ class SqliteStore:
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [connection.execute(each.sql, each.parameters).fetchall() for each in statements]
-        return self._handed_over(step, connection) if type(step) in WITH_CONNECTION else answered(step, connection)
+        return self._handed_over(step, connection) if step.is_lent else answered(step, connection)
 
-    def _handed_over(self, step: Step, connection: sqlite3.Connection) -> Any:
+    def _handed_over(self, step: AskOperator, connection: sqlite3.Connection) -> Any:
         connection.execute(SAVE)
         try:
             answer = answered(step, connection)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import Execute, Kind, LockAccount, MoveAccount, Rows, Script, Together
+from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
 from game_operator.ledger.rules.book import Changes
 
@@ -111,7 +111,8 @@ class ObjectBalances(OperatorBalances):
             delta_cents = cents - before_cents
             if not delta_cents:
                 continue
-            after_cents = _checked("move", key, (yield MoveAccount(self._accounts, key, delta_cents)))
+            move = lambda connection: self._accounts.move(connection, key, delta_cents)  # noqa: B023, E731 - run at once
+            after_cents = _checked("move", key, (yield AskOperator("Accounts.move", move)))
             if after_cents != cents:
                 raise LedgerError(
                     f"Accounts.move answered {after_cents} cents for {shown(key)}, which held {before_cents} and was "
@@ -120,7 +121,7 @@ class ObjectBalances(OperatorBalances):
 
     def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, or None if there is no such account."""
-        cents = yield LockAccount(self._accounts, key)
+        cents = yield AskOperator("Accounts.lock", lambda connection: self._accounts.lock(connection, key))
         return None if cents is None else _checked("lock", key, cents)
 
 

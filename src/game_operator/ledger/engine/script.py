@@ -8,12 +8,13 @@ sent what came of them, and returns the result. A driver performs the steps and 
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
-from game_operator.ledger.api import Account, Accounts, AsyncAccounts, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome
 from game_operator.ledger.rules.book import Book, Changes, Item, Needs
-from game_operator.models.webhooks import MovingCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
 
 T = TypeVar("T")
 #: The kinds of database.
@@ -54,53 +55,35 @@ class Together(NamedTuple):
     statements: tuple[Execute, ...]
 
 
-class Ask(NamedTuple):
-    """Ask the operator whether the player may bet; the code that refuses it, or None, is sent back."""
+class AskOperator(NamedTuple):
+    """
+    Let the operator's own code answer in this transaction; its answer is sent back.
 
-    terms: Terms
-    call: WithdrawCall
-    account: Account
+    Attributes:
+        name: What the operator calls that code.
+        answer: Called with the connection.
+        is_lent: Whether the connection is passed on to that code; may_bet gets none.
+    """
 
-
-class RunWithin(NamedTuple):
-    """Run the operator's own statements in this transaction, with its connection."""
-
-    terms: Terms
-    call: MovingCall
-    outcome: Outcome
-
-
-class LockAccount(NamedTuple):
-    """Lock an account of the operator's own with ``Accounts.lock``; its balance in cents, or None, is sent back."""
-
-    accounts: Accounts | AsyncAccounts
-    account: str
+    name: str
+    answer: Callable[[Any], Any]
+    is_lent: bool = True
 
 
-class MoveAccount(NamedTuple):
-    """Move an account of the operator's own with ``Accounts.move``; the new balance in cents is sent back."""
-
-    accounts: Accounts | AsyncAccounts
-    account: str
-    delta_cents: int
-
-
-Step: TypeAlias = Execute | Together | Ask | RunWithin | LockAccount | MoveAccount
+Step: TypeAlias = Execute | Together | AskOperator
 #: What yields steps, is sent what came of each, and returns the result.
 Script: TypeAlias = Generator[Step, Any, T]
 
 
-#: The steps that lend the connection to the operator's code, by what the operator calls it; may_bet gets none.
-WITH_CONNECTION: dict[type, str] = {RunWithin: "within", LockAccount: "Accounts.lock", MoveAccount: "Accounts.move"}
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
 
 
-def broken_by(step: Step) -> LedgerError:
+def broken_by(step: AskOperator) -> LedgerError:
     """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
     return LedgerError(
-        f"{WITH_CONNECTION[type(step)]} ran in the ledger's transaction and has ended it (commit, rollback), "
+        f"{step.name} ran in the ledger's transaction and has ended it (commit, rollback), "
         "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
         "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
     )
@@ -139,37 +122,22 @@ class Dialect(Protocol):
         """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
 
 
-def answered(step: Step, connection: Any) -> Any:
+def answered(step: AskOperator, connection: Any) -> Any:
     """Return what the operator's own code answers to *step*; it is given *connection*."""
-    answer = _asked(step, connection)
+    answer = step.answer(connection)
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
         raise LedgerError(
-            f"The answer to {type(step).__name__} is to be awaited, and nothing awaits here: on SQLite and in a "
+            f"The answer of {step.name} is to be awaited, and nothing awaits here: on SQLite and in a "
             "SqlLedger, pass may_bet, within and accounts as plain functions."
         )
     return answer
 
 
-def answering(step: Step, connection: Any, *, awaits: bool) -> Work[Any]:
+def answering(step: AskOperator, connection: Any, *, awaits: bool) -> Work[Any]:
     """Return what the operator's own code answers to *step*, awaited if it is to be and may be."""
-    return (yield _asked(step, connection)) if awaits else answered(step, connection)
-
-
-def _asked(step: Step, connection: Any) -> Any:
-    match step:
-        case Ask(terms, call, account):
-            assert terms.may_bet is not None
-            return terms.may_bet(call, account)
-        case RunWithin(terms, call, outcome):
-            assert terms.within is not None
-            return terms.within(call, outcome, connection)
-        case LockAccount(accounts, key):
-            return accounts.lock(connection, key)
-        case MoveAccount(accounts, key, delta_cents):
-            return accounts.move(connection, key, delta_cents)
-    raise AssertionError(f"{type(step).__name__} is not for the operator")
+    return (yield step.answer(connection)) if awaits else answered(step, connection)
 
 
 def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]:
@@ -195,8 +163,9 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]
     if book.changes:
         yield from dialect.store(source, book.changes, was=was)
     for item, result in zip(items, results, strict=True):
-        if item.terms.within is not None and isinstance(result, Outcome) and item.call.operation != "player-balance":
-            yield RunWithin(item.terms, item.call, result)
+        within = item.terms.within
+        if within is not None and isinstance(result, Outcome) and not isinstance(item.call, BalanceCall):
+            yield AskOperator("within", partial(within, item.call, result))
     return results
 
 
@@ -272,8 +241,10 @@ def apply_item(book: Book, item: Item, clock_millis: int) -> Script[Result]:
         account = book.asks_may_bet(call, terms)
         refusal = None
         if account is not None:
+            may_bet = terms.may_bet
+            assert may_bet is not None
             assert isinstance(call, WithdrawCall)
-            refusal = _checked((yield Ask(terms, call, account)))
+            refusal = _checked((yield AskOperator("may_bet", lambda _: may_bet(call, account), is_lent=False)))
         return book.apply(call, terms, clock_millis=clock_millis, refusal=refusal)
     except Exception as raised:  # The operator's may_bet or account_of: this item fails, the others do not.
         return raised
@@ -287,7 +258,7 @@ def _checked(refusal: object) -> str | None:
     raise LedgerError(f"may_bet answered {shown(refusal)}; it must answer None or a code of A-Z, 0-9 and _")
 
 
-def drive(script: Script[T], perform: Callable[[Step], Any]) -> T:
+def drive(script: Script[T], perform: Callable[[Any], Any]) -> T:  # Any: a ledger in memory has no statements.
     """Run *script* to its end and return its result; what performing a step raises is raised in the script."""
     try:
         step = next(script)

@@ -14,7 +14,7 @@ from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.address import address_of, unreadable
 from game_operator.ledger.engine.script import (
     SAVE,
-    WITH_CONNECTION,
+    AskOperator,
     Execute,
     Script,
     Step,
@@ -276,13 +276,9 @@ class _Store:
                 for cursor in cursors:
                     rows.append((yield cursor.fetchall()))  # noqa: PERF401
                 return rows
-        return (
-            yield from (
-                self._handed_over(step, connection) if type(step) in WITH_CONNECTION else self._asked(step, connection)
-            )
-        )
+        return (yield from (self._handed_over(step, connection) if step.is_lent else self._asked(step, connection)))
 
-    def _handed_over(self, step: Step, connection: Any) -> Work[Any]:
+    def _handed_over(self, step: AskOperator, connection: Any) -> Work[Any]:
         assert self._session is not None
         yield connection.execute(SAVE)
         # Behind a pooler each server connection may have its own.
@@ -301,7 +297,7 @@ class _Store:
         yield from self._enter_pipeline(connection)
         return answer
 
-    def _asked(self, step: Step, connection: Any) -> Work[Any]:
+    def _asked(self, step: AskOperator, connection: Any) -> Work[Any]:
         try:
             return (yield from answering(step, connection, awaits=self._awaits))
         except psycopg.Error as raised:
