@@ -351,7 +351,7 @@ def test_other_operators_calls_are_refused(path: str, body: Any, accepted: bool,
 def test_instances_that_are_one_text_are_a_mistake() -> None:
     """In a text every part of an id would be found."""
     with pytest.raises(
-        TypeError, match="^instances must be a set of instance ids or a callable that returns one, not one text$"
+        TypeError, match=r"^instances must be a set of instance ids or a callable that returns one, not one text$"
     ):
         WebhookReceiver(authenticator=_nobody_asks(), instances="i1")
     receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=lambda: "i1")
