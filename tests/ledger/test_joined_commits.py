@@ -510,11 +510,9 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
 async def test_what_the_look_up_needs_is_missed_at_construction(monkeypatch: pytest.MonkeyPatch) -> None:
     """With asyncpg alone the ledger has no connection of its own: that is said before there is traffic."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    ledger = AsyncSqlLedger("postgresql://nowhere.example/wallet")
-    anything: Any = nullcontext
-    with pytest.raises(ConfigurationError, match=r'game-operator\[postgres\].*confirm="never"'):
-        AsyncJoinedWallet(ledger, anything)
-    assert AsyncJoinedWallet(ledger, anything, confirm="never").ledger is ledger
+    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
+    with pytest.raises(ConfigurationError, match=r"asyncpg.*game-operator\[postgres\]"):
+        AsyncSqlLedger("postgresql://nowhere.example/wallet")
 
 
 _TELLS = [kind for kind in KINDS if "psycopg" in kind.name or kind.name == "django, postgres"]

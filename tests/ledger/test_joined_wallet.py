@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from game_operator.errors import LedgerError
+from game_operator.errors import LedgerError, UnknownSourceError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import JoinedWallet
@@ -399,3 +399,24 @@ def test_threads_share_a_wallet(tmp_path: Path) -> None:
         assert opened.ledger.balance("p1") == 8400
         ledger: SqlLedger = opened.ledger
         assert ledger.verify().sound
+
+
+@pytest.mark.parametrize("name", ["sqlite3", "psycopg", "psycopg async", "sqlalchemy async connection, aiosqlite"])
+def test_a_deposit_of_an_unknown_source_is_kept_beside_the_transaction(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The wallet was made before its ledger knew any source. The operator's transaction is rolled back."""
+    kind = next(each for each in WALLETS if each.name == name)
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    if kind.database == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    with kind.open(url) as opened, SqlLedger(url) as other:
+        other.open_account("p1", Decimal("10.00"))
+        wallet = opened.wallet(source="live")
+        other.add_source("another")
+        with pytest.raises(UnknownSourceError, match="it knows 'another'"):
+            opened.call(wallet, deposit("b1"))
+        assert [(each.kind, each.source, each.bet_id) for each in other.anomalies()] == [
+            ("unknown_source", "live", "b1")
+        ]
+        assert other.balance("p1") == 1_000

@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
-from game_operator.ledger.engine.address import is_postgres
 from game_operator.ledger.engine.script import Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
@@ -73,15 +72,6 @@ class JoinedBlock:
             raise TypeError("after is async, and nothing awaits it here: use AsyncJoinedWallet, or a plain function")
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
-        if awaits and confirm != "never" and is_postgres(ledger._url):
-            try:
-                import psycopg  # noqa: F401 - whether it is there
-            except ImportError as missing:
-                raise ConfigurationError(
-                    "AsyncJoinedWallet looks a call up over the ledger's own connection, which needs psycopg even if "
-                    'your transactions use another driver: pip install "game-operator[postgres]". With confirm="never" '
-                    "it looks nothing up."
-                ) from missing
         self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
         self._transaction, self._after, self._terms, self._confirm = transaction, after, terms, confirm
         self._awaits = awaits
@@ -101,7 +91,7 @@ class JoinedBlock:
             anomaly = unknown_source(call, self._terms)
             if anomaly is not None:
                 with suppress(LedgerError):
-                    yield ledger._write(lambda: store_anomaly(anomaly, source, ledger._dialect))
+                    yield ledger._write(lambda: store_anomaly(anomaly, source, ledger._fit))
             raise
         if not isinstance(call, BalanceCall) and self._is_looked_up():
             at_millis = yield from self._find(lambda: stored_at(ledger._prefix, call, outcome, source))
