@@ -300,17 +300,13 @@ def test_missing_tables_are_made_or_printed(run: Run, database: str, tmp_path: P
     options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
     refused = run("serve", *options, "--no-migrate")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert (
-        "`game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements."
-        in refused.err
-    )
-    missing_file = (
-        f"There is no file '{database.removeprefix('sqlite:///')}', so it has no tables mine_*. Is --database"
-    )
-    assert (missing_file in refused.err) == database.startswith("sqlite")
+    problem = "There are no tables mine_* in this database. Is --table-prefix right?"
+    if database.startswith("sqlite"):
+        problem = f"There is no file '{database.removeprefix('sqlite:///')}'."
+    assert refused.err == f"Error: {problem} Run the statements, or let serve make them without --no-migrate.\n"
     assert list(tmp_path.iterdir()) == []
     error = run("serve", *options, "--no-migrate", "--json").error
-    assert error["statements"] == refused.out
+    assert (error["message"], error["statements"]) == (refused.err.removeprefix("Error: ").rstrip(), refused.out)
     if database.startswith("sqlite"):
         with sqlite3.connect(database.removeprefix("sqlite:///")) as connection:
             connection.executescript(refused.out)
@@ -328,8 +324,31 @@ def test_a_file_without_tables_is_reported_too(run: Run, sqlite_url: str, keys: 
     options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
     refused = run("serve", *options, "--table-prefix", "zz_")
     assert refused.code == 2
-    assert refused.err.startswith("Error: There are no tables zz_* in this database. Is --table-prefix right?")
+    assert refused.err == (
+        "Error: There are no tables zz_* in this database. Is --table-prefix right? "
+        "Run the statements, or let serve make them without --no-migrate.\n"
+    )
     assert "CREATE TABLE zz_meta" in refused.out
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("version", "code", "problem", "remedy"),
+    [
+        pytest.param(1, 2, "this program needs version 2.", "Run the statements, or let serve make them", id="old"),
+        pytest.param(9, 1, "this program knows version 2.", "A newer program has migrated them", id="newer"),
+    ],
+)
+def test_tables_of_another_version_are_reported_once(
+    run: Run, sqlite_url: str, keys: KeyFiles, version: int, code: int, problem: str, remedy: str
+) -> None:
+    """Old tables come with the statements that migrate them; for newer ones there are no statements."""
+    opened(sqlite_url)
+    run_sql(sqlite_url, f"UPDATE game_operator_meta SET value = {version} WHERE name = 'version'")
+    refused = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
+    assert (refused.code, bool(refused.out)) == (code, version == 1)
+    assert refused.err.startswith(f"Error: The tables game_operator_* have version {version}, and {problem} {remedy}")
+    assert "--table-prefix" not in refused.err
 
 
 @pytest.mark.outside

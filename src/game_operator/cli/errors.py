@@ -65,7 +65,7 @@ def error_text(error: GameOperatorError) -> str:
     setting = error.setting or ""
     option = f"{_OPTIONS[setting]}: " if setting in _OPTIONS else ""
     remedy = _REMEDIES.get(setting, error.remedy)
-    if isinstance(error, SchemaError) and error.statements:
+    if isinstance(error, SchemaError) and error.version is not None:
         remedy = (
             "Run `game-operator ledger migrate`: programs that run already go on."
             if error.version

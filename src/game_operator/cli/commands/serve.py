@@ -192,9 +192,8 @@ def serve(
     try:
         file = file_of(address)
         if not migrate and file is not None and not file.exists():  # Opening would make it.
-            prefix = check_prefix(table_prefix)
-            what = f"There is no file {shown(str(file))}, so it has no tables {prefix}*. Is --database right?"
-            raise SchemaError(what, statements=ddl("sqlite", prefix), version=0)
+            what = f"There is no file {shown(str(file))}."
+            raise SchemaError(what, statements=ddl("sqlite", check_prefix(table_prefix)))
         connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
         with _logging(access_log), listening.listener() as listener:
             ledger = AsyncSqlLedger(address, accounts=accounts, migrate=migrate, table_prefix=table_prefix)
@@ -212,9 +211,13 @@ def serve(
             with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
                 runner.run(_serve(server, ledger, listener, stop_with_stdin=stop_with_stdin))
     except SchemaError as missing:
+        if not missing.statements:
+            raise
         for line in () if as_json else missing.statements.splitlines():
             say(line)
-        raise
+        what = f"{missing.what} Is --table-prefix right?" if missing.version == 0 else missing.what
+        remedy = "Run the statements, or let serve make them without --no-migrate."
+        raise SchemaError(what, remedy=remedy, statements=missing.statements) from None
     if not as_json:
         say("The wallet has stopped.", error=True)
     return ExitCode.FINE
