@@ -13,6 +13,7 @@ import pytest
 from game_operator.cli.commands import demo_tour
 from game_operator.cli.commands.demo import shown_steps
 from game_operator.cli.commands.demo_tour import WrongAnswerError, client_steps
+from game_operator.provider.faults import FAULTS
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
 from tests.control_room.support import play, post
@@ -83,6 +84,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
+    assert f" faults of {sum(info.side == 'webhook' for info in FAULTS)} kinds struck: " in told.out
     assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
 
