@@ -3,11 +3,10 @@
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import (
@@ -21,19 +20,19 @@ from cryptography.hazmat.primitives.serialization import (
 from game_operator.cli.options import PASSPHRASE, is_encrypted
 from game_operator.cli.output import SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
+from game_operator.provider.keys import private_pem
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 _PUBLIC_MODE: Final = 0o644
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFiles:
+class KeyFiles(NamedTuple):
     """A key pair that was written."""
 
     private: Path
     public: Path
-    public_key: RSAPublicKey = field(repr=False)
+    public_key: RSAPublicKey
 
     @property
     def public_pem(self) -> str:
@@ -41,6 +40,7 @@ class KeyFiles:
         return _public_pem(self.public_key).decode()
 
 
+@without_frames
 def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> KeyFiles:
     """
     Make a key pair of *bits* and write it to *private* and beside it.
@@ -49,10 +49,17 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
         ConfigurationError: The passphrase is too long, or a file is there already or cannot be written; then nothing
             is left behind.
     """
+    # As the loader has it: the environment returns bytes that are not UTF-8 as lone surrogates.
+    secret = passphrase and passphrase.encode("utf-8", "surrogateescape")
+    if secret and len(secret) > _LONGEST_PASSPHRASE_BYTES:
+        raise ConfigurationError(
+            f"The passphrase has {len(secret)} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key."
+        )
     public = public_path(private)
     _check_new(private, public)
     key = generate_private_key(65537, bits)
-    write_new(private, _private_pem(key, passphrase), SECRET_MODE)
+    encryption = BestAvailableEncryption(secret) if secret else NoEncryption()
+    write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
     try:
         write_new(public, _public_pem(key.public_key()), _PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
@@ -69,19 +76,6 @@ def public_path(private: Path) -> Path:
 def fingerprint(key: RSAPublicKey) -> str:
     """Return the SHA-256 of the public key (SubjectPublicKeyInfo, DER) in hex, to compare over another channel."""
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
-
-
-@without_frames
-def _private_pem(key: RSAPrivateKey, passphrase: str | None = None) -> bytes:
-    if passphrase is None:
-        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    # As the loader has it: the environment returns bytes that are not UTF-8 as lone surrogates.
-    secret = passphrase.encode("utf-8", "surrogateescape")
-    if len(secret) > _LONGEST_PASSPHRASE_BYTES:
-        raise ConfigurationError(
-            f"The passphrase has {len(secret)} bytes; {_LONGEST_PASSPHRASE_BYTES} is the most for a key."
-        )
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(secret))
 
 
 def _public_pem(key: RSAPublicKey) -> bytes:
@@ -105,23 +99,20 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
     Raises:
         ConfigurationError: The file is there already, or cannot be written; then nothing is left behind.
     """
-    created = False
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        created = True
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-    except BaseException as failed:
-        if created:
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+        except BaseException:  # Ctrl-C too.
             path.unlink(missing_ok=True)
-        if isinstance(failed, FileExistsError):
-            _check_new(path)
-        if isinstance(failed, OSError | ValueError):
-            problem = getattr(failed, "strerror", None) or str(failed)
-            raise ConfigurationError(
-                f"{path} cannot be written: {problem}. Choose a directory that is there and yours."
-            ) from None
-        raise
+            raise
+    except (OSError, ValueError) as failed:
+        _check_new(path)
+        problem = getattr(failed, "strerror", None) or str(failed)
+        raise ConfigurationError(
+            f"{path} cannot be written: {problem}. Choose a directory that is there and yours."
+        ) from None
 
 
 class KeyDirectory:
@@ -161,7 +152,7 @@ class KeyDirectory:
                     (public_path(self._old), self.service_public.read_bytes()),
                     (self.service_public, _public_pem(following.public_key())),
                     # Last: until here the service signs with the key that it had.
-                    (self.service_private, _private_pem(following)),
+                    (self.service_private, private_pem(following)),
                 ):
                     undo.callback(_put_back, path, path.read_bytes() if os.path.lexists(path) else None)
                     write_privately(path, content, _mode(path))
@@ -192,28 +183,27 @@ def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
     Raises:
         ConfigurationError: The directory cannot be used, or a file in it does not fit; then nothing is written.
     """
-    if given is None:
-        with TemporaryDirectory(prefix="game-operator-sandbox-") as made:
-            yield _filled(Path(made), f"{made} until the sandbox stops; with --directory they are kept")
-        return
-    try:
-        given.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as failed:
-        raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
-    yield _filled(given.absolute(), str(given.absolute()))
-
-
-def _filled(place: Path, where: str) -> KeyDirectory:
-    keys = KeyDirectory(place, where)
-    for private in (keys.private, keys.service_private, place / "service.old.pem"):
-        _check(private, public_path(private))
-    for private in (keys.private, keys.service_private):
-        public = public_path(private)
-        if not private.exists():
-            write_pair(private, bits=2048)
-        elif not public.exists():
-            write_new(public, _public_pem(_public_key_in(private, os.environ.get(PASSPHRASE))), _PUBLIC_MODE)
-    return keys
+    with ExitStack() as stack:
+        if given is None:
+            place = Path(stack.enter_context(TemporaryDirectory(prefix="game-operator-sandbox-")))
+            where = f"{place} until the sandbox stops; with --directory they are kept"
+        else:
+            try:
+                given.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as failed:
+                raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
+            place, where = given.absolute(), str(given.absolute())
+        keys = KeyDirectory(place, where)
+        for private in (keys.private, keys.service_private, place / "service.old.pem"):
+            _check(private, public_path(private))
+        for private in (keys.private, keys.service_private):
+            if not private.exists():
+                write_pair(private, bits=2048)
+            elif not public_path(private).exists():
+                key = public_key_of(load_signer(private, os.environ.get(PASSPHRASE)))
+                assert key is not None, "a key from a file has a public half"
+                write_new(public_path(private), _public_pem(key), _PUBLIC_MODE)
+        yield keys
 
 
 @without_frames
@@ -227,14 +217,8 @@ def _check(private: Path, public: Path) -> None:
     if is_encrypted(private) and not passphrase and private.name == "operator.pem":
         # The sandbox needs the public half alone, and the client will ask for the passphrase.
         return
-    if _public_key_in(private, passphrase) != load_public_key(public):
+    if public_key_of(load_signer(private, passphrase)) != load_public_key(public):
         raise ConfigurationError(
             f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
             f"{public.name}: it is then written again from {private.name}."
         )
-
-
-def _public_key_in(private: Path, passphrase: str | None) -> RSAPublicKey:
-    key = public_key_of(load_signer(private, passphrase))
-    assert key is not None, "a key from a file has a public half"
-    return key

@@ -28,14 +28,11 @@ _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
 _PATH = "/api/v0.2/fetch-games"
-_WITHOUT_SIGNATURE = frozenset({400, 401})
 
 _PADDING = "the padding of the signature, PKCS#1 v1.5"
 _KEY_LENGTH = "keys under 2048 bits are refused"
 _CLOCKS = "session tokens begin and end by the service's clock"
 _UNSIGNED = "fetch-games without a signature is answered, with 400 or 401"
-_NAMELESS = "webhooks are signed by one key for all operators, and the signature names none"
-_INACTIVE = "fetch-games answers 401 to an inactive operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +57,14 @@ class Check:
 
 @dataclass(slots=True)
 class _Patient:
-    """What is known so far; None for what is missing or cannot be used."""
+    """What is known so far; None for what is missing or cannot be used, or was not answered."""
 
     base_url: str | None = None
     operator_id: str | None = None
     key: dict[str, Any] | None = None
     public_key: RSAPublicKey | None = None
-    reached: bool = False
+    answer: httpx.Response | None = None
+    answered_at: float = 0.0
 
 
 def examination(environ: Mapping[str, str], registered: Path | None, deadline: float) -> Iterator[Check]:
@@ -76,14 +74,16 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _operator_id(environ, patient)
     yield from _private_key(environ, patient)
     yield _key_pair(patient, registered)
-    yield from _way(patient, deadline)
+    yield _reachability(patient, deadline)
+    yield _clock(patient)
     yield _signed_call(patient, deadline)
     found = "another operator's genuine calls may carry a signature that your receiver accepts"
     todo = (
         "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
         "--instances of `game-operator serve`."
     )
-    yield Check("webhooks", "advice", found, todo, _NAMELESS)
+    assumed = "webhooks are signed by one key for all operators, and the signature names none"
+    yield Check("webhooks", "advice", found, todo, assumed)
 
 
 def _base_url(environ: Mapping[str, str], patient: _Patient) -> Check:
@@ -162,57 +162,42 @@ def _key_pair(patient: _Patient, registered: Path | None) -> Check:
     return Check(name, "ok", f"{known} is the public half, SHA-256 {own}", compare)
 
 
-def _way(patient: _Patient, deadline: float) -> Iterator[Check]:
-    """Ask without a signature: an answer shows that there is a way, and its Date what time the service has."""
-    if patient.base_url is None:
-        yield Check("reachability", "skipped", "there is no usable base URL")
-        yield Check("clock", "skipped", "nothing was reached")
-        return
-    asked_at = time.time()
-    answer = _unsigned_answer(patient.base_url, deadline)
-    if isinstance(answer, Check):
-        yield answer
-        yield Check("clock", "skipped", "nothing was reached")
-        return
-    answered_at = time.time()
-    patient.reached = True
-    found = f"{patient.base_url} answered HTTP {answer.status_code} after {answered_at - asked_at:.2f} s"
-    if answer.status_code in _WITHOUT_SIGNATURE:
-        yield Check("reachability", "ok", found, assumed=_UNSIGNED)
-    else:
-        found = f"{found}: reached, but it does not answer like the Operator API"
-        todo = (
-            "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
-        )
-        yield Check("reachability", "problem", found, todo, _UNSIGNED)
-    yield _clock(answer.headers.get("date"), (asked_at + answered_at) / 2)
-
-
-def _unsigned_answer(base_url: str, deadline: float) -> httpx.Response | Check:
-    """Return the answer, its body unread, or the check that says why there is none."""
-    url, headers = f"{base_url}{_PATH}", {"Accept": "application/json", "Accept-Encoding": "identity"}
+def _reachability(patient: _Patient, deadline: float) -> Check:
+    """Ask without a signature: an answer shows that there is a way. Its body is not read."""
+    name, base_url = "reachability", patient.base_url
+    if base_url is None:
+        return Check(name, "skipped", "there is no usable base URL")
     # As in the client: no proxy leads back to this machine.
     trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
+    headers, asked_at = {"Accept": "application/json", "Accept-Encoding": "identity"}, time.time()
     try:
         context = from_environment(lambda: default_ssl_context(base_url, trust_env=trust_env))
         http = from_environment(lambda: httpx.Client(verify=context, timeout=deadline, trust_env=trust_env))
-        with http, http.stream("GET", url, headers=headers, follow_redirects=False) as response:
-            return response
+        with http, http.stream("GET", f"{base_url}{_PATH}", headers=headers, follow_redirects=False) as answer:
+            seconds = time.time() - asked_at
     except ConfigurationError as wrong:
-        return Check("reachability", "problem", error_text(wrong), "Fix the environment of this process.")
+        return Check(name, "problem", error_text(wrong), "Fix the environment of this process.")
     except (httpx.HTTPError, UnicodeError) as failed:
-        problem = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
+        found = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
         todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
-        if "CERTIFICATE" in str(failed).upper():
+        if "CERTIFICATE" in str(failed).upper():  # httpx has one class for all that fails before a connection is there.
             todo = "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
-        return Check("reachability", "unreachable", problem, todo)
+        return Check(name, "unreachable", found, todo)
+    patient.answer, patient.answered_at = answer, asked_at + seconds / 2
+    found = f"{base_url} answered HTTP {answer.status_code} after {seconds:.2f} s"
+    if answer.status_code in (400, 401):
+        return Check(name, "ok", found, assumed=_UNSIGNED)
+    todo = "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
+    return Check(name, "problem", f"{found}: reached, but it does not answer like the Operator API", todo, _UNSIGNED)
 
 
-def _clock(date: str | None, now_seconds: float) -> Check:
+def _clock(patient: _Patient) -> Check:
+    if patient.answer is None:
+        return Check("clock", "skipped", "nothing was reached")
     try:
         # Date is cut to whole seconds: on average it lies half a second back.
-        skew = parsedate_to_datetime(date or "").timestamp() + 0.5 - now_seconds
-    except (ValueError, TypeError, OverflowError):
+        skew = parsedate_to_datetime(patient.answer.headers["date"]).timestamp() + 0.5 - patient.answered_at
+    except (KeyError, ValueError, TypeError, OverflowError):
         return Check("clock", "skipped", "the answer has no readable Date header")
     side = "behind" if skew > 0 else "ahead of"
     if abs(skew) > _MOST_SKEW_SECONDS:
@@ -225,7 +210,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     name = "signed fetch-games"
     if patient.base_url is None or patient.operator_id is None or patient.key is None:
         return Check(name, "skipped", "base URL, operator id and private key must be usable first")
-    if not patient.reached:
+    if patient.answer is None:
         return Check(name, "skipped", "nothing was reached")
     try:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
@@ -241,7 +226,8 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
             f"Ask the provider whether operator {patient.operator_id} is active and has the public key with SHA-256 "
             f"{fingerprint(patient.public_key)} on file."
         )
-        return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, f"{_PADDING}; {_INACTIVE}")
+        assumed = f"{_PADDING}; fetch-games answers 401 to an inactive operator"
+        return Check(name, "problem", f"HTTP 401: {shown(refused.message)}", todo, assumed)
     if not games:
         return Check(name, "problem", "the service lists no games", "Ask the provider to assign games to you.")
     instances = sum(len(game.instances) for game in games)

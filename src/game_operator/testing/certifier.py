@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from functools import partial
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 from anyio import to_thread
@@ -37,6 +37,17 @@ class Subtests(Protocol):
 
     def test(self, msg: str) -> Any:  # Any: each has a class of its own for the context.
         """Return the context of a subtest."""
+
+
+class _Given(NamedTuple):
+    """What a certification takes as it is."""
+
+    player_id: str
+    other_player_id: str
+    only: Iterable[str]
+    skip: Iterable[str]
+    instance_id: str | None
+    deadline: float
 
 
 class WalletCertifier:
@@ -106,7 +117,7 @@ class WalletCertifier:
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
-        given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, deadline)
         report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
         self._show(report, seen, check=check)
         return report
@@ -138,7 +149,7 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        given = _given(player_id, other_player_id, only, skip, instance_id, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, deadline)
         problem: BaseException | None = None
         async with _bridged_to_this_loop() as bridge:
             run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
@@ -160,7 +171,7 @@ class WalletCertifier:
         profile: Profile | None,
         supplies: Supplies | None,
         prefix: str,
-        given: dict[str, Any],
+        given: _Given,
         bridge: _Bridge,
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
@@ -171,25 +182,30 @@ class WalletCertifier:
             keys.append(old.public_key_pem())
         receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
+        odd: list[TypeError] = []
         with ErrorRecorder(self._logs) as errors:
-            deliver = _Delivery(wallet, receiver, prefix, bridge, errors)
-            second = None
-            if supplies.second_url is not None:
-                second = _Delivery(supplies.second_url, receiver, prefix, bridge, errors)
+
+            def delivery(to: WalletInProcess) -> Deliver:
+                deliver = bridge(delivery_to(to, lambda: receiver))
+                # The receiver of a handler knows the webhooks' paths alone.
+                return _delivery(deliver, "" if isinstance(to, WebhookHandler) else normal_prefix(prefix), errors, odd)
 
             def note(verdict: Verdict, _: int) -> None:
-                for each in (deliver, second):
-                    if each is not None:
-                        each.check()
+                if odd:  # The test is wrong then, not the wallet.
+                    raise odd[0]
                 seen[verdict.id] = errors.taken()
 
+            deeds = {each.name: getattr(supplies, each.name) for each in fields(supplies) if each.name != "second_url"}
+            done: dict[str, Any] = {name: bridge(deed) for name, deed in deeds.items() if callable(deed)}
+            if supplies.second_url is not None:
+                done["second_url"] = delivery(supplies.second_url)
             report = certify_in_process(
-                deliver,
+                delivery(wallet),
                 signing_key=self._keys.service.current,
                 profile=profile,
-                supplies=replace(_bridged(supplies, bridge), second_url=second),
+                supplies=replace(supplies, **done),
                 on_verdict=note,
-                **given,
+                **given._asdict(),
             )
         return report, seen
 
@@ -216,74 +232,27 @@ class WalletCertifier:
                     pass
 
 
-class _Delivery:
-    """Delivers to a wallet of any kind, and keeps what goes wrong there."""
+def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder, odd: list[TypeError]) -> Deliver:
+    """Return what delivers below *prefix*; what the wallet raises goes to *errors*, other than a response to *odd*."""
 
-    def __init__(
-        self, wallet: WalletInProcess, receiver: WebhookReceiver, prefix: str, bridge: _Bridge, errors: ErrorRecorder
-    ) -> None:
-        self._deliver: Deliver = bridge(delivery_to(wallet, lambda: receiver))
-        # The receiver of a handler knows the webhooks' paths alone.
-        self._prefix = "" if isinstance(wallet, WebhookHandler) else normal_prefix(prefix)
-        self._errors = errors
-        self._odd: TypeError | None = None
-
-    def check(self) -> None:
-        """Raise if the wallet returned something other than a response: the test is wrong then, not the wallet."""
-        if self._odd is not None:
-            raise self._odd
-
-    def __call__(self, path: str, headers: Mapping[str, str], body: bytes) -> Any:
-        try:
-            answer = self._deliver(self._prefix + path, headers, body)
-        except Exception as failed:
-            self._errors.raised(failed)
-            raise
-        return self._awaited(answer) if inspect.isawaitable(answer) else self._read(answer)
-
-    async def _awaited(self, answer: Any) -> HttpResponse:
-        try:
-            response = await answer
-        except Exception as failed:
-            self._errors.raised(failed)
-            raise
-        return self._read(response)
-
-    def _read(self, response: Any) -> HttpResponse:
+    def read(response: Any) -> HttpResponse:
         try:
             return answer_of(response)
-        except TypeError as odd:
-            self._odd = odd
+        except TypeError as wrong:
+            odd.append(wrong)
             raise
 
+    async def awaited(answer: Any) -> HttpResponse:
+        with errors.keeping():
+            response = await answer
+        return read(response)
 
-def _bridged(supplies: Supplies, bridge: _Bridge) -> Supplies:
-    given = {each.name: getattr(supplies, each.name) for each in fields(supplies) if each.name != "second_url"}
-    deeds: dict[str, Any] = {name: bridge(deed) for name, deed in given.items() if callable(deed)}
-    return replace(supplies, **deeds)
+    def delivered(path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        with errors.keeping():
+            answer = deliver(prefix + path, headers, body)
+        return awaited(answer) if inspect.isawaitable(answer) else read(answer)
 
-
-def _given(
-    player_id: str,
-    other_player_id: str,
-    only: Iterable[str],
-    skip: Iterable[str],
-    instance_id: str | None,
-    deadline: float,
-) -> dict[str, Any]:
-    return {
-        "player_id": player_id,
-        "other_player_id": other_player_id,
-        "only": _names(only),
-        "skip": _names(skip),
-        "instance_id": instance_id,
-        "deadline": deadline,
-    }
-
-
-def _names(names: Iterable[str]) -> Iterable[str]:
-    """Return groups and ids; ``"ABC"`` is three groups."""
-    return tuple(names) if isinstance(names, str) and names.isalpha() else names
+    return delivered
 
 
 class _AbandonedError(BaseException):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from traceback import StackSummary, TracebackException
 from typing import Final
@@ -30,8 +31,7 @@ class ReportText:
     """
 
     def __init__(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
-        self._report = report
-        self._summary = Summary(report)
+        self._report, self._summary = report, Summary(report)
         self._seen = seen
         # Errors that were shown already, each with the scenario that they were shown for.
         self._shown: dict[str, str] = {}
@@ -118,24 +118,22 @@ class ErrorRecorder(logging.Handler):
 
     def __init__(self, other_handler: logging.Handler | None = None) -> None:
         super().__init__(logging.ERROR)
-        self._other_handler = other_handler
+        self._other_handler = other_handler or logging.NullHandler()
         self._seen: list[str] = []
         self._ours = logging.getLogger("game_operator")
-        self._propagated = True
+        self._propagated = self._ours.propagate
 
     def __enter__(self) -> "ErrorRecorder":
-        self._propagated, self._ours.propagate = self._ours.propagate, False
+        self._ours.propagate = False
         for logger in (self._ours, logging.getLogger()):
             logger.addHandler(self)
-        if self._other_handler is not None:
-            self._other_handler.addFilter(_is_below_error)
+        self._other_handler.addFilter(_is_below_error)
         return self
 
     def __exit__(self, *_exc: object) -> None:
         for logger in (self._ours, logging.getLogger()):
             logger.removeHandler(self)
-        if self._other_handler is not None:
-            self._other_handler.removeFilter(_is_below_error)
+        self._other_handler.removeFilter(_is_below_error)
         self._ours.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -143,9 +141,14 @@ class ErrorRecorder(logging.Handler):
         failed = record.exc_info[1] if record.exc_info else None
         self._keep(record.getMessage() + ("" if failed is None else f"\n{_traceback(failed)}"))
 
-    def raised(self, failed: BaseException) -> None:
-        """Remember what the wallet raised."""
-        self._keep(_traceback(failed))
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Remember what the wallet raises in here."""
+        try:
+            yield
+        except Exception as failed:  # Whatever it is, it passes on.
+            self._keep(_traceback(failed))
+            raise
 
     def taken(self) -> tuple[str, ...]:
         """Return what was seen since this was last asked, each once."""

@@ -81,6 +81,8 @@ def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
     """
     Return the scenarios named by *only*, or all, without those named by *skip*: by groups (``B``) or ids (``B05``).
 
+    In a text there are commas or spaces between them; one of letters alone names groups (``ABC``).
+
     Raises:
         ConfigurationError: There is no such group or scenario, or nothing is left.
     """
@@ -102,7 +104,7 @@ def in_playing_order(chosen: Iterable[Scenario]) -> list[Scenario]:
 
 def _checked(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
-        names = names.replace(",", " ").split()
+        names = tuple(names) if names.isalpha() else names.replace(",", " ").split()
     upper = frozenset(name.upper() for name in names)
     known = {*GROUPS, *(each.id for each in scenarios())}
     for name in sorted(upper - known):
