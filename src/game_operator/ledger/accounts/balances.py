@@ -9,8 +9,12 @@ from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Rows, Script, Together
-from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, json_column, json_columns
+from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, sql_texts
 from game_operator.ledger.rules.book import Changes
+
+
+def _sql(prefix: str) -> dict[str, str]:
+    return sql_texts(__package__, "balances.sql", prefix=prefix, clock=CLOCK, keys=KEYS, json_rows=JSON_ROWS)
 
 
 class OwnBalances(Balances):
@@ -20,24 +24,9 @@ class OwnBalances(Balances):
 
     def __init__(self, kind: Kind, prefix: str) -> None:
         super().__init__(kind)
-        table, columns = f"{prefix}accounts", "account, balance_cents, at_millis"
-        # S608: the prefix was checked; all else is a parameter.
-        self._balance = f"SELECT balance_cents FROM {table} WHERE account = ?"  # noqa: S608
-        self._look_up = LookUp(kind, f"SELECT {columns} FROM {table} WHERE account ")  # noqa: S608
-        self._lock = (
-            f"SELECT locked.account, locked.balance_cents, locked.at_millis, {CLOCK} FROM "  # noqa: S608
-            f"(SELECT {columns} FROM {table} WHERE account = ANY({KEYS}) ORDER BY account FOR UPDATE) AS locked"
-        )
-        rows, moved = "VALUES (?, ?, ?)", ""
-        cents = at = account = was = "?"
-        if kind == "postgres":
-            rows, moved = f"SELECT {json_columns('tbb')} FROM {JSON_ROWS}", f"FROM {JSON_ROWS} "  # noqa: S608
-            cents, at, account, was = (json_column(index, each) for index, each in enumerate("bbtb"))
-        self.parts["new_accounts"] = f"INSERT INTO {table} ({columns}) {rows} ON CONFLICT DO NOTHING"
-        self.parts["accounts"] = (
-            f"UPDATE {table} SET balance_cents = {cents}, at_millis = {at} {moved}"  # noqa: S608
-            f"WHERE account = {account} AND balance_cents = {was}"
-        )
+        sql = _sql(prefix)
+        self._balance, self._lock, self._look_up = sql["balance"], sql["lock"], LookUp(kind, sql["accounts"])
+        self.parts = {name: sql[f"{kind}_{name}"] for name in ("new_accounts", "accounts")}
 
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
@@ -66,15 +55,8 @@ class OperatorBalances(Balances, ABC):
 
     def __init__(self, kind: Kind, prefix: str) -> None:
         super().__init__(kind)
-        # S608: the prefix was checked; all else is a parameter.
-        self.clocks = LookUp(kind, f"SELECT account, at_millis FROM {prefix}clocks WHERE account ")  # noqa: S608
-        rows = "VALUES (?, ?)"
-        if kind == "postgres":
-            rows = f"SELECT {json_columns('tb')} FROM {JSON_ROWS} ORDER BY 1"  # noqa: S608
-        self.parts["clocks"] = (
-            f"INSERT INTO {prefix}clocks (account, at_millis) {rows} "
-            "ON CONFLICT (account) DO UPDATE SET at_millis = excluded.at_millis"
-        )
+        self.clocks = LookUp(kind, _sql(prefix)["clocks"])
+        self.parts = {"clocks": _sql(prefix)[f"{kind}_clocks"]}
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
         """Return the rows to write."""

@@ -9,10 +9,8 @@ SQLite keeps ``12.50`` in a NUMERIC column as a float. Decimals of at most 15 si
 back. A balance that has more, or would get more, is refused and never rounded.
 """
 
-import contextlib
 import json
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final
@@ -22,7 +20,7 @@ from game_operator.ledger.accounts.balances import OperatorBalances
 from game_operator.ledger.accounts.catalogue import KeyColumn, TableLook, has_decimals, look_at_table
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, TableAccounts, Unit, account_of_parts, parts_of_account
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Together
-from game_operator.ledger.engine.tables import CLOCK, IN_LIST
+from game_operator.ledger.engine.tables import CLOCK
 from game_operator.ledger.rules.book import Changes
 from game_operator.money import cents_rounded_down
 
@@ -60,18 +58,41 @@ class TableBalances(OperatorBalances, ABC):
         if self.key_parts > 1:
             form = account_of_parts([name.upper() for name in accounts.keys])
             self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."
-        self._accounts, self._keys = accounts, look.keys
+        self._accounts, self._keys, self._has_policies = accounts, look.keys, look.has_policies
         self._unit: Unit = accounts.unit or "cents"
         self._names = [f'owned."{name}"' for name in accounts.keys]
 
     def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, rounded down, or None if there is no such row."""
-        balances = yield from self._read({key})
+        balances = self._exact((yield self._read({key})))
         return cents_of(balances[key], self._unit) if key in balances else None
 
+    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
+        """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
+        seen = (self._read(keys),) if self._has_policies else ()
+        # The clocks by a separate statement, so that it sees what was committed before the lock was ours.
+        rows, clocks, *rest = yield Together((self._locked(keys), self.clocks.of(keys), *seen, *others))
+        # Only an account that cannot be seen is unknown, not one that can be read and not updated.
+        hidden = {row[0] for row in rest.pop(0)} - {row[0] for row in rows} if seen else None
+        if hidden:
+            raise LedgerError(
+                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
+                "update it. Nothing was kept: let the ledger's role do both, or neither."
+            )
+        at_millis = {row[0]: row[1] for row in clocks}
+        accounts: list[Account] = []
+        for key, exact in self._exact(rows).items():
+            accounts.append(account := ExactAccount(key, cents_of(exact, self._unit), at_millis.get(key, 0)))
+            account.exact = exact
+        return accounts, max((row[2] for row in rows if len(row) > 2), default=None), rest
+
     @abstractmethod
-    def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
-        """Return the balances of *keys* in the column's unit."""
+    def _read(self, keys: Set[str]) -> Execute:
+        """Return the question for the accounts of *keys* that exist, and their balances in the column's unit."""
+
+    def _locked(self, keys: Set[str]) -> Execute:
+        """Return the same question, which locks the rows; in PostgreSQL it also asks for the clock."""
+        return self._read(keys)
 
     def _known(self, keys: Iterable[str]) -> dict[str, list[str | int]]:
         """Return the values of the key's columns for each of *keys* that a row can have."""
@@ -83,14 +104,6 @@ class TableBalances(OperatorBalances, ABC):
             if len(exact) == self.key_parts:
                 known[key] = exact
         return known
-
-    def _loaded(self, balances: Mapping[str, Decimal], clocks: Rows) -> list[Account]:
-        at_millis = {row[0]: row[1] for row in clocks}
-        accounts: list[Account] = []
-        for key, exact in balances.items():
-            accounts.append(account := ExactAccount(key, cents_of(exact, self._unit), at_millis.get(key, 0)))
-            account.exact = exact
-        return accounts
 
     def _check_kept(
         self, moved: Mapping[str, int], was: Mapping[str, Account], now: Mapping[str, Decimal | None]
@@ -108,16 +121,28 @@ class TableBalances(OperatorBalances, ABC):
                     "them."
                 )
 
-    def _unreadable(self, key: object, balance: object) -> LedgerError:
-        """Return the error for a balance that is not an exact amount of money in the unit of the column."""
-        why = "which is not an exact amount of money"
-        if self._unit != "units" and has_decimals(balance):
-            why = f'and unit="{self._unit}" has no decimals. Check the unit that was passed'
-        column = f"{self._accounts.table}.{self._accounts.balance}"
-        return LedgerError(
-            f"The account {shown(key)} cannot be read: its {column} is {shown(balance)}, {why}. "
-            "Nothing was moved: fix the row, and the call's repeat will find it."
-        )
+    def _exact(self, rows: Rows) -> dict[str, Decimal]:
+        """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
+        exact: dict[str, Decimal] = {}
+        for key, balance, *_ in rows:
+            if key in exact:  # A view and inherited tables can have several rows for a unique key.
+                raise LedgerError(
+                    f"{self._accounts.table} has two rows or more for the account {shown(key)}, so that its balance is "
+                    f"not known. Nothing was moved: make {', '.join(self._accounts.keys)} unique there."
+                )
+            try:
+                exact[key] = _decimal(balance)
+                cents_of(exact[key], self._unit)
+            except (InvalidOperation, ValueError) as failed:
+                why = "which is not an exact amount of money"
+                if self._unit != "units" and has_decimals(balance):
+                    why = f'and unit="{self._unit}" has no decimals. Check the unit that was passed'
+                column = f"{self._accounts.table}.{self._accounts.balance}"
+                raise LedgerError(
+                    f"The account {shown(key)} cannot be read: its {column} is {shown(balance)}, {why}. "
+                    "Nothing was moved: fix the row, and the call's repeat will find it."
+                ) from failed
+        return exact
 
 
 class SqliteTableBalances(TableBalances):
@@ -130,18 +155,18 @@ class SqliteTableBalances(TableBalances):
         # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
         # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
         table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
-        matches = " AND ".join(f"{name} COLLATE BINARY = ?" for name in self._names)
+        matches, listed = (
+            " AND ".join(f"{name} COLLATE BINARY = {value.format(index)}" for index, name in enumerate(self._names, 1))
+            for value in ("?", "json_extract(wanted.value, '$[{}]')")
+        )
         # S608: the names were checked and are quoted; all else is a parameter.
-        select = f"SELECT +{self._names[0]}, +{balance} FROM {table} AS owned WHERE "  # noqa: S608
-        self._one, self._many = select + matches, f"{select}{self._names[0]} COLLATE BINARY {IN_LIST}"
+        self._one = f"SELECT ?, +{balance} FROM {table} AS owned WHERE {matches}"  # noqa: S608
+        self._many = (
+            f"SELECT json_extract(wanted.value, '$[0]'), +{balance} "  # noqa: S608
+            f"FROM json_each(?) AS wanted CROSS JOIN {table} AS owned WHERE {listed}"
+        )
         update = f'UPDATE {table} AS owned SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
         self.parts = {"balances": update, **self.parts}
-
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
-        """Read the accounts, then *others*; return those that exist, no clock, and their rows."""
-        balances = yield from self._read(keys)
-        clocks, *rest = yield Together((self.clocks.of(balances.keys()), *others))
-        return self._loaded(balances, clocks), None, rest
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write: the balances as they are now, moved by what the batch moved."""
@@ -149,7 +174,7 @@ class SqliteTableBalances(TableBalances):
         if moved:
             known = self._known(moved)
             # What may_bet moved in the caller's transaction is not overwritten, but found afterwards.
-            for key, balance in (yield from self._read(moved.keys())).items():
+            for key, balance in self._exact((yield self._read(moved.keys()))).items():
                 stored = self._stored(key, balance_after(balance, moved[key], self._unit))
                 written.append((stored, *known[key]))
         return {"balances": written, **(yield from super().rows(changes, was))}
@@ -165,29 +190,12 @@ class SqliteTableBalances(TableBalances):
         """
         answers = yield from super().stored(statements, changes, was)
         if moved := moved_cents(changes, was):
-            self._check_kept(moved, was, (yield from self._read(moved.keys())))
+            self._check_kept(moved, was, self._exact((yield self._read(moved.keys()))))
         return answers
 
-    def _read(self, keys: Iterable[str]) -> Script[dict[str, Decimal]]:
-        known = self._known(keys)
-        if self.key_parts == 1 and len(known) > 1:
-            rows: Rows = yield Execute(self._many, (json.dumps([values[0] for values in known.values()]),))
-            return {str(key): self._exact(key, balance) for key, balance in rows}
-        found = {}
-        for key, values in known.items():
-            for row in (yield Execute(self._one, values)):
-                found[key] = self._exact(key, row[1])
-        return found
-
-    def _exact(self, key: object, balance: object) -> Decimal:
-        """Return a balance as it was meant: the float nearest to 0.1 as 0.1."""
-        with contextlib.suppress(InvalidOperation, ValueError):
-            text = format(balance, f".{_DIGITS}g") if isinstance(balance, float) else str(balance)
-            if balance is not None and not (isinstance(balance, float) and float(text) != balance):
-                amount = Decimal(text)
-                cents_of(amount, self._unit)
-                return amount
-        raise self._unreadable(key, balance)
+    def _read(self, keys: Set[str]) -> Execute:
+        wanted = [(key, *values) for key, values in self._known(keys).items()]
+        return Execute(self._one, wanted[0]) if len(wanted) == 1 else Execute(self._many, (json.dumps(wanted),))
 
     def _stored(self, key: str, balance: Decimal) -> str | int:
         text = format(balance, "f")
@@ -210,7 +218,6 @@ class PostgresTableBalances(TableBalances):
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix, accounts, look)
         assert look.balance is not None
-        self._has_policies = look.has_policies
         table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
         account, rows = _rows_wanted(table, self._names, self._keys)
         # S608: the names were checked and are quoted. Texts, because connections may read numbers as any type.
@@ -230,22 +237,6 @@ class PostgresTableBalances(TableBalances):
             ),
             **self.parts,
         }
-
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
-        """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
-        lock = Execute(self._lock, (self._json(keys),))
-        # A separate statement, so that it sees what was committed before the lock was ours.
-        clocks = self.clocks.of(keys)
-        seen = (Execute(self._balances, (self._json(keys),)),) if self._has_policies else ()
-        rows, known, *rest = yield Together((lock, clocks, *seen, *others))
-        # Only an account that cannot be seen is unknown, not one that can be read and not updated.
-        hidden = {row[0] for row in rest.pop(0)} - {row[0] for row in rows} if seen else None
-        if hidden:
-            raise LedgerError(
-                f"A row policy of {self._accounts.table} lets the ledger read the account {shown(min(hidden))} and not "
-                "update it. Nothing was kept: let the ledger's role do both, or neither."
-            )
-        return self._loaded(self._exact(rows), known), max((row[2] for row in rows), default=None), rest
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
         """Return the rows to write: by what the batch moved each balance."""
@@ -269,7 +260,7 @@ class PostgresTableBalances(TableBalances):
         if not moved:
             return (yield from super().stored(statements, changes, was))
         try:
-            *answers, now = yield Together((*statements, Execute(self._balances, (self._json(moved.keys()),))))
+            *answers, now = yield Together((*statements, self._read(moved.keys())))
         except Exception as failed:
             # The driver's error, or the one that SQLAlchemy or Django has wrapped around it.
             errors = (failed, getattr(failed, "orig", None), failed.__cause__)
@@ -282,31 +273,16 @@ class PostgresTableBalances(TableBalances):
         self._check_kept(moved, was, self._exact(now))
         return answers  # type: ignore[no-any-return]  # Drivers send rows back.
 
-    def _read(self, keys: Set[str]) -> Script[dict[str, Decimal]]:
-        return self._exact((yield Execute(self._balances, (self._json(keys),))))
+    def _read(self, keys: Set[str]) -> Execute:
+        return Execute(self._balances, (self._json(keys),))
+
+    def _locked(self, keys: Set[str]) -> Execute:
+        return Execute(self._lock, (self._json(keys),))
 
     def _json(self, keys: Set[str]) -> str:
         """Return the accounts that can exist, each with the values of its key where that has several."""
         known = self._known(sorted(keys))
         return json.dumps([*known] if self.key_parts == 1 else [(key, *values) for key, values in known.items()])
-
-    def _exact(self, rows: Rows) -> dict[str, Decimal]:
-        """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
-        # A view and inherited tables can have several rows for a unique key.
-        twice = next((key for key, count in Counter(row[0] for row in rows).items() if count > 1), None)
-        if twice is not None:
-            raise LedgerError(
-                f"{self._accounts.table} has two rows or more for the account {shown(twice)}, so that its balance is "
-                f"not known. Nothing was moved: make {', '.join(self._accounts.keys)} unique there."
-            )
-        exact = {}
-        for key, balance, *_ in rows:
-            try:
-                exact[key] = Decimal(balance or "NaN")
-                cents_of(exact[key], self._unit)
-            except (InvalidOperation, ValueError) as failed:
-                raise self._unreadable(key, balance) from failed
-        return exact
 
 
 def _matches(row: str, names: Sequence[str], keys: Sequence[KeyColumn], first: int = 0) -> str:
@@ -348,6 +324,14 @@ def cents_of(balance: Decimal | int, unit: Unit) -> int:
 def delta_of(cents: int, unit: Unit) -> Decimal:
     """Return a movement of *cents* in *unit*, exactly."""
     return _shifted(Decimal(cents), -2 - _EXPONENT[unit])
+
+
+def _decimal(balance: object) -> Decimal:
+    """Return a balance as it was meant: the float nearest to 0.1 as 0.1, and no float of more digits."""
+    text = format(balance, f".{_DIGITS}g") if isinstance(balance, float) else str(balance)
+    if isinstance(balance, float) and float(text) != balance:
+        raise ValueError(f"{balance} is not exact")
+    return Decimal(text)
 
 
 def balance_after(balance: Decimal, cents: int, unit: Unit) -> Decimal:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from game_operator.codes import BetState
@@ -257,17 +258,6 @@ class LookUp:
         return Execute(self._many, (*before, json.dumps(sorted(keys))))
 
 
-def json_columns(kinds: str) -> str:
-    """Return the columns of JSON_ROWS from the first on, each of the kind that ``json_column`` names."""
-    return ", ".join(json_column(index, kind) for index, kind in enumerate(kinds))
-
-
-def json_column(index: int, kind: str) -> str:
-    """Return a column of JSON_ROWS: t a text, b a bigint, x bytes in hexadecimal."""
-    text = f"(item ->> {index})"
-    return {"t": text, "b": f"CAST({text} AS bigint)", "x": f"decode({text}, 'hex')"}[kind]
-
-
 BET_COLUMNS = ", ".join(BetRecord._fields)
 CALL_COLUMNS = ", ".join(CallRecord._fields)
 #: The columns of ``call_rows``.
@@ -278,6 +268,7 @@ POSTING_ACCOUNT = "COALESCE({0}to_account, {0}from_account)"
 POSTING_DELTA = "CASE WHEN {0}to_account IS NULL THEN -{0}amount_cents ELSE {0}amount_cents END"
 
 _STATES = dict(BetState.__members__)
+_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id")
 
 
 def bet_of(row: Sequence[Any]) -> BetRecord:
@@ -296,19 +287,7 @@ def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
 
 def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
     """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, source, bet_id, state)."""
-    return [
-        (
-            bet.state.value,
-            bet.won_cents,
-            bet.settled_at_millis,
-            bet.deposit_tx_id,
-            bet.round_id,
-            source,
-            bet.bet_id,
-            bet.state.value,
-        )
-        for bet in bets
-    ]
+    return [(*_CHANGED(bet), source, bet.bet_id, bet.state.value) for bet in bets]
 
 
 def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
@@ -321,19 +300,4 @@ def call_rows(changes: Changes, source: str) -> list[tuple[Any, ...]]:
 
 def anomaly_rows(anomalies: Iterable[Anomaly], source: str) -> list[tuple[Any, ...]]:
     """Return *anomalies* as rows to insert."""
-    return [
-        (
-            source,
-            each.kind,
-            each.code,
-            each.operation,
-            each.tx_id,
-            each.bet_id,
-            each.player_id,
-            each.body,
-            sha256(each.body).digest(),
-            each.at_millis,
-            each.at_millis,
-        )
-        for each in anomalies
-    ]
+    return [(source, *each[:-1], sha256(each.body).digest(), each.at_millis, each.at_millis) for each in anomalies]
