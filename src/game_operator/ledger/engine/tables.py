@@ -42,14 +42,15 @@ Check: TypeAlias = Callable[[], Script[object]]
 #: The question for the oldest version whose programs may still write; NULL in tables of version 1.
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
 
-_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+#: What the names of a ledger's tables may begin with.
+PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 #: Between two statements: each begins in the first column, and what a trigger or a function holds is indented.
 _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 
 
 def check_prefix(prefix: str) -> str:
     """Return *prefix* if a table's name can begin with it; raise ConfigurationError if not."""
-    if not _PREFIX.fullmatch(prefix):
+    if not PREFIX.fullmatch(prefix):
         raise ConfigurationError(
             f"The table prefix {shown(prefix)} is invalid.",
             setting="table_prefix",

@@ -1,11 +1,18 @@
-"""A look at an installation before an upgrade: what this version would refuse of it. It only reads."""
+"""
+A look at an installation before an upgrade: what this version would refuse of it. It only reads.
+
+What the checks say stands in upgrade.toml.
+"""
 
 import sqlite3
 import time
+import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
@@ -19,6 +26,7 @@ from game_operator.ledger.engine.tables import (
     CLOCK,
     DENIED,
     FULL,
+    PREFIX,
     VERSION,
     check_prefix,
     check_version,
@@ -43,6 +51,17 @@ class Check(NamedTuple):
     outcome: Literal["ok", "problem", "unreachable", "advice"]
     found: str
     todo: str = ""
+
+
+@cache
+def _texts() -> dict[str, dict[str, dict[str, Any]]]:
+    return tomllib.loads(files(__package__).joinpath("upgrade.toml").read_text("utf-8"))
+
+
+def _check(name: str, case: str, *, outcome: str = "", **values: object) -> Check:
+    """Return the check that upgrade.toml describes for *case*, with *values* in its texts."""
+    text: dict[str, Any] = {"outcome": outcome, "todo": "", **_texts()[name][case]}
+    return Check(name, text["outcome"], *(text[each].format(**values) for each in ("found", "todo")))
 
 
 _Checking: TypeAlias = Script[list[Check]]
@@ -117,13 +136,7 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
             yield from examined.checked(name, script)
     if kind == "sqlite" and (file := Path(path_of(url))).exists():
         mode = file.stat().st_mode & 0o777
-        found = f"{file} has mode {mode:04o}"
-        if mode & _FOR_OTHERS:
-            found += ": others than its owner can use it, and the upgrade leaves that"
-            todo = f"All players and balances are in it. While nothing has it open, run: chmod 600 {file}"
-            yield Check("file", "advice", found, todo)
-        else:
-            yield Check("file", "ok", found)
+        yield _check("file", "open" if mode & _FOR_OTHERS else "private", file=file, mode=f"{mode:04o}")
 
 
 def _tables(examined: _Installation) -> _Checking:
@@ -133,26 +146,16 @@ def _tables(examined: _Installation) -> _Checking:
     prefix = examined.prefix
     if not examined.tables >= {f"{prefix}meta", f"{prefix}calls"}:
         there = ", ".join(f"{each}*" for each in _ledgers_in(examined.tables)) or "none"
-        todo = f"Check --database and --table-prefix. Ledgers in this database: {there}."
-        return [Check("tables", "problem", f"there are no tables {prefix}*", todo)]
+        return [_check("tables", "missing", prefix=prefix, there=there)]
     rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix
     examined.meta = {row[0]: row[1] for row in rows}
     try:
         version = check_version(examined.version, prefix)
     except SchemaError as newer:
-        return [Check("tables", "problem", str(newer), "Upgrade this program before you start it.")]
-    if version == VERSION:
-        return [Check("tables", "ok", f"{prefix}* have version {version}, which this program needs")]
-    found = (
-        f"{prefix}* have version {version}. The first process of this program migrates them to version {VERSION}, "
-        f"which only adds tables; with migrate=False they are refused until then. Processes of version {version} that "
-        "run go on, and cannot be started any more"
-    )
-    todo = (
-        "Before the deploy, make sure that no supervisor starts old processes after the first new one. The way back is "
-        "`game-operator ledger migrate --back`."
-    )
-    return [Check("tables", "advice", found, todo)]
+        return [_check("tables", "newer", problem=newer)]
+    return [
+        _check("tables", "ready" if version == VERSION else "older", prefix=prefix, version=version, needed=VERSION)
+    ]
 
 
 def _rights(examined: _Installation) -> _Checking:
@@ -164,16 +167,15 @@ def _rights(examined: _Installation) -> _Checking:
     user, schema, may_create, may_note, may_serve, owner = rows[0]
     if examined.version < VERSION and not (may_create and may_note):
         what = f"make tables in the schema {schema}" if may_note else f"write to {examined.prefix}meta"
-        found = f"{user} may not {what}: until somebody has migrated the tables, opening the ledger is refused"
-        todo = f"Let {owner}, who owns the tables, run `game-operator ledger migrate`."
-        checks.append(Check("rights", "problem" if may_serve else "advice", found, todo))
+        outcome = "problem" if may_serve else "advice"
+        checks.append(_check("rights", "missing", outcome=outcome, user=user, what=what, owner=owner))
+    when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"
     rows = yield Execute(examined.questions["grants"], ())
     for role, writes, names in rows:
-        found = f"{role} has rights on {examined.prefix}calls and not on {names}: opening the ledger is refused"
-        when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"
-        todo = f"{when}: GRANT SELECT{', INSERT, UPDATE' if writes else ''} ON {names} TO {role}"
-        checks.append(Check(f"rights of {role}", "problem" if writes else "advice", found, todo))
-    return checks or [Check("rights", "ok", f"{user} and those who share the tables need no others")]
+        outcome, rights = ("problem", "SELECT, INSERT, UPDATE") if writes else ("advice", "SELECT")
+        values = {"role": role, "prefix": examined.prefix, "names": names, "when": when, "rights": rights}
+        checks.append(_check("rights", "others", outcome=outcome, **values)._replace(name=f"rights of {role}"))
+    return checks or [_check("rights", "complete", user=user)]
 
 
 def _sources(examined: _Installation) -> _Checking:
@@ -184,19 +186,12 @@ def _sources(examined: _Installation) -> _Checking:
         names = [row[0] for row in rows]
     if examined.version < VERSION or not names:
         names += [name for name in (yield from sources_found(examined.prefix)) if name not in names]
-    if not names:
-        return [Check("sources", "ok", "none yet: the first withdraw, deposit or rollback registers its own")]
     listed = ", ".join(map(shown, names))
-    found = f"calls of {listed} are taken, and those of any other source are refused"
-    if len(names) == 1:
-        return [Check("sources", "ok", found, "Check that each process passes this source=.")]
+    if len(names) < 2:
+        return [_check("sources", "one" if names else "none", listed=listed)]
     rows = yield Execute(examined.questions["taken_twice"], ())
     twice = f". The bet {shown(rows[0][0])} was taken from its player through more than one" if rows else ""
-    todo = (
-        "Check that each is a service or environment, and that no process names one by mistake: a call that comes "
-        "through another source debits again."
-    )
-    return [Check("sources", "advice", f"{found}{twice}", todo)]
+    return [_check("sources", "several", listed=listed, twice=twice)]
 
 
 def _other_ledgers(examined: _Installation) -> _Checking:
@@ -205,14 +200,13 @@ def _other_ledgers(examined: _Installation) -> _Checking:
     for prefix in _ledgers_in(examined.tables):
         if prefix == examined.prefix:
             continue
-        found = f"the tables {prefix}* are another ledger"
+        where = ""
         if (yield from is_marked(prefix)):
             elsewhere.append(prefix)
-            found += ", with balances in a table of yours"
-        todo = f"Check that each process has the right table_prefix: a call through {prefix} too moves money again."
-        checks.append(Check("other ledgers", "advice", found, todo))
+            where = ", with balances in a table of yours"
+        checks.append(_check("other ledgers", "found", prefix=prefix, elsewhere=where))
     if not checks:
-        return [Check("other ledgers", "ok", "there is none in this database")]
+        return [_check("other ledgers", "none")]
     if examined.accounts is not None:
         checks += yield from _shared_balances(examined, examined.accounts, elsewhere)
     return checks
@@ -222,23 +216,16 @@ def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere
     checks = []
     # Ledgers of version 1 that have served from a table go on with a warning in the log.
     is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
+    goes_on = is_known and examined.meta.get("balances_shared", 1) == 1
+    outcome, what = ("advice", "is a warning in the log") if goes_on else ("problem", "with it is refused")
     for table in (yield from base_tables(examined.kind, accounts)):
         owner = (yield from owner_of(examined.kind, table)) if BALANCE_TABLES in examined.tables else None
         if owner == examined.prefix or accounts.shared:
             continue
-        if owner is None:
-            if elsewhere:
-                found = f"{' or '.join(elsewhere)} may move {table.name}, too. The first ledger that opens owns it"
-                todo = "If two ledgers really share it, pass TableAccounts(shared=True) to both."
-                checks.append(Check("shared balances", "advice", found, todo))
-            continue
-        goes_on = is_known and examined.meta.get("balances_shared", 1) == 1
-        what = "is a warning in the log" if goes_on else "with it is refused"
-        found = f"{table.name} belongs to the ledger {owner}: opening this one {what}"
-        todo = (
-            f"Pass table_prefix={owner!r}; or TableAccounts(shared=True) if two services really share these balances."
-        )
-        checks.append(Check("shared balances", "advice" if goes_on else "problem", found, todo))
+        if owner is not None:
+            checks.append(_check("shared balances", "owned", outcome=outcome, table=table.name, owner=owner, what=what))
+        elif elsewhere:
+            checks.append(_check("shared balances", "possible", prefixes=" or ".join(elsewhere), table=table.name))
     return checks
 
 
@@ -246,42 +233,20 @@ def _balances(examined: _Installation) -> _Checking:
     """Look at the operator's table as opening does, and at all of its rows."""
     accounts, name = examined.accounts, "table of balances"
     if accounts is None:
-        if not examined.balances_elsewhere:
-            return [Check(name, "ok", "balances are in the ledger's own")] if examined.version else []
-        found = "balances are in a table of yours, and it was not examined"
-        return [Check(name, "advice", found, "Pass --accounts-table, --accounts-key and --accounts-balance.")]
+        if examined.balances_elsewhere:
+            return [_check(name, "unnamed")]
+        return [_check(name, "own")] if examined.version else []
     problems = (yield from look_at_table(examined.kind, accounts)).problems
     if not problems:
         problems = yield from _decimals(examined.kind, accounts)
     if problems:
-        todo = "Do so before the upgrade, or correct --accounts-…: this version refuses it."
-        return [Check(name, "problem", problem, todo) for problem in problems]
+        return [_check(name, "refused", problem=problem) for problem in problems]
     unit = accounts.unit or "cents"
-    todo = f"Compare one balance with what you know: nothing but you can tell that {accounts.balance} counts {unit}."
-    checks = [Check(name, "ok", f"{accounts.table}.{accounts.balance} can hold {unit}", todo)]
-    todo = (
-        f"Check that it leaves {accounts.balance} as the ledger writes it: else calls are errors and move nothing. "
-        "What a DEFERRED trigger does is not noticed."
-    )
-    meddlers = yield from _meddlers(examined.kind, accounts)
-    return checks + [Check("updates", "advice", f"{each} applies to the ledger's updates", todo) for each in meddlers]
-
-
-def _meddlers(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
-    """Return what could change updates, of a view's base tables too."""
-    meddlers = yield from table_update_hooks(kind, accounts)
-    if kind == "postgres":
-        ((own,),) = yield Execute("SELECT CAST(CAST(to_regclass(?) AS oid) AS bigint)", (accounts.quoted_table,))
-        for table in (yield from base_tables(kind, accounts)):
-            if table.id == own:
-                continue
-            try:
-                base = replace(accounts, table=table.name.replace('"', ""))
-            except ConfigurationError:
-                meddlers.append(f"what {table.name} may have of triggers, rules and policies, which was not examined,")
-            else:
-                meddlers += yield from table_update_hooks(kind, base)
-    return meddlers
+    hooks = yield from table_update_hooks(examined.kind, accounts)
+    return [
+        _check(name, "fits", table=accounts.table, balance=accounts.balance, unit=unit),
+        *(_check("updates", "changed", hook=hook, balance=accounts.balance) for hook in hooks),
+    ]
 
 
 def _decimals(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
@@ -309,37 +274,26 @@ def _decimals(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
 
 def _commits(examined: _Installation) -> _Checking:
     """Look at what calls find that join the operator's own transactions."""
-    name = "commits"
     if examined.kind == "sqlite":
         rows: Rows = yield Execute("PRAGMA main.journal_mode", ())
         default: Rows = yield Execute("PRAGMA main.synchronous", ())
-        found = f"the file is in {rows[0][0].upper()} mode"
-        if rows[0][0] != "wal":
-            found += ", and opening a ledger turns it to WAL"
+        wal = "" if rows[0][0] == "wal" else ", and opening a ledger turns it to WAL"
         usual = "" if default[0][0] >= FULL else ", as this SQLite does by itself"
-        found += f". A call that joins a connection with PRAGMA synchronous below FULL{usual} is refused"
-        todo = 'Where calls join your connections, set it on each: connection.execute("PRAGMA synchronous = FULL")'
-        return [Check(name, "advice", found, todo)]
+        return [_check("commits", "sqlite", mode=rows[0][0].upper(), wal=wal, usual=usual)]
     rows = yield Execute(examined.questions["commit_settings"], ())
     ((current,),) = yield Execute("SELECT current_setting('synchronous_commit')", ())
     if not rows and current not in ("off", "local"):
-        return [Check(name, "ok", "synchronous_commit is neither off nor local")]
-    todo = "Expect longer commits there. Nothing has to be changed."
-    return [
-        Check(name, "advice", f"synchronous_commit is {value} for {whom}: a call that joins raises it to on", todo)
-        for whom, value in rows or [("this user", current)]
-    ]
+        return [_check("commits", "wait")]
+    return [_check("commits", "raised", value=value, whom=whom) for whom, value in rows or [("this user", current)]]
 
 
 def _sequences(examined: _Installation) -> _Checking:
     """Compare ids with their sequences, as connecting does."""
     if examined.kind == "sqlite":
         return []
-    checks = []
-    for is_set, message in (yield from Identities(examined.prefix).behind()):
-        todo = "Nothing: the ledger sets it when it connects." if is_set else "Run what is said there."
-        checks.append(Check("sequences", "advice" if is_set else "problem", message, todo))
-    return checks or [Check("sequences", "ok", "none that this user may look at is behind its ids")]
+    behind = yield from Identities(examined.prefix).behind()
+    checks = [_check("sequences", "set" if is_set else "behind", message=message) for is_set, message in behind]
+    return checks or [_check("sequences", "right")]
 
 
 def _times(examined: _Installation) -> _Checking:
@@ -350,25 +304,16 @@ def _times(examined: _Installation) -> _Checking:
     parameters = (now_millis + _DAY_MILLIS, _MOST_NAMED + 1)
     rows: Rows = yield Execute(examined.questions["in_the_future"], parameters)
     if not rows:
-        return [Check("times", "ok", "no account has moved in the future")]
+        return [_check("times", "right")]
     named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")
     days = (rows[0][1] - now_millis) // _DAY_MILLIS
-    found = f"accounts have moved up to {days} days in the future, so `ledger prune` is refused: {named}"
-    todo = "Set the clocks right. After the upgrade bring each back with `game-operator ledger correct-time ACCOUNT`."
-    return [Check("times", "problem", found, todo)]
+    return [_check("times", "ahead", days=days, named=named)]
 
 
 def _ledgers_in(tables: frozenset[str]) -> list[str]:
     """Return the prefixes that look like those of ledgers."""
-    found = []
-    for prefix in sorted(name.removesuffix("meta") for name in tables if name.endswith("meta")):
-        try:
-            check_prefix(prefix)
-        except ConfigurationError:
-            continue
-        if tables >= {f"{prefix}calls", f"{prefix}postings"}:
-            found.append(prefix)
-    return found
+    prefixes = (name.removesuffix("meta") for name in sorted(tables) if name.endswith("meta"))
+    return [each for each in prefixes if PREFIX.fullmatch(each) and tables >= {f"{each}calls", f"{each}postings"}]
 
 
 _CHECKS: dict[str, Callable[[_Installation], _Checking]] = {
