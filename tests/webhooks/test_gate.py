@@ -413,6 +413,31 @@ def test_an_authenticator_must_be_named(authenticator: Any) -> None:
     )
 
 
+def test_a_profile_must_be_a_profile() -> None:
+    """A table as TOML gives it is refused with the way to read one."""
+    profile: Any = {"codes": "extended"}
+    with pytest.raises(TypeError, match=r"^profile must be a Profile, not dict; Profile\.from_toml reads a text$"):
+        WebhookReceiver(authenticator=_nobody_asks(), profile=profile)
+
+
+@pytest.mark.parametrize(
+    ("game", "logged"),
+    [
+        pytest.param("g1", [], id="there"),
+        pytest.param(None, [(logging.INFO, "withdraw: game is absent")], id="absent"),
+        pytest.param(7, [(logging.WARNING, "withdraw: game cannot be read: 7")], id="unreadable"),
+    ],
+)
+def test_an_odd_field_that_moves_no_money_is_logged(
+    game: object, logged: list[tuple[int, str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The call is handled; what is odd about it is a line of the log, louder if something unreadable stands there."""
+    body = {name: value for name, value in (WITHDRAW | {"game": game}).items() if value is not None}
+    with caplog.at_level(logging.INFO, "game_operator.webhooks"):
+        assert isinstance(_opened("/withdraw", body), WithdrawCall)
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == logged
+
+
 def _parse_as(result: object) -> Callable[[str, bytes], Any]:
     def parse(operation: str, body: bytes) -> object:
         if isinstance(result, Exception):
