@@ -107,8 +107,10 @@ class AsyncWire(BaseWire):
     ) -> HttpResponse:
         request = self._request(http_client, step, trace)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
-        if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
-            return gather(response, [response.content], len(response.content), body.limit)
+        if getattr(
+            response, "is_stream_consumed", False
+        ):  # A hook of the user's has read it, and given the connection back.
+            return gather(response, response.content, body.limit)
         sound = False
         try:
             async for chunk in response.stream:
@@ -171,7 +173,7 @@ class _Body:
 
     def gathered(self) -> HttpResponse:
         """Return the response as far as it was read."""
-        return gather(self.response, self._chunks, self.size, self.limit)
+        return gather(self.response, b"".join(self._chunks), self.limit)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import inspect
 import select
 import socket
 import ssl
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -83,15 +83,9 @@ def _network_stream(response: Any) -> Any:
 
 def _http11(holder: Any) -> Any:
     for _ in range(_DEEPEST):
-        parts = getattr(holder, "__dict__", {})
-        if "_h11_state" in parts:
+        if holder is None or hasattr(holder, "_h11_state"):
             return holder
-        for name in _INWARD:
-            if name in parts:
-                holder = parts[name]
-                break
-        else:
-            return None
+        holder = _first(holder, _INWARD)
     return None
 
 
@@ -145,7 +139,7 @@ class YourTransport:
     def __init__(self, http_client: Any, guard_kind: "type[ReuseGuard]") -> None:
         self._http_client = http_client
         self._guard_kind = guard_kind
-        self._blind = False
+        self.is_blind = False
 
     def prepare(self, request: Any, *, is_grant: bool) -> None:
         """See to it that *request* goes over a connection with nothing left on it, or a new one if that is unknown."""
@@ -159,14 +153,11 @@ class YourTransport:
             known = _close_idle(transport, request.url, every=is_grant)
         else:
             pools = list(_pools_in(transport))
-            known = bool(pools) and not self._blind
-            request.extensions["trace"] = self._guard_kind(pools, request.extensions.get("trace"), self._lose_sight)
+            known = bool(pools) and not self.is_blind
+            request.extensions["trace"] = self._guard_kind(pools, request.extensions.get("trace"), self)
         if not known:
             # Every connection is closed after its answer, so that the next request finds none to reuse.
             request.headers["Connection"] = "close"
-
-    def _lose_sight(self) -> None:
-        self._blind = True
 
 
 @lru_cache
@@ -245,10 +236,10 @@ class ReuseGuard:
 
     _keeps_deadlines = True
 
-    def __init__(self, pools: list[Any], inner: Any, lose_sight: Callable[[], None]) -> None:
+    def __init__(self, pools: list[Any], inner: Any, yours: YourTransport) -> None:
         self._pools = pools
         self._inner = inner
-        self._lose_sight = lose_sight
+        self._yours = yours
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         """
@@ -267,7 +258,7 @@ class ReuseGuard:
         ours = (each.connection for each in waiting if each.request.extensions.get("trace") is self)
         connection = _http11(next(ours, None))
         if not hasattr(connection, "_network_stream"):
-            self._lose_sight()
+            self._yours.is_blind = True
             return
         stream = connection._network_stream
         if getattr(connection, "_request_count", 2) > 1:

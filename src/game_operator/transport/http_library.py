@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -151,15 +151,8 @@ class _Body:
     def __iter__(self) -> Iterator[bytes]:
         return iter(self._pieces)
 
-    def __aiter__(self) -> "_Pieces":
-        return _Pieces(self._pieces)
-
-
-class _Pieces:
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._left = iter(pieces)
-
-    def __aiter__(self) -> "_Pieces":
+    def __aiter__(self) -> Self:
+        self._left = iter(self._pieces)
         return self
 
     async def __anext__(self) -> bytes:
@@ -342,16 +335,20 @@ class BaseWire:
         def make() -> Any:
             context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
             proxied = self._trust_env and not stays_here and not {"http", "https", "all"}.isdisjoint(getproxies())
-            kind = self._proxied if proxied else self._direct
-            return kind(verify=context, trust_env=self._trust_env, limits=limits)
+            if proxied:
+                return self._proxied(verify=context, limits=limits)
+            return self._direct(ssl_context=context, **vars(limits))
 
         return from_environment(make)
 
 
-def gather(response: Any, chunks: list[bytes], size: int, limit: int) -> HttpResponse:
-    """Return our response from the library's *response* and the raw *chunks* of its body, *size* bytes in all."""
-    headers = tuple(response.headers.raw)
-    return HttpResponse(response.status_code, headers, b"".join(chunks)[:limit], defect_of(headers, size, limit))
+def gather(response: Any, body: bytes, limit: int) -> HttpResponse:
+    """Return our response from httpcore's or the library's *response* and its raw *body*, as far as it was read."""
+    if isinstance(response.headers, list):  # httpcore's
+        status, headers = response.status, tuple(response.headers)
+    else:
+        status, headers = response.status_code, tuple(response.headers.raw)
+    return HttpResponse(status, headers, body[:limit], defect_of(headers, len(body), limit))
 
 
 def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:

@@ -11,19 +11,14 @@ gets what is left.
 """
 
 import socket
-import ssl
 import threading
 import time
 import weakref
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import httpx
-
-from game_operator.protocol.http import HeaderPairs
 
 
 class Until(float):
@@ -54,6 +49,7 @@ class DeadlineStream:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self.close, self.get_extra_info = stream.close, stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read up to *max_bytes*."""
@@ -63,10 +59,6 @@ class DeadlineStream:
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write *buffer*."""
         self._stream.write(buffer, _left(timeout))
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._stream.close()
 
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
@@ -79,10 +71,6 @@ class DeadlineStream:
         except TimeoutError as late:
             raise ConnectTimeout(str(late)) from None
         return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
-
-    def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore's stream knows about *info*."""
-        return self._stream.get_extra_info(info)
 
 
 class DeadlineBackend:
@@ -104,28 +92,22 @@ class DeadlineBackend:
 
         try:
             addresses = _addresses_of(host, port, timeout)
-            for waiting in range(len(addresses), 0, -1):
+            while True:
                 left = _left(timeout)
                 # An address that is not answered leaves its share of the time to the others.
-                share = left if left is None else left / waiting
-                address = addresses[-waiting]
+                share = left if left is None else left / len(addresses)
                 try:
-                    stream = self._backend.connect_tcp(address, port, share, **options)
+                    return DeadlineStream(self._backend.connect_tcp(addresses.pop(0), port, share, **options))
                 except (ConnectError, ConnectTimeout):
-                    if waiting == 1:
+                    if not addresses:
                         raise
-                else:
-                    return DeadlineStream(stream)
         except TimeoutError as late:
             raise ConnectTimeout(str(late)) from None
         except OSError as failed:
             raise ConnectError(str(failed)) from None
-        raise ConnectError(f"{host} has no address")
 
 
 def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
-    if timeout is None:
-        return [host]
     with suppress(ValueError):
         ip_address(host.partition("%")[0])
         return [host]
@@ -148,98 +130,48 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found[0]))
 
 
-class _Headers(NamedTuple):
-    raw: HeaderPairs
-
-
-@dataclass(slots=True, frozen=True, repr=False)
-class _Response:
-    """
-    What this package reads of an ``httpx.Response``; the body is unread.
-
-    It has no ``repr``, because a service may echo a signature and error trackers show the locals of every frame.
-    """
-
-    status_code: int
-    headers: _Headers
-    stream: Any
-    extensions: Mapping[str, Any]
-    is_stream_consumed: ClassVar[bool] = False
-
-    def close(self) -> None:
-        """Give the connection back, or close it."""
-        self.stream.close()
-
-    async def aclose(self) -> None:
-        """Give the connection back, or close it."""
-        await self.stream.aclose()
-
-
-def _response(core: Any) -> _Response:
-    return _Response(core.status, _Headers(core.headers), core.stream, core.extensions)
-
-
-def _options(verify: ssl.SSLContext, limits: httpx.Limits) -> dict[str, Any]:
-    return {
-        "ssl_context": verify,
-        "max_connections": limits.max_connections,
-        "max_keepalive_connections": limits.max_keepalive_connections,
-        "keepalive_expiry": limits.keepalive_expiry,
-    }
-
-
 class DirectClient:
-    """Sends ``httpcore.Request``s, without a proxy; the arguments are those of ``httpx.HTTPTransport``."""
+    """Sends ``httpcore.Request``s, without a proxy; *options* are those of ``httpcore.ConnectionPool``."""
 
-    def __init__(self, *, verify: ssl.SSLContext, limits: httpx.Limits, **_: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         # Here, because httpcore loads trio where that is installed.
         from httpcore import ConnectionPool, SyncBackend
 
         backend: Any = DeadlineBackend(SyncBackend())
-        self._pool = ConnectionPool(network_backend=backend, **_options(verify, limits))
+        self._pool = ConnectionPool(network_backend=backend, **options)
 
     def send(self, request: Any, **_: Any) -> Any:
-        """Send *request* and return the response, its body unread; a redirect is never followed."""
-        return _response(self._pool.handle_request(request))
+        """Send *request* and return httpcore's response, its body unread; a redirect is never followed."""
+        return self._pool.handle_request(request)
 
     def close(self) -> None:
         """Close the connections."""
         self._pool.close()
 
 
-class ProxiedClient:
-    """An ``httpx.Client``, which knows proxies, that closes itself when it is no longer referenced."""
-
-    def __init__(self, **options: Any) -> None:
-        self._client = httpx.Client(**options)
-        for transport in (self._client._transport, *self._client._mounts.values()):
-            pool: Any = getattr(transport, "_pool", None)
-            if hasattr(pool, "_network_backend"):  # Proxies keep the deadline, too.
-                pool._network_backend = DeadlineBackend(pool._network_backend)
-        self._closing = weakref.finalize(self, self._client.close)
+def proxied_client(**options: Any) -> httpx.Client:
+    """Return an ``httpx.Client``, which knows proxies; its connections close when it is no longer referenced."""
+    http_client = httpx.Client(**options)
+    for transport in filter(None, (http_client._transport, *http_client._mounts.values())):
+        pool: Any = getattr(transport, "_pool", None)
+        if hasattr(pool, "_network_backend"):  # Proxies keep the deadline, too.
+            pool._network_backend = DeadlineBackend(pool._network_backend)
         # A forked child that ends has no business with its parent's connections.
-        self._closing.atexit = False
-
-    def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
-        """Send *request* as ``httpx.Client.send`` does."""
-        return self._client.send(request, **options)
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._closing()
+        weakref.finalize(http_client, transport.close).atexit = False
+    return http_client
 
 
 class AsyncDirectClient:
     """The same as ``DirectClient`` without blocking."""
 
-    def __init__(self, *, verify: ssl.SSLContext, limits: httpx.Limits, **_: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         from httpcore import AsyncConnectionPool
 
-        self._pool = AsyncConnectionPool(**_options(verify, limits))
+        self._pool = AsyncConnectionPool(**options)
 
     async def send(self, request: Any, **_: Any) -> Any:
-        """Send *request* and return the response, its body unread; a redirect is never followed."""
-        return _response(await self._pool.handle_async_request(request))
+        """Send *request* and return httpcore's response, its body unread; a redirect is never followed."""
+        return await self._pool.handle_async_request(request)
 
     async def aclose(self) -> None:
         """Close the connections."""

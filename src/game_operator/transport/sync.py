@@ -9,7 +9,7 @@ from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpResponse
 from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
 from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
-from game_operator.transport.own_connections import DirectClient, ProxiedClient
+from game_operator.transport.own_connections import DirectClient, proxied_client
 
 
 class SyncHttpClient(Protocol):
@@ -23,7 +23,7 @@ class SyncHttpClient(Protocol):
     def close(self) -> None: ...
 
 
-_AnyClient: TypeAlias = DirectClient | ProxiedClient | SyncHttpClient
+_AnyClient: TypeAlias = DirectClient | SyncHttpClient
 
 
 class Wire(BaseWire):
@@ -34,11 +34,11 @@ class Wire(BaseWire):
     """
 
     _client_kind, _guard_kind = "Client", ReuseGuard
-    _direct, _proxied = DirectClient, ProxiedClient
+    _direct, _proxied = DirectClient, staticmethod(proxied_client)
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._ours: dict[int, DirectClient | ProxiedClient] = {}
+        self._ours: dict[int, _AnyClient] = {}
         self._locks: dict[int, threading.Lock] = {}
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
@@ -75,8 +75,10 @@ class Wire(BaseWire):
         request = self._request(http_client, step, trace, give_up_seconds)
         limit = self._read_limits.of(step.operation_name)
         response: Any = http_client.send(request, stream=True, follow_redirects=False)
-        if response.is_stream_consumed:  # A hook of the user's has read it, and given the connection back.
-            return gather(response, [response.content], len(response.content), limit)
+        if getattr(
+            response, "is_stream_consumed", False
+        ):  # A hook of the user's has read it, and given the connection back.
+            return gather(response, response.content, limit)
         sound, chunks, size = False, list[bytes](), 0
         try:
             for chunk in response.stream:
@@ -87,25 +89,23 @@ class Wire(BaseWire):
                 if time.monotonic() > give_up_seconds:
                     return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
             sound = is_reusable(response)
-            return gather(response, chunks, size, limit)
+            return gather(response, b"".join(chunks), limit)
         finally:
             if not sound and (stream := spoil(response)) is not None:
                 stream.close()
             response.close()
 
     def _http_client(self) -> _AnyClient:
-        if self._closed:
-            raise self._is_closed()
-        if self._yours is not None:
-            self._check_yours()
-            yours: SyncHttpClient = self._yours
-            return yours
         pid = os.getpid()
         if pid in self._ours:
             return self._ours[pid]
         with self._lock():
             if self._closed:
                 raise self._is_closed()
+            if self._yours is not None:
+                self._check_yours()
+                yours: SyncHttpClient = self._yours
+                return yours
             if pid not in self._ours:
                 self._ours[pid] = self._new_http_client()
             return self._ours[pid]
