@@ -26,12 +26,11 @@ from game_operator import (
     SigningKeyError,
     launch_url,
 )
-from game_operator.protocol import operations
 from game_operator.protocol.signing import Signature, sign
 from tests.support.flavours import FLAVOURS, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.leaks import everything_told
-from tests.support.wire import bet, grant_request, granted, wire
+from tests.support.wire import bet, grant_operation, grant_request, granted, wire
 
 _PASSPHRASE = "pl4nted-passphrase"
 
@@ -47,7 +46,7 @@ def encrypted_pem(private_key: RSAPrivateKey) -> bytes:
 def secrets(private_key: RSAPrivateKey, private_pem: bytes, encrypted_pem: bytes) -> dict[str, str]:
     """Everything that must stay inside, by what it is."""
     numbers = private_key.private_numbers()
-    grant = operations.grant_free_bet(**grant_request())
+    grant = grant_operation()
     planted = {
         "the passphrase": _PASSPHRASE,
         "d": str(numbers.d),

@@ -45,7 +45,7 @@ from game_operator.protocol.exchange import (
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.operations import Operation
 from game_operator.protocol.signing import Signature
-from tests.support.wire import bet, examples, grant_request, granted, response
+from tests.support.wire import bet, examples, grant_operation, granted, response
 
 Outcome = HttpResponse | TransportFailed
 
@@ -155,7 +155,7 @@ def a_lookup() -> Operation[Any]:
 
 
 def a_grant() -> Operation[GrantAccepted]:
-    return operations.grant_free_bet(**grant_request())
+    return grant_operation()
 
 
 @pytest.mark.parametrize(
@@ -637,7 +637,7 @@ def test_a_client_closed_in_the_middle_of_a_grant_denies_nothing(
     outcomes: list[Outcome], ending: type[GameOperatorError]
 ) -> None:
     """After an attempt in doubt the outcome is unknown, whatever stops the call (docs/decisions/0004)."""
-    grant = operations.grant_free_bet(**grant_request())
+    grant = grant_operation()
     error = _close_before_attempt(len(outcomes) + 1, outcomes, grant)
     assert type(error) is ending
     assert error is CLOSED or error.__cause__ is CLOSED

@@ -30,7 +30,6 @@ from game_operator.protocol.operations import (
     fetch_bet,
     fetch_games,
     fetch_round_bets,
-    grant_free_bet,
     retry_after_seconds,
 )
 from tests.support.wire import (
@@ -40,7 +39,7 @@ from tests.support.wire import (
     examples,
     game,
     game_instance,
-    grant_request,
+    grant_operation,
     granted,
     response,
     round_of,
@@ -50,7 +49,7 @@ from tests.support.wire import (
 GAMES = fetch_games("acme")
 BET = fetch_bet("acme", "bet-1")
 ROUND = fetch_round_bets(instance_id="instance-1", round_id="round-1")
-GRANT = grant_free_bet(**grant_request())
+GRANT = grant_operation()
 CALLS: list[Operation[Any]] = [GAMES, BET, ROUND, GRANT]
 
 JSON = (b"Content-Type", b"application/json")

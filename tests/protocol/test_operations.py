@@ -14,20 +14,18 @@ from hypothesis import example, given, strategies
 
 from game_operator.codes import GrantErrorCode
 from game_operator.errors import BadRequestError, FreeBetRejectedError, UnexpectedResponseError
-from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
+from game_operator.models import BetNotFound, ClosedBet, GrantRequest, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import (
     API_PREFIX,
-    GrantKey,
     Operation,
     fetch_bet,
     fetch_games,
     fetch_round_bets,
-    grant_free_bet,
     request_of,
 )
-from game_operator.protocol.service import BetQuery, answer, recognise
+from game_operator.protocol.service import Call, answer, recognise
 from game_operator.protocol.signing import Signature, sign
 from tests.support.wire import (
     TEXT,
@@ -35,6 +33,7 @@ from tests.support.wire import (
     bet,
     examples,
     game,
+    grant_operation,
     grant_request,
     granted,
     response,
@@ -108,7 +107,7 @@ def test_fetch_round_bets(keys: dict[str, Any], body: bytes) -> None:
 
 def test_grant_free_bet() -> None:
     """A POST of the six fields; the whole body is signed; it changes something at the service (spec §2.2, §4.2, §5)."""
-    operation = grant_free_bet(**grant_request())
+    operation = grant_operation()
     assert (operation.name, operation.method) == ("free-bet/grant", "POST")
     assert operation.path == "/api/v0.2/free-bet/grant"
     assert operation.body == operation.to_sign
@@ -116,8 +115,7 @@ def test_grant_free_bet() -> None:
         b'{"player_id":"player-1","instance_id":"instance-1","count":5,"wager_amount_cents":100,'
         b'"expire_duration_millis":86400000,"reference_id":"welcome-7"}'
     )
-    assert operation.grant == GrantKey("welcome-7", "instance-1")
-    assert operation.grant is not None
+    assert operation.grant == GrantRequest(**grant_request())
 
 
 def test_the_version_is_in_every_path() -> None:
@@ -132,7 +130,7 @@ def _one_of_each() -> list[Operation[Any]]:
         fetch_games("acme"),
         fetch_bet("acme", "bet-1"),
         fetch_round_bets(instance_id="i", round_id="r"),
-        grant_free_bet(**grant_request()),
+        grant_operation(),
     ]
 
 
@@ -185,7 +183,7 @@ def test_any_bet_id_is_one_segment_and_comes_back(bet_id: str) -> None:
     segment = operation.path.removeprefix(f"{API_PREFIX}/fetch-bet/")
     assert SEGMENT.sub("", segment) == ""
     assert operation.to_sign == b"acme:" + bet_id.encode()
-    assert recognise(HttpRequest("GET", operation.path, ())) == BetQuery(bet_id)
+    assert recognise(HttpRequest("GET", operation.path, ())) == Call("fetch-bet", bet_id)
     # The HTTP library leaves the path alone as well.
     assert httpx.URL("https://api.example.com" + operation.path).raw_path == operation.path.encode()
 
@@ -232,7 +230,7 @@ def test_ids_that_utf_8_cannot_carry_are_refused(text: str) -> None:
         ("instance_id", lambda: fetch_round_bets(instance_id=text, round_no=1)),
         ("round_id", lambda: fetch_round_bets(instance_id="i", round_id=text)),
         *(
-            (name, lambda name=name: grant_free_bet(**grant_request(**{name: text})))
+            (name, lambda name=name: grant_operation(**{name: text}))
             for name in ("player_id", "instance_id", "reference_id")
         ),
     ]
@@ -255,7 +253,7 @@ NOT_WHOLE = [None, "5", True, False, 5.0, Decimal(5), b"5", [5]]
 def test_texts_of_a_grant_are_texts(name: str, value: object) -> None:
     """An argument of the wrong type is a mistake in the program, not an answer of the service (spec §2.2)."""
     with pytest.raises(TypeError, match=rf"^{name} must be a str, not {type(value).__name__} "):
-        grant_free_bet(**grant_request(**{name: value}))
+        grant_operation(**{name: value})
 
 
 @pytest.mark.parametrize("value", NOT_WHOLE, ids=repr)
@@ -263,7 +261,7 @@ def test_texts_of_a_grant_are_texts(name: str, value: object) -> None:
 def test_numbers_of_a_grant_are_ints(name: str, value: object) -> None:
     """True is no count, and 5.0 cents might have been meant as units (spec §2.2)."""
     with pytest.raises(TypeError, match=rf"^{name} must be an int, not {type(value).__name__} "):
-        grant_free_bet(**grant_request(**{name: value}))
+        grant_operation(**{name: value})
 
 
 @pytest.mark.parametrize("value", NOT_TEXT, ids=repr)
@@ -290,7 +288,7 @@ def test_a_round_number_is_an_int(value: Any) -> None:
 def test_a_type_is_checked_before_a_limit() -> None:
     """A wrong type is never reported as a broken limit (spec §7.2)."""
     with pytest.raises(TypeError, match=r"^count must be an int"):
-        grant_free_bet(**grant_request(player_id="", count="0"))
+        grant_operation(player_id="", count="0")
 
 
 def test_texts_and_numbers_of_a_program_s_own_kind() -> None:
@@ -299,9 +297,9 @@ def test_texts_and_numbers_of_a_program_s_own_kind() -> None:
     assert fetch_bet("acme", _Name.BET).path.endswith("/bet%2F1")
     assert fetch_bet("acme", _Loud("quiet")).to_sign == b"acme:quiet"
     assert fetch_bet("acme", _Loud("quiet")).path.endswith("/quiet")
-    plain = grant_free_bet(**grant_request(player_id="bet/1", reference_id="quiet"))
+    plain = grant_operation(player_id="bet/1", reference_id="quiet")
     special = grant_request(player_id=_Name.BET, reference_id=_Loud("quiet"), count=_Count.FIVE)
-    assert grant_free_bet(**special).body == plain.body
+    assert grant_operation(**special).body == plain.body
 
 
 def test_a_round_needs_an_id_or_a_number() -> None:
@@ -345,9 +343,9 @@ LIMITS: list[Any] = [
 @pytest.mark.parametrize(("field", "fits", "breaks", "code"), LIMITS)
 def test_limits_are_refused_before_sending(field: str, fits: object, breaks: object, code: str) -> None:
     """Each limit on both sides; the refusal has the service's class, code and message (spec §2.2, §7.2, §8)."""
-    assert grant_free_bet(**grant_request(**{field: fits})).body
+    assert grant_operation(**{field: fits}).body
     with pytest.raises(FreeBetRejectedError) as refused:
-        grant_free_bet(**grant_request(**{field: breaks}))
+        grant_operation(**{field: breaks})
     error = refused.value
     assert error.error_code is GrantErrorCode(code)
     assert error.message == MESSAGES[code]
@@ -360,7 +358,7 @@ def test_limits_are_refused_before_sending(field: str, fits: object, breaks: obj
 def test_an_instance_id_is_the_service_s_to_judge() -> None:
     """Its format is not shown, so nothing about it is refused here (spec §2.2)."""
     for instance_id in ("", " ", "x" * 10_000, "../..", "\0"):
-        assert grant_free_bet(**grant_request(instance_id=instance_id)).body
+        assert grant_operation(instance_id=instance_id).body
         assert fetch_round_bets(instance_id=instance_id, round_no=1).body
 
 
@@ -400,13 +398,13 @@ def test_we_refuse_exactly_what_the_service_would(
     body = encode_json(grant)
     headers = ((b"X-Operator-Id", OPERATOR_ID.encode()), (b"X-Signature", Signature.of(sign(private_key, body))))
     reply = answer(HttpRequest("POST", f"{API_PREFIX}/free-bet/grant", headers, body), world, now_millis=0)
-    theirs = _outcome(lambda: grant_free_bet(**grant_request()).parse(reply))
-    ours = _outcome(lambda: grant_free_bet(**grant))
+    theirs = _outcome(lambda: grant_operation().parse(reply))
+    ours = _outcome(lambda: grant_operation(**grant))
     if ours == "granted":
         known = {"instance-1": "granted", "instance-2": f"400 INSTANCE_NOT_FOUND: {MESSAGES['INSTANCE_NOT_FOUND']}"}
         unknown = f"400 INVALID_INSTANCE_ID: {MESSAGES['INVALID_INSTANCE_ID']}"
         assert theirs == known.get(grant["instance_id"], unknown)
-        assert json.loads(grant_free_bet(**grant).body) == grant
+        assert json.loads(grant_operation(**grant).body) == grant
     else:
         assert theirs == ours
 
@@ -492,7 +490,7 @@ def test_a_bet_that_was_not_asked_for_is_refused(status: str) -> None:
 
 def test_reading_grants() -> None:
     """A 200 identifies the grant (spec §2.3, §4.2)."""
-    found = grant_free_bet(**grant_request()).parse(response(200, granted()))
+    found = grant_operation().parse(response(200, granted()))
     assert (found.free_bet_id, found.success) == ("free-bet-1", True)
 
 
@@ -547,7 +545,7 @@ def test_a_member_that_stands_twice_is_refused_at_every_endpoint(status: int) ->
     }
     body = bodies.get(status, b'{"error": "no", "error": "yes"}')
     with pytest.raises(UnexpectedResponseError):
-        grant_free_bet(**grant_request()).parse(response(status, body))
+        grant_operation().parse(response(status, body))
     found = wire(round_of(bet(), bet()))[:-2] + b', {"status": "OPEN", ' + wire(bet())[1:] + b"]}"
     with pytest.raises(UnexpectedResponseError, match="'status' stands twice"):
         fetch_round_bets(instance_id="instance-1", round_no=12).parse(response(200, found))

@@ -13,16 +13,7 @@ from pydantic import TypeAdapter
 from game_operator.models import BetNotFound, ClosedBet, GameInfo, OpenBet, RolledBackBet, RoundFound
 from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
-from game_operator.protocol.service import (
-    BetQuery,
-    GamesQuery,
-    GrantCommand,
-    OperatorAccount,
-    RoundQuery,
-    answer,
-    recognise,
-    signed_bytes,
-)
+from game_operator.protocol.service import Call, OperatorAccount, answer, recognise
 from game_operator.protocol.signing import Signature, sign
 from tests.support.wire import JSON_VALUES, JsonObject, bet, examples, game, grant_request, hole, round_of, wire
 from tests.support.world import SmallWorld
@@ -405,17 +396,17 @@ def test_an_inactive_operator(call: Caller, method: str, path: str, body: bytes,
 @pytest.mark.parametrize(
     ("path", "call"),
     [
-        pytest.param(GAMES, GamesQuery(), id="games"),
-        pytest.param(GAMES + "?a=b", GamesQuery(), id="with a query"),
-        pytest.param("/api/v0.2/fetch-bet/a%2Fb", BetQuery("a/b"), id="a slash in an id"),
-        pytest.param("/api/v0.2/fetch-bet/a%2fb", BetQuery("a/b"), id="small hex digits"),
-        pytest.param("/api/v0.2/fetch-bet/..%252f", BetQuery("..%2f"), id="an escaped escape"),
-        pytest.param("/api/v0.2/fetch-bet/50%25", BetQuery("50%"), id="a percent sign"),
-        pytest.param("/api/v0.2/fetch-bet/a+b", BetQuery("a+b"), id="a plus stays a plus"),
-        pytest.param("/api/v0.2/fetch-bet/a%20b?x=1", BetQuery("a b"), id="a space, and a query"),
-        pytest.param("/api/v0.2/fetch-bet/%E6%97%A5%E6%9C%AC", BetQuery("日本"), id="UTF-8"),
-        pytest.param("/api/v0.2/fetch-bet/%00", BetQuery("\0"), id="NUL"),
-        pytest.param("/api/v0.2/fetch-bet/fetch-games", BetQuery("fetch-games"), id="the name of an endpoint"),
+        pytest.param(GAMES, Call("fetch-games"), id="games"),
+        pytest.param(GAMES + "?a=b", Call("fetch-games"), id="with a query"),
+        pytest.param("/api/v0.2/fetch-bet/a%2Fb", Call("fetch-bet", "a/b"), id="a slash in an id"),
+        pytest.param("/api/v0.2/fetch-bet/a%2fb", Call("fetch-bet", "a/b"), id="small hex digits"),
+        pytest.param("/api/v0.2/fetch-bet/..%252f", Call("fetch-bet", "..%2f"), id="an escaped escape"),
+        pytest.param("/api/v0.2/fetch-bet/50%25", Call("fetch-bet", "50%"), id="a percent sign"),
+        pytest.param("/api/v0.2/fetch-bet/a+b", Call("fetch-bet", "a+b"), id="a plus stays a plus"),
+        pytest.param("/api/v0.2/fetch-bet/a%20b?x=1", Call("fetch-bet", "a b"), id="a space, and a query"),
+        pytest.param("/api/v0.2/fetch-bet/%E6%97%A5%E6%9C%AC", Call("fetch-bet", "日本"), id="UTF-8"),
+        pytest.param("/api/v0.2/fetch-bet/%00", Call("fetch-bet", "\0"), id="NUL"),
+        pytest.param("/api/v0.2/fetch-bet/fetch-games", Call("fetch-bet", "fetch-games"), id="the name of an endpoint"),
     ],
 )
 def test_recognised(path: str, call: object) -> None:
@@ -425,8 +416,8 @@ def test_recognised(path: str, call: object) -> None:
 
 def test_posts_are_recognised() -> None:
     """The two POSTs are told apart by their paths (spec §4.2)."""
-    assert recognise(HttpRequest("POST", ROUND, (), b"body")) == RoundQuery(b"body")
-    assert recognise(HttpRequest("POST", GRANT, (), b"body")) == GrantCommand(b"body")
+    assert recognise(HttpRequest("POST", ROUND, (), b"body")) == Call("fetch-round-bets", body=b"body")
+    assert recognise(HttpRequest("POST", GRANT, (), b"body")) == Call("free-bet/grant", body=b"body")
 
 
 @pytest.mark.parametrize(
@@ -477,16 +468,16 @@ def test_ids_that_are_no_text(segment: str, call: Caller) -> None:
 @pytest.mark.parametrize(
     ("call", "signed"),
     [
-        pytest.param(GamesQuery(), b"acme", id="the operator id"),
-        pytest.param(BetQuery("a/b"), b"acme:a/b", id="operator id, colon, bet id"),
-        pytest.param(BetQuery("日本"), b"acme:\xe6\x97\xa5\xe6\x9c\xac", id="in UTF-8"),
-        pytest.param(RoundQuery(b'{"a": 1}'), b'{"a": 1}', id="the entire body"),
-        pytest.param(GrantCommand(b"\xff"), b"\xff", id="whatever its bytes"),
+        pytest.param(Call("fetch-games"), b"acme", id="the operator id"),
+        pytest.param(Call("fetch-bet", "a/b"), b"acme:a/b", id="operator id, colon, bet id"),
+        pytest.param(Call("fetch-bet", "日本"), b"acme:\xe6\x97\xa5\xe6\x9c\xac", id="in UTF-8"),
+        pytest.param(Call("fetch-round-bets", body=b'{"a": 1}'), b'{"a": 1}', id="the entire body"),
+        pytest.param(Call("free-bet/grant", body=b"\xff"), b"\xff", id="whatever its bytes"),
     ],
 )
-def test_what_is_signed(call: Any, signed: bytes) -> None:
+def test_what_is_signed(call: Call, signed: bytes) -> None:
     """The string that is signed depends on the request (spec §5)."""
-    assert signed_bytes(call, "acme") == signed
+    assert call.signed_bytes("acme") == signed
 
 
 @given(

@@ -21,18 +21,9 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import Operation, request_of
-from game_operator.protocol.service import (
-    BetQuery,
-    Call,
-    GamesQuery,
-    GrantCommand,
-    RoundQuery,
-    answer,
-    recognise,
-    signed_bytes,
-)
+from game_operator.protocol.service import Call, answer, recognise
 from game_operator.protocol.signing import Signature, sign, verify
-from tests.support.wire import grant_request
+from tests.support.wire import grant_operation, grant_request
 from tests.support.world import OPERATOR_ID, SmallWorld
 
 VECTORS = Path(__file__).parents[1] / "vectors"
@@ -80,14 +71,22 @@ GRANTS = {
 
 #: Each case: the operation, and what the service's side takes it for.
 CASES: dict[str, tuple[Operation[Any], Call]] = {
-    "games": (operations.fetch_games(OPERATOR_ID), GamesQuery()),
-    **{name: (operations.fetch_bet(OPERATOR_ID, bet_id), BetQuery(bet_id)) for name, bet_id in BET_IDS.items()},
+    "games": (operations.fetch_games(OPERATOR_ID), Call("fetch-games")),
     **{
-        name: (operations.fetch_round_bets(**keys), RoundQuery((VECTORS / f"{name}.signed").read_bytes()))
+        name: (operations.fetch_bet(OPERATOR_ID, bet_id), Call("fetch-bet", bet_id)) for name, bet_id in BET_IDS.items()
+    },
+    **{
+        name: (
+            operations.fetch_round_bets(**keys),
+            Call("fetch-round-bets", body=(VECTORS / f"{name}.signed").read_bytes()),
+        )
         for name, keys in ROUNDS.items()
     },
     **{
-        name: (operations.grant_free_bet(**keys), GrantCommand((VECTORS / f"{name}.signed").read_bytes()))
+        name: (
+            grant_operation(**keys),
+            Call("free-bet/grant", body=(VECTORS / f"{name}.signed").read_bytes()),
+        )
         for name, keys in GRANTS.items()
     },
 }
@@ -167,7 +166,7 @@ def test_the_service_s_side_takes_the_pinned_bytes(name: str, registered_key: RS
     request = _request(name)
     recognised = recognise(request)
     assert recognised == call
-    assert signed_bytes(call, OPERATOR_ID) == _signed(name)
+    assert call.signed_bytes(OPERATOR_ID) == _signed(name)
     assert verify(registered_key, _signed(name), _signature(name))
     assert answer(request, SmallWorld(registered_key), now_millis=0).status in {200, 400}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from game_operator.errors import BadRequestError
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.protocol.service import BetQuery, GamesQuery, GrantCommand, RoundQuery, answer, recognise
+from game_operator.protocol.service import Call, answer, recognise
 from game_operator.protocol.signing import Signature, sign
 from game_operator.sandbox import Sandbox, SandboxWorld
 from tests.sandbox.support import NOW_MILLIS, StoppedClock
@@ -102,17 +102,17 @@ def test_any_bet_id_arrives(world: SandboxWorld, private_key: RSAPrivateKey, bet
         assert bet_id in {"", ".", ".."}
         return
     request = operations.request_of(operation, "acme", Signature.of(sign(private_key, operation.to_sign)))
-    assert recognise(request) == BetQuery(bet_id)
+    assert recognise(request) == Call("fetch-bet", bet_id)
     assert described(answer(request, world, now_millis=NOW_MILLIS)) == {"status": "NOT_FOUND"}
 
 
 @pytest.mark.parametrize(
     ("method", "path", "call"),
     [
-        pytest.param("GET", GAMES, GamesQuery(), id="fetch-games"),
-        pytest.param("GET", BET + "a%2Fb?x=/", BetQuery("a/b"), id="fetch-bet"),
-        pytest.param("POST", ROUND, RoundQuery(b"{}"), id="fetch-round-bets"),
-        pytest.param("POST", GRANT + "?x", GrantCommand(b"{}"), id="free-bet/grant"),
+        pytest.param("GET", GAMES, Call("fetch-games"), id="fetch-games"),
+        pytest.param("GET", BET + "a%2Fb?x=/", Call("fetch-bet", "a/b"), id="fetch-bet"),
+        pytest.param("POST", ROUND, Call("fetch-round-bets", body=b"{}"), id="fetch-round-bets"),
+        pytest.param("POST", GRANT + "?x", Call("free-bet/grant", body=b"{}"), id="free-bet/grant"),
     ],
 )
 def test_the_four_calls_are_recognised(method: str, path: str, call: object) -> None:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings, strategies
 from pydantic import BaseModel, ValidationError
 
+from game_operator.models import GrantAccepted, GrantRequest
 from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.operations import Operation, grant_free_bet
 
 #: Whatever a JSON object holds.
 JsonObject = dict[str, Any]
@@ -91,6 +93,11 @@ def grant_request(**changes: Any) -> JsonObject:
         "reference_id": "welcome-7",
     }
     return fields | changes
+
+
+def grant_operation(**changes: Any) -> Operation[GrantAccepted]:
+    """Return the call that makes the grant of ``grant_request``; what does not fit is left to it to refuse."""
+    return grant_free_bet(GrantRequest.model_construct(**grant_request(**changes)))
 
 
 def hole() -> str:

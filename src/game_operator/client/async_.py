@@ -7,7 +7,7 @@ from typing import Self, TypeVar
 import anyio
 
 from game_operator.client.base import BaseClient, advance
-from game_operator.models import GameInfo, GrantAccepted
+from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
@@ -62,7 +62,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
         reference_id: str,
     ) -> GrantAccepted:
         """Grant free bets; see ``OperatorClient.grant_free_bet`` for limits, units and errors (spec §2.2, §8)."""
-        operation = operations.grant_free_bet(
+        grant = GrantRequest.model_construct(
             player_id=player_id,
             instance_id=instance_id,
             count=count,
@@ -70,7 +70,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
             expire_duration_millis=expire_duration_millis,
             reference_id=reference_id,
         )
-        return await self._perform(operation)
+        return await self._perform(operations.grant_free_bet(grant))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, unless they are yours or another client's."""

@@ -6,7 +6,7 @@ from typing import Self, TypeVar, cast
 
 from game_operator.client.base import BaseClient, advance
 from game_operator.errors import ConfigurationError
-from game_operator.models import GameInfo, GrantAccepted
+from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
@@ -121,16 +121,15 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             ApiError: The service said no in another way.
             TransportError: The request never left.
         """
-        return self._perform(
-            operations.grant_free_bet(
-                player_id=player_id,
-                instance_id=instance_id,
-                count=count,
-                wager_amount_cents=wager_amount_cents,
-                expire_duration_millis=expire_duration_millis,
-                reference_id=reference_id,
-            )
+        grant = GrantRequest.model_construct(
+            player_id=player_id,
+            instance_id=instance_id,
+            count=count,
+            wager_amount_cents=wager_amount_cents,
+            expire_duration_millis=expire_duration_millis,
+            reference_id=reference_id,
         )
+        return self._perform(operations.grant_free_bet(grant))
 
     def close(self) -> None:
         """Close the connections, unless they belong to your ``http_client`` or to another client."""

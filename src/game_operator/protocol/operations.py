@@ -64,14 +64,6 @@ AnyRound = RoundFound | RoundNotFound
 
 
 @dataclass(frozen=True, slots=True)
-class GrantKey:
-    """What makes two grants the same grant: the reference id, within an instance (spec §2.2)."""
-
-    reference_id: str
-    instance_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Operation(Generic[T]):
     """
     One call of the Operator API, ready to be signed and sent (spec §4.2, §5).
@@ -83,7 +75,7 @@ class Operation(Generic[T]):
         to_sign: The bytes that are signed; for a POST these are the bytes of the body.
         parse: Reads the answer; raises an ``ApiError`` for anything but a success.
         body: The exact bytes sent; ``b""`` for a GET.
-        grant: Set for a grant of free bets, which changes something at the service; None for a look-up.
+        grant: The grant of free bets, which changes something at the service; None for a look-up.
     """
 
     name: str
@@ -92,7 +84,7 @@ class Operation(Generic[T]):
     to_sign: bytes = field(repr=False)
     parse: Callable[[HttpResponse], T] = field(repr=False)
     body: bytes = b""
-    grant: GrantKey | None = None
+    grant: GrantRequest | None = None
 
 
 def request_of(operation: Operation[T], operator_id: str, signature: Signature, extra: HeaderPairs = ()) -> HttpRequest:
@@ -173,40 +165,27 @@ def fetch_round_bets(
     return Operation("fetch-round-bets", "POST", f"{API_PREFIX}/fetch-round-bets", body, parse, body)
 
 
-def grant_free_bet(
-    *,
-    player_id: str,
-    instance_id: str,
-    count: int,
-    wager_amount_cents: int,
-    expire_duration_millis: int,
-    reference_id: str,
-) -> Operation[GrantAccepted]:
+def grant_free_bet(grant: GrantRequest) -> Operation[GrantAccepted]:
     """
-    Grant *count* free bets (spec §2.2, §4.2).
+    Grant free bets (spec §2.2, §4.2); *grant* may be constructed without validation: it is checked here.
 
     Raises:
         FreeBetRejectedError: A limit of spec §8 is broken.
         BadRequestError: An id does not fit into UTF-8.
     """
-    _check_text(player_id=player_id, instance_id=instance_id, reference_id=reference_id)
-    _check_whole(count=count, wager_amount_cents=wager_amount_cents, expire_duration_millis=expire_duration_millis)
-    request = GrantRequest.model_construct(
-        player_id=player_id,
-        instance_id=instance_id,
-        count=count,
-        wager_amount_cents=wager_amount_cents,
-        expire_duration_millis=expire_duration_millis,
-        reference_id=reference_id,
+    _check_text(player_id=grant.player_id, instance_id=grant.instance_id, reference_id=grant.reference_id)
+    _check_whole(
+        count=grant.count,
+        wager_amount_cents=grant.wager_amount_cents,
+        expire_duration_millis=grant.expire_duration_millis,
     )
-    refusal = refusal_of(request)
+    refusal = refusal_of(grant)
     if refusal is not None:
-        raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=reference_id)
-    body = encode_json(request.model_dump())
-    grant = GrantKey(reference_id, instance_id)
+        raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=grant.reference_id)
+    body = encode_json(grant.model_dump())
 
     def parse(response: HttpResponse) -> GrantAccepted:
-        rejection = rejection_of(response, reference_id) if response.status == 400 else None
+        rejection = rejection_of(response, grant.reference_id) if response.status == 400 else None
         if rejection is not None:
             raise rejection
         accepted: GrantAccepted = _read(response, "free-bet/grant")

@@ -7,7 +7,7 @@ bets and grants, and returns the response. It shares limits, encoder and signing
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Protocol, TypeAlias
+from typing import Annotated, Literal, Protocol, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -25,8 +25,13 @@ from game_operator.protocol.signing import verify
 AUTHENTICATION_FAILED = "Authentication failed"
 OPERATOR_INACTIVE = "Operator account is inactive"
 
+Endpoint: TypeAlias = Literal["fetch-games", "fetch-bet", "fetch-round-bets", "free-bet/grant"]
+
 _BET_PREFIX = f"{API_PREFIX}/fetch-bet/"
-_POSTS = {f"{API_PREFIX}/fetch-round-bets", f"{API_PREFIX}/free-bet/grant"}
+_POSTS: dict[str, Endpoint] = {
+    f"{API_PREFIX}/fetch-round-bets": "fetch-round-bets",
+    f"{API_PREFIX}/free-bet/grant": "free-bet/grant",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +44,25 @@ class OperatorAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class GamesQuery:
-    """fetch-games: all games of the operator."""
+class Call:
+    """
+    One of the four calls, recognised by its path and not verified yet.
 
+    Attributes:
+        endpoint: Its name, such as ``fetch-bet``.
+        bet_id: The id in the path of a fetch-bet.
+        body: The body of a POST, to be read after its signature.
+    """
 
-@dataclass(frozen=True, slots=True)
-class BetQuery:
-    """fetch-bet: one bet, by the id that stood in the path."""
+    endpoint: Endpoint
+    bet_id: str = ""
+    body: bytes = b""
 
-    bet_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoundQuery:
-    """fetch-round-bets: a body still to be read, after its signature."""
-
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class GrantCommand:
-    """free-bet/grant: a body still to be read, after its signature."""
-
-    body: bytes
-
-
-Call: TypeAlias = GamesQuery | BetQuery | RoundQuery | GrantCommand
+    def signed_bytes(self, operator_id: str) -> bytes:
+        """Return the bytes that X-Signature must cover (spec §5)."""
+        if self.endpoint == "fetch-games":
+            return operator_id.encode()
+        return f"{operator_id}:{self.bet_id}".encode() if self.endpoint == "fetch-bet" else self.body
 
 
 class World(Protocol):
@@ -117,19 +115,19 @@ def answer(request: HttpRequest, world: World, *, now_millis: int) -> HttpRespon
         return _failure(401, AUTHENTICATION_FAILED)
     if not account.active:
         # Spec §4.2 gives fetch-games no 403; that it answers 401 instead is assumed.
-        is_listing = isinstance(call, GamesQuery)
+        is_listing = call.endpoint == "fetch-games"
         return _failure(401, AUTHENTICATION_FAILED) if is_listing else _failure(403, OPERATOR_INACTIVE)
     operator_id = account.operator_id
     try:
-        match call:
-            case GamesQuery():
+        match call.endpoint:
+            case "fetch-games":
                 return _reply(200, {"games": [game.model_dump() for game in world.games(operator_id)]})
-            case BetQuery(bet_id):
-                return _reply(200, world.bet(operator_id, bet_id, now_millis=now_millis).model_dump())
-            case RoundQuery(body):
-                return _round(decode(_ROUND_KEYS, body), operator_id, world, now_millis)
-            case GrantCommand(body):
-                return _grant(decode(_GRANT, body), operator_id, world, now_millis)
+            case "fetch-bet":
+                return _reply(200, world.bet(operator_id, call.bet_id, now_millis=now_millis).model_dump())
+            case "fetch-round-bets":
+                return _round(decode(_ROUND_KEYS, call.body), operator_id, world, now_millis)
+            case "free-bet/grant":
+                return _grant(decode(_GRANT, call.body), operator_id, world, now_millis)
     except WireFormatError:
         return _failure(400, INVALID_REQUEST)
 
@@ -147,7 +145,7 @@ def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, Ope
     account = world.account(operator_id.decode("latin-1"))
     if account is None:
         return "of an unknown operator", None
-    is_valid = verify(account.public_key, signed_bytes(call, account.operator_id), signature)
+    is_valid = verify(account.public_key, call.signed_bytes(account.operator_id), signature)
     return "valid" if is_valid else "wrong", account
 
 
@@ -155,29 +153,16 @@ def recognise(request: HttpRequest) -> Call | HttpResponse:
     """Return which call *request* is, or the response if it is not one of the four."""
     path = request.path.partition("?")[0]
     if path in _POSTS:
-        if request.method != "POST":
-            return _not_allowed(b"POST")
-        return GrantCommand(request.body) if path.endswith("grant") else RoundQuery(request.body)
+        return Call(_POSTS[path], body=request.body) if request.method == "POST" else _not_allowed(b"POST")
     segment = path.removeprefix(_BET_PREFIX)
     is_listing = path == f"{API_PREFIX}/fetch-games"
     if not is_listing and (not path.startswith(_BET_PREFIX) or not segment or "/" in segment):
         return _failure(404, "Not found")
     try:
-        query = GamesQuery() if is_listing else BetQuery(unquote_to_bytes(segment).decode())
+        call = Call("fetch-games") if is_listing else Call("fetch-bet", unquote_to_bytes(segment).decode())
     except UnicodeError:
         return _failure(400, INVALID_REQUEST)
-    return query if request.method == "GET" else _not_allowed(b"GET")
-
-
-def signed_bytes(call: Call, operator_id: str) -> bytes:
-    """Return the bytes that X-Signature must cover for *call* (spec §5)."""
-    match call:
-        case GamesQuery():
-            return operator_id.encode()
-        case BetQuery(bet_id):
-            return f"{operator_id}:{bet_id}".encode()
-        case RoundQuery(body) | GrantCommand(body):
-            return body
+    return call if request.method == "GET" else _not_allowed(b"GET")
 
 
 def _only(request: HttpRequest, name: bytes) -> bytes | None:
