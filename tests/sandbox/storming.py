@@ -38,6 +38,7 @@ class MemoryBooks:
 def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and players.
     """Return a plan of 200 bets of 40 players, without faults, with *changes*."""
     settings: dict[str, Any] = {
+        "game_operator_storm": 1,
         "seed": 7,
         "start_millis": START_MILLIS,
         "bets": 200,

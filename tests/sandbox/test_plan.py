@@ -108,6 +108,7 @@ def test_only_what_is_open_is_played() -> None:
         pytest.param({"currency": "eur"}, "No game can be played in eur", id="a currency that nobody has"),
         pytest.param({"games": GAMES[4:]}, "no game with status ACTIVE", id="no game is active"),
         pytest.param({"players": ()}, "needs players", id="no players"),
+        pytest.param({"bets": -1}, "cannot have -1 bets", id="a negative number of bets"),
         pytest.param(
             {"games": [game(Genre.DICE, instance("i", most="0.4"))]}, "bet_config", id="limits without a wager"
         ),
@@ -249,6 +250,21 @@ def test_bets_end_in_shares(shares: Shares, expected: tuple[float, float, float]
     closed = [bet for bet in bets if bet.end is BetEnd.CLOSED]
     assert not any(bet.won_cents or bet.jackpot_cents for bet in bets if bet.end is not BetEnd.CLOSED)
     assert not closed or 0.1 < sum(bet.won_cents > 0 for bet in closed) / len(closed) < 0.6
+
+
+@pytest.mark.parametrize("wrong", [-0.001, 1.001, float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["rolled_back", "left_open", "jackpots", "claims"])
+def test_a_share_is_from_0_to_1(name: str, wrong: float) -> None:
+    """Both bounds are possible, see above; beyond them no plan is made."""
+    with pytest.raises(ConfigurationError, match=f"The share {name} must be from 0 to 1, not "):
+        Shares(**{name: wrong})
+
+
+def test_no_more_than_all_bets_end_out_of_the_ordinary() -> None:
+    """A bet that is cancelled is not left open."""
+    assert Shares(rolled_back=0.5, left_open=0.5)
+    with pytest.raises(ConfigurationError, match="must not exceed 1 together"):
+        Shares(rolled_back=0.5, left_open=0.501)
 
 
 @pytest.mark.parametrize(

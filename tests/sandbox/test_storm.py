@@ -372,6 +372,14 @@ def test_a_trace_of_other_calls_is_refused(tmp_path: Path) -> None:
         storm(trace=read_trace(path))
 
 
+def test_a_storm_of_the_same_seed_has_the_same_history() -> None:
+    """One call at a time: each post and each answer, byte for byte; another seed plays otherwise."""
+    first, again, other = (storm(PaysRepeatsTwice, faults="all", bets=100, seed=seed)[0] for seed in (5, 5, 6))
+    assert first.trace == again.trace != ()
+    assert first.differences == again.differences
+    assert first.trace != other.trace
+
+
 @pytest.mark.parametrize("kept", [0.3, 0.9])
 def test_what_a_trace_lacks_is_played_after_it(tmp_path: Path, kept: float) -> None:
     """A trace that was cut between two lines: the rest of the plan follows, and all is audited."""
@@ -412,10 +420,10 @@ def test_progress_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("percent", "expected"),
-    [(0, 1.0), (50, 50.0), (99, 99.0), (100, 100.0)],
+    [(0, 1.0), (1, 1.0), (1.1, 2.0), (50, 50.0), (50.5, 51.0), (99, 99.0), (99.9, 100.0), (100, 100.0)],
 )
 def test_percentiles(percent: float, expected: float) -> None:
-    """Of a hundred latencies from 1 to 100 ms."""
+    """Of a hundred latencies from 1 to 100 ms, by nearest rank: the smallest that so many per cent do not exceed."""
     report, _ = storm(bets=1, players=1)
     assert replace(report, latencies_ms=tuple(map(float, range(100, 0, -1)))).percentile_ms(percent) == expected
     assert replace(report, latencies_ms=()).percentile_ms(percent) == 0
@@ -555,6 +563,7 @@ def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) ->
 @pytest.mark.parametrize(
     "change",
     [
+        pytest.param({"game_operator_storm": 2}, id="another version"),
         pytest.param({"bets": 10**12}, id="bets without end"),
         pytest.param({"start_millis": 10**18}, id="a time beyond all time"),
         pytest.param({"opening": {"": 1}}, id="a player without a name"),
@@ -567,6 +576,15 @@ def test_a_hostile_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> No
     path = tmp_path / "storm.trace"
     path.write_text(json.dumps(json.loads(head_line(head_of())) | change) + "\n")
     with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace"):
+        read_trace(path)
+
+
+def test_a_trace_says_that_it_is_one(tmp_path: Path) -> None:
+    """Without its marker a file may be anything that happens to have the same names."""
+    path, head = tmp_path / "storm.trace", json.loads(head_line(head_of()))
+    assert head.pop("game_operator_storm") == 1
+    path.write_text(json.dumps(head) + "\n")
+    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace of this version"):
         read_trace(path)
 
 

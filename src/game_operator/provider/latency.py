@@ -50,7 +50,7 @@ def above(samples_ms: Iterable[float], mark_ms: int) -> int:
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
     """Return the smallest value of *ordered* that *percent* per cent do not exceed (nearest rank); 0.0 if empty."""
-    return ordered[max(0, -(-int(percent * len(ordered)) // 100) - 1)] if ordered else 0.0
+    return ordered[max(1, ceil(percent * len(ordered) / 100)) - 1] if ordered else 0.0
 
 
 def latency_chart(

@@ -125,6 +125,7 @@ class PlanOptions:
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
         start_millis = time.time_ns() // 1_000_000
         return TraceHead(
+            game_operator_storm=1,
             seed=seed,
             start_millis=start_millis,
             bets=self.bets,

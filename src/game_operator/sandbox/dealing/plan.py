@@ -7,7 +7,7 @@ lazily and as often as one likes; each time it yields the same. Times are simula
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
@@ -136,12 +136,22 @@ class Shares:
         left_open: Of the bets, those that never end.
         jackpots: Of the bets that close, those that also hit a jackpot.
         claims: Claims of free bets for each bet; they are spread evenly, and the first comes early.
+
+    Raises:
+        ConfigurationError: One is not from 0 to 1, or more than all bets are cancelled or left open.
     """
 
     rolled_back: float = 0.08
     left_open: float = 0.01
     jackpots: float = 0.01
     claims: float = 0.02
+
+    def __post_init__(self) -> None:
+        for name, share in asdict(self).items():
+            if not 0 <= share <= 1:
+                raise ConfigurationError(f"The share {name} must be from 0 to 1, not {share:g}.")
+        if self.rolled_back + self.left_open > 1:
+            raise ConfigurationError("The shares rolled_back and left_open must not exceed 1 together.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +180,7 @@ class Plan:
         shares: What is out of the ordinary; the defaults of ``Shares`` when left out.
 
     Raises:
-        ConfigurationError: There are no players, or no game can be played.
+        ConfigurationError: There are no players, no game can be played, or *bets* is negative.
     """
 
     def __init__(
@@ -186,6 +196,8 @@ class Plan:
     ) -> None:
         if not players:
             raise ConfigurationError("A plan needs players. Pass at least one player_id.")
+        if bets < 0:
+            raise ConfigurationError(f"A plan cannot have {bets} bets. Pass 0 or more.")
         self.seed = seed
         self.start_millis = start_millis
         self.bets = bets

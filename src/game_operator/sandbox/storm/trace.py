@@ -62,7 +62,7 @@ class TraceHead:
 
     __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
 
-    game_operator_storm: Literal[1] = 1
+    game_operator_storm: Literal[1]
     seed: int
     start_millis: _Millis
     bets: Annotated[int, Field(ge=1, le=_MOST_BETS)]
