@@ -1,6 +1,6 @@
 """Storms in process: a plan, a wallet, and books of two kinds to audit it by."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from game_operator.profile import Profile
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import Books
-from game_operator.sandbox.storm.storm import Storm, StormProgress, StormReport, openings
+from game_operator.sandbox.storm.storm import OnProgress, Storm, StormReport, openings
 from game_operator.sandbox.storm.trace import Trace, TraceHead
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess
@@ -75,7 +75,7 @@ def storm(
     books: Books | None = None,
     authenticator: Authenticator | None = None,
     profile: Profile | None = None,
-    on_progress: Callable[[StormProgress], object] | None = None,
+    on_progress: OnProgress | None = None,
     **changes: Any,  # Any: as of head_of.
 ) -> tuple[StormReport, InProcess]:
     """Storm a wallet in this process; return what came of it, and the courier with the wallet."""

@@ -262,7 +262,7 @@ def test_a_share_is_from_0_to_1(name: str, wrong: float) -> None:
 
 def test_no_more_than_all_bets_end_out_of_the_ordinary() -> None:
     """A bet that is cancelled is not left open."""
-    assert Shares(rolled_back=0.5, left_open=0.5)
+    assert len(bets_of(plan(bets=50, shares=Shares(rolled_back=0.5, left_open=0.5)))) == 50
     with pytest.raises(ConfigurationError, match="must not exceed 1 together"):
         Shares(rolled_back=0.5, left_open=0.501)
 

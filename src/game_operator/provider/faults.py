@@ -76,10 +76,6 @@ FAULTS_TO_REFUSE: Final = frozenset(info.name for info in FAULTS if info.is_refu
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
-#: What can strike a delivery that is not the first one.
-_OF_REPEATS: Final = (
-    Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW, Fault.DUPLICATE,
-)  # fmt: skip
 
 _PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
@@ -143,10 +139,6 @@ class FaultPlan:
         # fault that does not stand last in ``Fault`` changes what a seed plays, and the replay of an old trace.
         drawn = {fault: random.random() < self.rates.get(fault, 0.0) for fault in Fault}
         return tuple(fault for fault in possible if drawn[fault])
-
-    def struck_again(self, draw: str) -> tuple[Fault, ...]:
-        """Return which faults strike a delivery that is a repeat."""
-        return self.struck(draw, _OF_REPEATS)
 
 
 NO_FAULTS: Final = FaultPlan()

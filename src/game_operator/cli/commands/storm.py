@@ -27,7 +27,7 @@ from game_operator.errors import ConfigurationError, LedgerError, TransportError
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
     from game_operator.sandbox.storm.players import Books
-    from game_operator.sandbox.storm.storm import Storm, StormProgress, StormReport
+    from game_operator.sandbox.storm.storm import Storm, StormReport
     from game_operator.sandbox.storm.trace import TraceHead
 
 _players = partial(typer.Option, rich_help_panel="Who plays, and how it is audited")
@@ -202,7 +202,11 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
     """Play and audit; if it ends before that, the trace is left at *place*, unless nothing was sent."""
     try:
         with progress() as show:
-            return played.run(lambda now: show(_rate(now), min(bets, now.bets), bets))
+            return played.run(
+                lambda dealt, posts, seconds: show(
+                    f"bets, {posts / seconds if seconds else 0.0:.0f} calls/s", min(bets, dealt), bets
+                )
+            )
     except KeyboardInterrupt:
         if written := _written(place, played.trace()):
             say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
@@ -213,10 +217,6 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
         from game_operator.cli.reports.storm import broken_off
 
         raise broken_off(gone, played.timeline, _written(place, played.trace())) from gone
-
-
-def _rate(now: "StormProgress") -> str:
-    return f"bets, {now.posts / now.seconds if now.seconds else 0.0:.0f} calls/s"
 
 
 def _warn_of_source(source: str, known: list[str]) -> None:

@@ -71,7 +71,7 @@ class Dealer:
         # A board that nobody reads costs little.
         self._balances = balances or BalanceBoard()
         self._most_attempts = most_attempts
-        self._due: Agenda[PendingCall] = Agenda(lambda pending: pending.name)
+        self._due = Agenda()
         #: Calls that were sent and not answered definitely, in the order of their first sending.
         self._unanswered: dict[PendingCall, None] = {}
         #: The simulated time, Unix milliseconds.
@@ -190,17 +190,10 @@ class Dealer:
         return Order(together, self.faults.posts(tuple(each.call for each in together), pending), at_millis)
 
     def _may_go_in_a_batch(self, pending: PendingCall) -> bool:
-        if (
-            not self._batches
-            or pending.attempts
-            or pending.faults
-            or pending.extra is not None
-            or pending.releases is not None
-        ):
+        if not self._batches or pending.attempts or pending.faults or pending.extra or pending.releases:
             return False
-        return (
-            isinstance(pending.dealt, DealtBet) and isinstance(pending.call, DepositCall) and not pending.call.is_claim
-        )
+        call = pending.call
+        return isinstance(pending.dealt, DealtBet) and isinstance(call, DepositCall) and not call.is_claim
 
     def _beside(self, at_millis: int) -> Iterator[PendingCall]:
         """Yield the deposits that are due at the same moment, to go in a batch."""

@@ -7,10 +7,9 @@ endless (assumed, docs/decisions/0017).
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import MovingCall
@@ -20,8 +19,12 @@ from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox.dealing.dealt import Dealt, PendingCall
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
+#: What can strike a delivery that is not the first one.
+_OF_REPEATS: Final = (*_ON_THE_WIRE, Fault.DUPLICATE)
+#: The call, and what may be sent beside it.
+_IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RESERIALISED)
 #: What may strike any call.
-_OF_ANY_CALL: Final = (*_ON_THE_WIRE, Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
+_OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
 #: Faults of the order and the time in which calls are sent.
 _IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
 #: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
@@ -84,34 +87,29 @@ def retry_preset(name: str) -> RetryPreset:
         raise ConfigurationError(f"The retries {shown(name)} are unknown. Pass one of {known}.") from None
 
 
-T = TypeVar("T")
-
-
-class Agenda(Generic[T]):
+class Agenda:
     """
-    Things that are due at some time, the earliest first, and of one time in the order in which they were added.
+    Calls that are due at some time, the earliest first, and of one time in the order in which they were added.
 
-    Args:
-        name_of: Returns the name of a thing; no two that wait have the same name.
+    No two that wait have the same name.
     """
 
-    def __init__(self, name_of: Callable[[T], str]) -> None:
-        self._name_of = name_of
+    def __init__(self) -> None:
         self._added = 0
         #: When each is due, its number and its name; those that were taken by name are still in here.
         self._heap: list[tuple[int, int, str]] = []
-        #: By name, the number and the thing.
-        self._waiting: dict[str, tuple[int, T]] = {}
+        #: By name, the number and the call.
+        self._waiting: dict[str, tuple[int, PendingCall]] = {}
 
-    def add(self, at_millis: int, thing: T) -> None:
-        """Let *thing* be due."""
+    def add(self, at_millis: int, pending: PendingCall) -> None:
+        """Let *pending* be due."""
         self._added += 1
-        name = self._name_of(thing)
+        name = pending.name
         heapq.heappush(self._heap, (at_millis, self._added, name))
-        self._waiting[name] = self._added, thing
+        self._waiting[name] = self._added, pending
 
-    def first(self) -> tuple[int, T] | None:
-        """Return when the earliest thing is due, and the thing; None if nothing is due."""
+    def first(self) -> tuple[int, PendingCall] | None:
+        """Return when the earliest call is due, and the call; None if nothing is due."""
         while self._heap:
             at_millis, number, name = self._heap[0]
             if name in self._waiting and self._waiting[name][0] == number:
@@ -119,13 +117,13 @@ class Agenda(Generic[T]):
             heapq.heappop(self._heap)
         return None
 
-    def pop(self) -> tuple[int, T]:
+    def pop(self) -> tuple[int, PendingCall]:
         """Take and return what ``first`` returned."""
         at_millis, _, name = heapq.heappop(self._heap)
         return at_millis, self._waiting.pop(name)[1]
 
-    def take(self, name: str) -> T | None:
-        """Take and return the thing called *name*, whenever it is due, or None if it does not wait."""
+    def take(self, name: str) -> PendingCall | None:
+        """Take and return the call named *name*, whenever it is due, or None if it does not wait."""
         return self._waiting.pop(name, (0, None))[1]
 
 
@@ -164,16 +162,12 @@ class FaultDraws:
         faults = pending.faults
         if pending.attempts > 1:
             calm = pending.attempts >= _CALM_FROM
-            faults = () if calm else self.plan.struck_again(f"{pending.draw}:{pending.attempts}")
+            faults = () if calm else self.plan.struck(f"{pending.draw}:{pending.attempts}", _OF_REPEATS)
         manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
-        posts = (
-            *(self._post(calls, pending, extra=extra) for extra in (Fault.FORGED, Fault.OLD_KEY) if extra in faults),
-            self._post(calls, pending, manner=manner),
-            *(
-                self._post(calls, pending, extra=extra)
-                for extra in (Fault.DUPLICATE, Fault.RESERIALISED)
-                if extra in faults
-            ),
+        posts = tuple(
+            self._post(calls, pending, extra, manner if extra is None else None)
+            for extra in _IN_ORDER
+            if extra is None or extra in faults
         )
         self.struck.update(fault for fault in faults if fault in _IN_TIME)
         self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
@@ -182,15 +176,10 @@ class FaultDraws:
     def extra_post(self, pending: PendingCall, extra: Fault) -> Post:
         """Return the post of *pending*, which is sent besides a call."""
         self.struck[extra] += 1
-        return self._post((pending.call,), pending, extra=extra)
+        return self._post((pending.call,), pending, extra, None)
 
     def _post(
-        self,
-        calls: tuple[MovingCall, ...],
-        pending: PendingCall,
-        *,
-        manner: Fault | None = None,
-        extra: Fault | None = None,
+        self, calls: tuple[MovingCall, ...], pending: PendingCall, extra: Fault | None, manner: Fault | None
     ) -> Post:
         self._serial += 1
         return Post(calls, self._serial, max(1, pending.attempts), manner, extra, self._writer)

@@ -7,13 +7,13 @@ The plan, the faults and the audit are in other modules. This one connects them,
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
-from game_operator.models import GameInfo
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Carried, Post
@@ -48,13 +48,8 @@ _KEPT_POINTS: Final = 16
 _FEWEST_INVALID: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class StormProgress:
-    """How far a storm is."""
-
-    bets: int
-    posts: int
-    seconds: float
+#: Called with how far a storm is: bets dealt, calls posted, and seconds.
+OnProgress: TypeAlias = Callable[[int, int, float], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +144,10 @@ class Storm:
         concurrency: How many calls are under way at once.
         profile: What is assumed of the wallet.
         timeout: Seconds for one call.
-        games: The catalogue; the sandbox's own if None.
         replay: A trace to send again in its order, one call at a time; *head* is its head then.
         courier: Carries the calls, in place of HTTP.
         patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
             nothing definite.
-        allow_insecure_http: Whether plain http may go to another machine.
         timeline: What was sent and what came back so far.
     """
 
@@ -166,16 +159,14 @@ class Storm:
     concurrency: int = 16
     profile: Profile | None = None
     timeout: float = 10.0
-    games: Sequence[GameInfo] | None = None
     replay: Trace | None = None
     courier: Courier | None = None
     patience: float = _PATIENCE_SECONDS
-    allow_insecure_http: bool = False
     timeline: Timeline = field(default_factory=Timeline, init=False)
     _not_200: int = field(default=0, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
 
-    def run(self, on_progress: Callable[[StormProgress], object] | None = None) -> StormReport:
+    def run(self, on_progress: OnProgress | None = None) -> StormReport:
         """
         Play and audit; *on_progress* is called now and then.
 
@@ -187,15 +178,7 @@ class Storm:
             LedgerError: The books cannot be read at the end, and nothing else is wrong.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
-        head = self.head
-        plan = Plan(
-            seed=head.seed,
-            start_millis=head.start_millis,
-            games=catalogue(head.seed) if self.games is None else self.games,
-            players=tuple(head.opening),
-            bets=head.bets,
-            currency=head.currency,
-        )
+        plan = self._plan()
         opening = self._opening()
         balances = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
         for player_id, cents in opening.items():
@@ -230,6 +213,17 @@ class Storm:
                 check_players(caller, opening)
         return opening
 
+    def _plan(self) -> Plan:
+        head = self.head
+        return Plan(
+            seed=head.seed,
+            start_millis=head.start_millis,
+            games=catalogue(head.seed),
+            players=tuple(head.opening),
+            bets=head.bets,
+            currency=head.currency,
+        )
+
     def _dealer(self, plan: Plan, balances: BalanceBoard) -> Dealer:
         head = self.head
         return Dealer(
@@ -261,46 +255,37 @@ class Storm:
         return replace(report, broken_off=str(gone))
 
     def _caller(self) -> WebhookCaller:
-        return WebhookCaller(
-            self.wallet_url,
-            self.keys.current,
-            profile=self.profile,
-            timeout=self.timeout,
-            allow_insecure_http=self.allow_insecure_http,
-        )
+        return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
 
-    async def _play(self, dealer: Dealer, on_progress: Callable[[StormProgress], object] | None) -> None:
+    async def _play(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         began = time.perf_counter()
 
         def report_progress(_order: Order, _answers: object) -> None:
             if on_progress is not None:
-                on_progress(StormProgress(dealer.bets, self.timeline.posts, time.perf_counter() - began))
+                on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
 
         async def carry(courier: Courier) -> None:
-            sent = self.timeline.order
+            on_order, concurrency = self.timeline.orders.append, self.concurrency
             if self.replay is not None:
-                await replay(dealer, courier, self.replay, on_order=sent, on_answer=report_progress)
-            else:
-                concurrency = self.concurrency
-                await play(dealer, courier, concurrency=concurrency, on_order=sent, on_answer=report_progress)
+                await replay(dealer, courier, self.replay, on_order=on_order, on_answer=report_progress)
+                concurrency = 1
+            # In a replay: what the trace lacks.
+            await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
 
         if self.courier is not None:
             await carry(NotingCourier(self.courier, self.timeline))
             return
-        courier = HttpCarrier(
+        carrier = HttpCarrier(
             self.wallet_url,
             self.keys,
             profile=self.profile,
             on_post=self._measure,
             timeout=self.timeout,
             patience=self.patience,
-            allow_insecure_http=self.allow_insecure_http,
             pooled=True,
         )
-        try:
-            await carry(NotingCourier(courier, self.timeline, self.patience))
-        finally:
-            await courier.aclose()
+        async with aclosing(carrier):
+            await carry(NotingCourier(carrier, self.timeline, self.patience))
 
     def _measure(self, post: Post, carried: Carried) -> None:
         if carried.answer is None:

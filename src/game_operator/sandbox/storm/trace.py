@@ -20,7 +20,7 @@ from game_operator.errors import ConfigurationError, DeliveryInDoubtError, Reque
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCall, problem_of_id
 from game_operator.provider.delivery import NO_HELP, Answer, Post
 from game_operator.provider.http import Courier
-from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried, play
+from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order
 
@@ -152,7 +152,7 @@ def _lines(file: TextIO) -> Iterator[str]:
 
 async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_order: OnOrder, on_answer: OnAnswer) -> None:
     """
-    Play *dealer*'s plan in the order of *trace*, one post at a time; what is left then, in the order of the plan.
+    Play *dealer*'s plan in the order of *trace*, one post at a time, as far as the trace has it.
 
     Raises:
         TransportError: The wallet cannot be reached.
@@ -174,7 +174,6 @@ async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_order: On
         answers = await carried(order, courier, at_once=False)
         dealer.answered(order, answers)
         on_answer(order, answers)
-    await play(dealer, courier, on_order=on_order, on_answer=on_answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +199,15 @@ class Timeline:
     Keeps what is sent and what comes back, and says where a wallet went away.
 
     Attributes:
+        orders: What was carried, or is just now.
         posts: How many posts left, answered or not.
         last_answered: The last one that was answered definitely, or None.
     """
 
     def __init__(self) -> None:
+        self.orders: list[Order] = []
         self.posts = 0
         self.last_answered: TimelineEntry | None = None
-        self._orders: list[Order] = []
         self._answers: dict[int, tuple[Answer, ...]] = {}
         self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
 
@@ -216,14 +216,10 @@ class Timeline:
         """The first post of each call that was never answered definitely, in the order in which that was noticed."""
         return tuple(self._open.values())
 
-    def order(self, order: Order) -> None:
-        """Note an *order* that is carried from now on."""
-        self._orders.append(order)
-
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
         # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
-        orders = sorted(self._orders, key=lambda order: order.posts[0].serial)
+        orders = sorted(self.orders, key=lambda order: order.posts[0].serial)
         return (head_line(head), *map(self._order_line, orders)) if orders else ()
 
     def _order_line(self, order: Order) -> str:
