@@ -196,6 +196,8 @@ def _json(value: object) -> str:
             return json.dumps(str(Decimal(value)))
         case Decimal():
             return format(value, "f") if abs(value.adjusted()) <= _LARGEST_EXPONENT else str(value)
+        case tuple() if hasattr(value, "_asdict"):  # A named tuple.
+            return _json(value._asdict())
         case Mapping():
             return "{" + ",".join(f"{json.dumps(str(name))}:{_json(item)}" for name, item in value.items()) + "}"
         case list() | tuple():

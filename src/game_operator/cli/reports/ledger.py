@@ -1,6 +1,6 @@
 """How the answers of ``game-operator ledger`` look: for people as tables, for programs as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,33 +14,14 @@ if TYPE_CHECKING:
 #: What stands below a list that was cut.
 MORE: Final = "There are more than these {}: pass --limit."
 #: The fields that tables and lists show; the headings are made of their names.
-_BETS: Final = (
-    "opened_at_millis",
-    "bet_id",
-    "state",
-    "player_id",
-    "account",
-    "wager_cents",
-    "game",
-    "round_id",
-    "source",
+_BETS: Final = "opened_at_millis bet_id state player_id account wager_cents game round_id source"
+_CALLS: Final = "at_millis operation tx_id action amount_cents code balance_cents"
+_MOVEMENTS: Final = "at_millis operation tx_id bet_id account delta_cents"
+_ANOMALIES: Final = "id kind code operation tx_id bet_id player_id seen last_at_millis source"
+_BET: Final = (
+    "bet_id state player_id account wager_cents won_cents opened_at_millis settled_at_millis action game instance_id "
+    "round_id source"
 )
-_CALLS: Final = ("at_millis", "operation", "tx_id", "action", "amount_cents", "code", "balance_cents")
-_MOVEMENTS: Final = ("at_millis", "operation", "tx_id", "bet_id", "account", "delta_cents")
-_ANOMALIES: Final = (
-    "id",
-    "kind",
-    "code",
-    "operation",
-    "tx_id",
-    "bet_id",
-    "player_id",
-    "seen",
-    "last_at_millis",
-    "source",
-)
-_BET: Final = ("bet_id", "state", "player_id", "account", "wager_cents", "won_cents", "opened_at_millis")
-_MORE_OF_A_BET: Final = ("settled_at_millis", "action", "game", "instance_id", "round_id", "source")
 
 
 def _heading(name: str) -> str:
@@ -60,7 +41,8 @@ def _cell(name: str, value: Any) -> object:
     return amount_from_cents(value) if name.endswith("_cents") else value
 
 
-def _show_table(title: str, names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
+def _show_table(title: str, fields: str, records: Iterable[Mapping[str, Any]]) -> None:
+    names = fields.split()
     rows = [[_cell(name, record[name]) for name in names] for record in records]
     numbers = {_heading(name) for name in names if name.endswith("_cents") or name in ("id", "seen")}
     if rows:
@@ -69,32 +51,22 @@ def _show_table(title: str, names: Sequence[str], records: Iterable[Mapping[str,
 
 def balance_document(player: str, cents: int | None) -> dict[str, object]:
     """Return what an account holds, for programs."""
-    return {
-        "player_id": player,
-        "balance": None if cents is None else amount_from_cents(cents),
-        "balance_cents": cents,
-    }
+    balance = None if cents is None else amount_from_cents(cents)
+    return {"player_id": player, "balance": balance, "balance_cents": cents}
 
 
 def show_bet(bet_id: str, history: "BetHistory", *, as_json: bool) -> None:
     """Show all that is known of a bet."""
     bet = bet_document(history.bet) if history.bet else None
     if as_json:
-        write_document(
-            {
-                "bet_id": bet_id,
-                "bet": bet,
-                "calls": [call._asdict() for call in history.calls],
-                "movements": [movement._asdict() for movement in history.movements],
-                "anomalies": [anomaly_document(record) for record in history.anomalies],
-            }
-        )
+        anomalies = list(map(anomaly_document, history.anomalies))
+        write_document({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": anomalies})
         return
     if history.is_unknown:
         say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source? A player needs --player.")
         return
     if bet:
-        facts = [(_heading(name).lower(), _cell(name, bet[name])) for name in _BET + _MORE_OF_A_BET]
+        facts = [(_heading(name).lower(), _cell(name, bet[name])) for name in _BET.split()]
         show_details((heading, value) for heading, value in facts if value != "–")
     else:
         say(f"The bet {shown(bet_id)} is not there; this names it:")
@@ -119,17 +91,12 @@ def _show_movements(history: "BetHistory | AccountHistory") -> None:
 
 def show_account(account: "AccountHistory", *, as_json: bool) -> None:
     """Show an account, its open bets and its latest movements."""
-    if as_json:
-        write_document(
-            {
-                **balance_document(account.account, account.balance_cents),
-                "at_millis": account.at_millis,
-                "movements": [movement._asdict() for movement in account.movements],
-                "open_bets": [bet_document(bet) for bet in account.open_bets],
-            }
-        )
-        return
     cents = account.balance_cents
+    if as_json:
+        more = {"at_millis": account.at_millis, "movements": account.movements}
+        open_bets = list(map(bet_document, account.open_bets))
+        write_document(balance_document(account.account, cents) | more | {"open_bets": open_bets})
+        return
     show_details(
         [
             ("account", account.account),
@@ -143,9 +110,9 @@ def show_account(account: "AccountHistory", *, as_json: bool) -> None:
 
 def show_anomalies(records: "Iterable[AnomalyRecord]", *, every: bool, bodies: bool) -> None:
     """Show a list of anomalies, also when they were resolved if *every*."""
-    names = _ANOMALIES + ("resolved_at_millis",) * every + ("body",) * bodies
+    fields = _ANOMALIES + " resolved_at_millis" * every + " body" * bodies
     listed = (anomaly_document(each) | {"code": each.code or "SUCCESS"} | _named_in(each) for each in records)
-    _show_table("Anomalies", names, listed)
+    _show_table("Anomalies", fields, listed)
 
 
 def _named_in(record: "AnomalyRecord") -> dict[str, str | None]:
@@ -175,8 +142,7 @@ def show_books(report: "BooksReport", *, as_json: bool) -> None:
     """Say what a check of the books found."""
     balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
     if as_json:
-        lists = {name: [each._asdict() for each in getattr(report, name)] for name in ("findings", "notes")}
-        write_document({**report._asdict(), "sound": report.sound, "balances": balances, "house": house, **lists})
+        write_document(report._asdict() | {"sound": report.sound, "balances": balances, "house": house})
         return
     states = ", ".join(f"{number} {state}" for state, number in report.bets.items())
     show_details(

@@ -2,19 +2,21 @@
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.output import counted, say, show_details, write_document
-from game_operator.errors import GameOperatorError, TransportError, one_line
+from game_operator.errors import GameOperatorError, one_line
 
 if TYPE_CHECKING:
+    from game_operator.provider.faults import Fault
     from game_operator.sandbox.storm.audit import Difference
     from game_operator.sandbox.storm.storm import StormReport
     from game_operator.sandbox.storm.trace import Timeline, TimelineEntry
 
-_PERCENTILES: Final = (50, 90, 95, 99, 100)
+_PERCENTILES: Final = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 #: Upper ends of the histogram's bars, in ms; the last bar has no end.
 _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _BARS: Final = (*(f"< {end}" for end in _BARS_MS), f">= {_BARS_MS[-1]}")
@@ -39,18 +41,21 @@ def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
         write_document(_document(report, trace))
         return
     _show_figures(report)
-    _show_histogram(report)
+    bars = _histogram(report)
+    if bars:
+        say("How long answers took, in ms:")
+    most = max((count for _, count in bars), default=0)
+    for label, count in bars:
+        width = round(_WIDTH * count / most)
+        say(f"  {label:>7} {'█' * width or ('▏' if count else ''):<{_WIDTH}} {count}")
     if report.expected:
         say(f"{len(report.expected)} expected differences: the service gave up a call of each and never repeated it.")
         _show_list(report.expected)
     if report.mostly_invalid and not report.all_refused:
-        say(f"{_refused(report)}. {_INVALID}", style="yellow")
+        say(f"{_counts(report.refusals)}. {_INVALID}", style="yellow")
     if report.never_struck:
-        names = ", ".join(report.never_struck)
-        say(
-            f"Asked for, and never struck: {names}. Play more --bets, or pass a higher rate, or a lower @N.",
-            style="yellow",
-        )
+        never = f"Asked for, and never struck: {', '.join(report.never_struck)}."
+        say(f"{never} Play more --bets, or pass a higher rate, or a lower @N.", style="yellow")
     if report.passed:
         apart = ", except for the expected differences" if report.expected else ""
         say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
@@ -65,34 +70,24 @@ def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> 
 
 def _show_figures(report: "StormReport") -> None:
     seconds = max(report.seconds, 1e-9)
-    faults = ", ".join(f"{fault} {count}" for fault, count in sorted(report.faults.items())) or "none"
-    percentiles = ", ".join(f"{_name(percent)} {report.percentile_ms(percent):.1f}" for percent in _PERCENTILES)
+    percentiles = ", ".join(f"{name} {report.percentile_ms(percent):.1f}" for name, percent in _PERCENTILES.items())
     show_details(
         [
             ("seed", report.head.seed),
             ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
-            ("ended", ", ".join(f"{state} {count}" for state, count in sorted(report.states.items()))),
-            ("refused", _refused(report) or "none"),
+            ("ended", _counts(report.states)),
+            ("refused", _counts(report.refusals) or "none"),
             ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
             ("throughput", f"{report.bets / seconds:.0f} bets/s, {report.posts / seconds:.0f} calls/s"),
             ("latency in ms", percentiles),
-            ("faults", faults),
+            ("faults", _counts(report.faults) or "none"),
             ("repeats", report.head.retries),
         ]
     )
 
 
-def _refused(report: "StormReport") -> str:
-    return ", ".join(f"{code} {count}" for code, count in sorted(report.refusals.items()))
-
-
-def _show_histogram(report: "StormReport") -> None:
-    counts = _histogram(report)
-    most = max((count for _, count in counts), default=0)
-    if counts:
-        say("How long answers took, in ms:")
-    for label, count in counts:
-        say(f"  {label:>7} {'█' * round(_WIDTH * count / most) or ('▏' if count else ''):<{_WIDTH}} {count}")
+def _counts(counts: "Mapping[str, int] | Mapping[Fault, int]") -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
 def _histogram(report: "StormReport") -> list[tuple[str, int]]:
@@ -107,13 +102,15 @@ def _show_differences(report: "StormReport") -> None:
     if report.all_refused:
         remedies = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
         remedy = " ".join([*remedies, _INVALID] if report.mostly_invalid else remedies)
-        say(f"The wallet refused every bet, so nothing was tried: {_refused(report)}. {remedy}".rstrip(), style="red")
+        say(
+            f"The wallet refused every bet, so nothing was tried: {_counts(report.refusals)}. {remedy}".rstrip(),
+            style="red",
+        )
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:
         return
-    number = len(report.differences)
-    say(f"{counted(number, 'difference')} between service and wallet:", style="bold red")
+    say(f"{counted(len(report.differences), 'difference')} between service and wallet:", style="bold red")
     _show_list(report.differences)
     if report.none_kept:
         say(
@@ -121,12 +118,11 @@ def _show_differences(report: "StormReport") -> None:
             "own, pass that as --source; or its tables' as --table-prefix.",
             style="red",
         )
-    first = next((difference for difference in report.differences if difference.history), None)
-    if first is not None:
+    if first := next((difference for difference in report.differences if difference.history), None):
         say(f"The first bad history, of {first.subject}:", style="bold")
         for line in first.history:
             say(line)
-        if number > 1:
+        if len(report.differences) > 1:
             say("With --json each difference comes with its history.")
 
 
@@ -137,28 +133,15 @@ def _show_list(differences: "tuple[Difference, ...]") -> None:
         say(f"  … and {len(differences) - _MOST_LISTED} more")
 
 
-def _name(percent: int) -> str:
-    return "max" if percent == 100 else f"p{percent}"
-
-
 def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
-    return {
-        "passed": report.passed,
+    plain = ("passed", "bets", "claims", "states", "refusals", "faults", "never_struck", "none_kept", "not_200")
+    return {name: getattr(report, name) for name in (*plain, "broken_off")} | {
         "seed": report.head.seed,
-        "bets": report.bets,
-        "claims": report.claims,
         "calls": report.posts,
         "seconds": round(report.seconds, 3),
-        "latency_ms": {_name(percent): round(report.percentile_ms(percent), 3) for percent in _PERCENTILES},
+        "latency_ms": {name: round(report.percentile_ms(percent), 3) for name, percent in _PERCENTILES.items()},
         "histogram": [{"ms": label, "count": count} for label, count in _histogram(report)],
-        "states": dict(report.states),
-        "refusals": dict(report.refusals),
-        "faults": {str(fault): count for fault, count in report.faults.items()},
-        "never_struck": list(map(str, report.never_struck)),
         "retries": report.head.retries,
-        "none_kept": report.none_kept,
-        "not_200": report.not_200,
-        "broken_off": report.broken_off,
         "differences": list(map(_difference_in_json, report.differences)),
         "expected_differences": list(map(_difference_in_json, report.expected)),
         "trace": None if trace is None else str(trace),
@@ -171,9 +154,8 @@ def _difference_in_json(difference: "Difference") -> dict[str, object]:
 
 def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None) -> StoppedError:
     """Return how to report a storm that ended before its audit, and of which nothing else is known to be wrong."""
-    reason, waited = gone.what, 0.0
-    if isinstance(gone, TransportError):
-        reason, waited = gone.reason, gone.elapsed_seconds
+    # A ledger that cannot be read has neither, and nobody waited for it.
+    reason, waited = getattr(gone, "reason", gone.what), getattr(gone, "elapsed_seconds", 0.0)
     answered, unanswered = timeline.last_answered, timeline.unanswered
     said = [f"{one_line(reason).rstrip('.')}."]
     if waited:
