@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from starlette.types import Send
 
 from game_operator.control_room import ControlRoom, live
 from game_operator.ledger import MemoryLedger
@@ -68,6 +69,23 @@ def stream(sandbox: Sandbox, http: httpx.Client) -> Iterator[Events]:
     with http.stream("GET", f"/live/events?seen={sandbox.live.run}-{sandbox.live.count}") as response:
         assert response.status_code == 200
         yield Events(response)
+
+
+@pytest.fixture
+def open_streams(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The streams that still send."""
+    still_open: list[object] = []
+    sends = live._EventStream.stream_response
+
+    async def watched(stream: live._EventStream, send: Send) -> None:
+        still_open.append(stream)
+        try:
+            await sends(stream, send)
+        finally:
+            still_open.remove(stream)
+
+    monkeypatch.setattr(live._EventStream, "stream_response", watched)
+    return still_open
 
 
 def numbers(data: str) -> list[int]:
@@ -227,20 +245,22 @@ def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     client.close()
 
 
-def test_a_reader_that_takes_nothing_is_hung_up_on(public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_takes_nothing_is_hung_up_on(
+    public_key: RSAPublicKey, open_streams: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page that stands still does not fill our memory for ever."""
     monkeypatch.setattr(live, "_MOST_SEND_SECONDS", 0.2)
     with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         port = urlsplit(sandbox.base_url).port
         with RawClient(port or 0) as idle:
             idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
-            _until(lambda: len(sandbox.live._watchers) == 1)
+            _until(lambda: len(open_streams) == 1)
             deadline = time.monotonic() + 20
-            while sandbox.live._watchers and time.monotonic() < deadline:
+            while open_streams and time.monotonic() < deadline:
                 for _ in range(100):
                     recorded(sandbox, note="x" * 50_000)
                 time.sleep(0.05)
-            assert sandbox.live._watchers == []
+            assert open_streams == []
 
 
 def test_a_look_at_the_headers_opens_no_stream(sandbox: Sandbox, http: httpx.Client) -> None:
@@ -249,9 +269,8 @@ def test_a_look_at_the_headers_opens_no_stream(sandbox: Sandbox, http: httpx.Cli
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
 
 
-def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.Client) -> None:
+def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, open_streams: list[object]) -> None:
     """A page that is closed costs nothing more."""
-    before = len(sandbox.live._watchers)
     with (
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as other,
         other.stream("GET", "/live/events") as response,
@@ -260,8 +279,19 @@ def test_nobody_listens_when_the_reader_has_gone(sandbox: Sandbox, http: httpx.C
         # Kept until the assertion, because the end of its iterator would end the stream.
         events = Events(response)
         events.next()
-        assert len(sandbox.live._watchers) == before + 1
-    _until(lambda: len(sandbox.live._watchers) == before)
+        assert len(open_streams) == 1
+    _until(lambda: not open_streams)
+
+
+def test_a_page_hears_that_the_sandbox_is_still_there(
+    sandbox: Sandbox, http: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A comment, when nothing was called for a while: what stands between would else close the connection."""
+    monkeypatch.setattr(live, "_HEARTBEAT_SECONDS", 0.2)
+    seen = f"{sandbox.live.run}-{sandbox.live.count}"
+    with http.stream("GET", f"/live/events?seen={seen}") as response:
+        lines = response.iter_lines()
+        assert [next(lines) for _ in range(4)] == [": connected", "", ": still here", ""]
 
 
 def _until(is_so: Callable[[], bool]) -> None:

@@ -87,43 +87,16 @@ def test_64_mib_are_kept() -> None:
     assert [each.number for each in live.recent(2_000)] == [*range(1_065, 65, -1)]
 
 
-def one_more(live: LiveLog, told: list[int]) -> None:
-    with live.watched_by(lambda each: told.append(each.number)):
-        live.record(exchange())
-        raise OSError("gone")
-
-
-def test_watchers_are_told_while_they_watch() -> None:
-    """Each exchange with its number, and no more after the block, even when it ends by an error."""
-    live = LiveLog()
-    first: list[int] = []
-    second: list[int] = []
-    with live.watched_by(lambda each: first.append(each.number)):
-        live.record(exchange())
-        with pytest.raises(OSError, match="gone"):
-            one_more(live, second)
-        live.record(exchange())
-    live.record(exchange())
-    assert (first, second) == ([1, 2, 3], [2])
-
-
-def test_a_watcher_may_look_into_the_log() -> None:
-    """It is told outside the lock."""
-    live = LiveLog()
-    seen: list[Exchange | None] = []
-    with live.watched_by(lambda each: seen.append(live.exchange(each.number))):
-        live.record(exchange())
-    assert seen == live.recent()
-
-
 def test_many_threads_record() -> None:
     """None is lost, and no number is given twice."""
     live = LiveLog(kept=2_000)
-    told: list[int] = []
-    with live.watched_by(lambda each: told.append(each.number)), ThreadPoolExecutor(8) as threads:
-        for _ in range(1_000):
-            threads.submit(live.record, exchange())
-    assert sorted(told) == [each.number for each in live.recent(2_000)][::-1] == [*range(1, 1_001)]
+    with ThreadPoolExecutor(8) as threads:
+        recorded = [threads.submit(live.record, exchange()) for _ in range(1_000)]
+    assert (
+        sorted(each.result().number for each in recorded)
+        == [each.number for each in live.recent(2_000)][::-1]
+        == [*range(1, 1_001)]
+    )
 
 
 def test_what_is_secret_is_not_shown() -> None:

@@ -62,8 +62,7 @@ class ControlRoom:
         self._api = api
         self._host = sandbox._host
         self._context = PageContext(sandbox, PAGES)
-        self._pages = [page(self._context) for page in PAGES]
-        routes = [route for page in self._pages for route in page.routes()]
+        routes = [route for page in PAGES for route in page(self._context).routes()]
         self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,9 +80,8 @@ class ControlRoom:
         await (self._api if is_for_the_api else self._serve_page)(scope, receive, send)
 
     def stop(self) -> None:
-        """End the streams of events, which would else outlast the server. Call it in the server's event loop."""
-        for page in self._pages:
-            page.stop()
+        """End the streams of events, which would else outlast the server."""
+        self._context.is_stopped = True
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         # With an application in its scope, Starlette raises what it refuses.

@@ -1,8 +1,8 @@
 """
 Live: every call as it happens, as server-sent events, and each of them byte for byte.
 
-The live log wakes a stream, which then reads the new exchanges by their numbers. So nothing waits in a queue: a slow
-reader gets more at once, without those that have left the log in the meantime.
+A stream looks into the live log again and again, and reads the new exchanges by their numbers. So nothing waits in a
+queue: a slow reader gets more at once, without those that have left the log in the meantime.
 
 The id of an event is a mark: a number, and the run that counted it. A page that is left open while the sandbox starts
 again comes back with a mark of the earlier run, and begins anew.
@@ -11,8 +11,8 @@ again comes back with a mark of the earlier run, and begins anew.
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -22,17 +22,17 @@ from starlette.routing import Route
 from starlette.types import Message, Send
 
 from game_operator.control_room.outcomes import raw_request, raw_response, row, unreachable_wallet
-from game_operator.control_room.page_context import Page, PageContext, see_other
+from game_operator.control_room.page_context import Page, see_other
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.provider.text import curl_line
-from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
+from game_operator.sandbox.service.exchange_log import Exchange
 
 _SHOWN: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 #: How many exchanges one event carries at most; of more, the newest.
 _MOST_AT_ONCE: Final = 100
 _HEARTBEAT_SECONDS: Final = 15.0
-#: After an event, so that a storm of calls becomes a few events a second and not one for each call.
+#: Between two looks at the log, so that a storm of calls becomes a few events a second and not one for each call.
 _PAUSE_SECONDS: Final = 0.1
 #: A reader that takes nothing for so long is disconnected; the page asks again when it is back.
 _MOST_SEND_SECONDS: Final = 30.0
@@ -45,12 +45,6 @@ class LivePage(Page):
     PATH = "/live"
     TITLE = "Live"
 
-    def __init__(self, context: PageContext) -> None:
-        super().__init__(context)
-        self._log = context.sandbox.live
-        self._stopped = False
-        self._open: set[asyncio.Event] = set()
-
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
             Route(self.PATH, self.show),
@@ -59,15 +53,10 @@ class LivePage(Page):
             Route(f"{self.PATH}/{{number}}/again", self.again, methods=["POST"]),
         ]
 
-    def stop(self) -> None:  # noqa: D102 - as every page
-        self._stopped = True
-        for wake in self._open:
-            wake.set()
-
     async def show(self, request: Request) -> Response:
         """Show the newest calls."""
-        exchanges = self._log.recent(_SHOWN)
-        seen = _mark(self._log, exchanges[0].number if exchanges else 0)
+        exchanges = self._sandbox.live.recent(_SHOWN)
+        seen = self._mark(exchanges[0].number if exchanges else 0)
         return self._context.page(request, "live.html", rows=[row(each) for each in exchanges], seen=seen, shown=_SHOWN)
 
     async def events(self, request: Request) -> Response:
@@ -76,7 +65,7 @@ class LivePage(Page):
             return Response(media_type=_EventStream.media_type)
         # A page that was away names what it has seen last; one that is new was made with that mark.
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
-        return _EventStream(self, seen)
+        return _EventStream(self._events(seen))
 
     async def one(self, request: Request) -> Response:
         """Show a call."""
@@ -114,64 +103,44 @@ class LivePage(Page):
 
     def _asked_for(self, request: Request) -> Exchange:
         text: str = request.path_params["number"]
-        exchange = self._log.exchange(int(text)) if _NUMBER.fullmatch(text) else None
+        exchange = self._sandbox.live.exchange(int(text)) if _NUMBER.fullmatch(text) else None
         if exchange is None:
             raise HTTPException(
                 404, "There is no such call in the log, or no longer: it keeps the newest 1,000, of long ones fewer."
             )
         return exchange
 
-    @contextmanager
-    def _woken(self) -> Iterator[asyncio.Event]:
-        """Give an event that is set at each exchange, and when all streams end."""
-        wake, loop = asyncio.Event(), asyncio.get_running_loop()
-
-        def watch(_exchange: Exchange) -> None:
-            # A watcher must not raise, and the loop may have closed just now.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(wake.set)
-
-        self._open.add(wake)
-        try:
-            with self._log.watched_by(watch):
-                yield wake
-        finally:
-            self._open.discard(wake)
-
-    async def _events(self, seen: str, wake: asyncio.Event) -> AsyncIterator[bytes]:
+    async def _events(self, seen: str) -> AsyncIterator[bytes]:
         """Yield events, from the mark *seen* on; one that this run did not give begins anew."""
-        found, after = _MARK.fullmatch(seen), 0
-        if found is not None and found[1] == self._log.run and int(found[2]) <= self._log.count:
+        log, found, after = self._sandbox.live, _MARK.fullmatch(seen), 0
+        if found is not None and found[1] == log.run and int(found[2]) <= log.count:
             after = int(found[2])
             yield b": connected\n\n"
         else:
-            yield f"event: anew\nid: {_mark(self._log, 0)}\ndata: {self._log.run}\n\n".encode()
-        while not self._stopped:
-            new = [exchange for exchange in self._log.recent(_MOST_AT_ONCE) if exchange.number > after]
+            yield f"event: anew\nid: {self._mark(0)}\ndata: {log.run}\n\n".encode()
+        sent_at = time.monotonic()
+        while not self._context.is_stopped:
+            new = [exchange for exchange in log.recent(_MOST_AT_ONCE) if exchange.number > after]
             if new:
                 after = new[0].number
                 html = self._context.fragment("_rows.html", rows=[row(each) for each in new], fresh=True)
                 lines = "".join(f"data: {line}\n" for line in html.splitlines() if line.strip())
-                yield f"id: {_mark(self._log, after)}\n{lines}\n".encode(errors="backslashreplace")
-                await asyncio.sleep(_PAUSE_SECONDS)
-                continue
-            # Nothing can come between this look at the log and the wait, because each exchange sets the event.
-            try:
-                async with asyncio.timeout(_HEARTBEAT_SECONDS):
-                    await wake.wait()
-            except TimeoutError:
+                yield f"id: {self._mark(after)}\n{lines}\n".encode(errors="backslashreplace")
+                sent_at = time.monotonic()
+            elif time.monotonic() - sent_at > _HEARTBEAT_SECONDS:
                 yield b": still here\n\n"
-            wake.clear()
+                sent_at = time.monotonic()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _mark(self, number: int) -> str:
+        """Return the mark of a reader that has seen the exchanges up to *number*."""
+        return f"{self._sandbox.live.run}-{number}"
 
 
 class _EventStream(StreamingResponse):
-    """The events of *page* after the mark *seen*, until the reader goes or the server stops."""
+    """Events, until the reader goes or the server stops."""
 
     media_type = "text/event-stream"
-
-    def __init__(self, page: LivePage, seen: str) -> None:
-        super().__init__(())
-        self._page, self._seen = page, seen
 
     async def stream_response(self, send: Send) -> None:
         """Send events for as long as there is a reader that takes them."""
@@ -180,11 +149,5 @@ class _EventStream(StreamingResponse):
             async with asyncio.timeout(_MOST_SEND_SECONDS):
                 await send(message)
 
-        with self._page._woken() as wake, contextlib.suppress(TimeoutError):
-            self.body_iterator = self._page._events(self._seen, wake)
+        with contextlib.suppress(TimeoutError):
             await super().stream_response(send_in_time)
-
-
-def _mark(live: LiveLog, number: int) -> str:
-    """Return the mark of a reader that has seen the exchanges of *live* up to *number*."""
-    return f"{live.run}-{number}"

@@ -60,7 +60,12 @@ class PageContext:
     Args:
         sandbox: What is shown and used.
         navigation: The pages that each page links to.
+
+    Attributes:
+        is_stopped: Whether the server ends, and streams of events with it.
     """
+
+    is_stopped = False
 
     def __init__(self, sandbox: "Sandbox", navigation: "Sequence[type[Page]]") -> None:
         self.sandbox = sandbox
@@ -183,9 +188,6 @@ class Page(ABC):
     @abstractmethod
     async def show(self, request: Request) -> Response:
         """Show the page."""
-
-    def stop(self) -> None:  # noqa: B027 - most pages have nothing to end
-        """End what would outlast the server."""
 
 
 def see_other(path: str) -> RedirectResponse:

@@ -1,14 +1,12 @@
 """
 What went over the wire, as it happens: each webhook sent to the wallet, and each call of the Operator API received.
 
-The newest are kept, and watchers are called at once. Bodies and signatures are kept as they were: only the person at
-this machine sees them, and no log has them.
+The newest are kept, with their bodies and signatures as they were: only the person at this machine sees them, and no
+log has them.
 """
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final, Literal
@@ -83,10 +81,6 @@ class Exchange:
             return None
 
 
-#: Called with each exchange, in the thread that recorded it: it must neither wait nor raise.
-Watcher = Callable[[Exchange], object]
-
-
 class LiveLog:
     """
     The newest exchanges, from any thread to any thread.
@@ -103,7 +97,6 @@ class LiveLog:
         self._kept = kept
         self._kept_bytes = kept_bytes
         self._bytes = 0
-        self._watchers: list[Watcher] = []
         self._count = 0
         #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: Final = secrets.token_hex(8)
@@ -115,7 +108,7 @@ class LiveLog:
             return self._count
 
     def record(self, exchange: Exchange) -> Exchange:
-        """Keep *exchange*, tell the watchers, and return it with its number."""
+        """Keep *exchange*, and return it with its number."""
         with self._lock:
             self._count += 1
             numbered = replace(exchange, number=self._count)
@@ -123,9 +116,6 @@ class LiveLog:
             self._bytes += _length(numbered)
             while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
                 self._bytes -= _length(self._exchanges.popleft())
-            watchers = tuple(self._watchers)
-        for watcher in watchers:
-            watcher(numbered)
         return numbered
 
     def recent(self, limit: int = 100) -> list[Exchange]:
@@ -137,17 +127,6 @@ class LiveLog:
         """Return the exchange with *number*, or None if the log does not have it, or no longer."""
         with self._lock:
             return next((exchange for exchange in self._exchanges if exchange.number == number), None)
-
-    @contextmanager
-    def watched_by(self, watcher: Watcher) -> Iterator[None]:
-        """Call *watcher* with each exchange until the end of the block."""
-        with self._lock:
-            self._watchers.append(watcher)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._watchers.remove(watcher)
 
 
 def _length(exchange: Exchange) -> int:
