@@ -234,7 +234,7 @@ MODULES = {
             ("body, parse, body, grant)", "body, parse, body)"),
             ('fetch-round-bets", body, parse, body)', 'fetch-round-bets", body, parse, b"{}")'),
             ("extra + credentials", "credentials"),
-            ("    _check_text(player_id=player_id, instance_id=instance_id, reference_id=reference_id)\n", ""),
+            ("    _check_text(player_id=grant", "    dict(player_id=grant"),
             ("            value.encode()\n", "            str(value)\n"),
         ),
     ),

@@ -432,7 +432,7 @@ def test_an_odd_field_that_moves_no_money_is_logged(
     game: object, logged: list[tuple[int, str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     """The call is handled; what is odd about it is a line of the log, louder if something unreadable stands there."""
-    body = {name: value for name, value in (WITHDRAW | {"game": game}).items() if value is not None}
+    body = {name: value for name, value in {**WITHDRAW, "game": game}.items() if value is not None}
     with caplog.at_level(logging.INFO, "game_operator.webhooks"):
         assert isinstance(_opened("/withdraw", body), WithdrawCall)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == logged

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, FailFast, Field
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
-from game_operator.models.wire import MAX_WHOLE, Amount, CentsField, Flag, MillisField, Text, WholeNumber, WireModel
+from game_operator.models.wire import MAX_WHOLE, Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
 from game_operator.money import amount_from_cents
 
 #: The limits of a grant (spec §8).
@@ -136,7 +136,7 @@ class RoundFound(WireModel, frozen=True):
 
     status: Literal["OK"] = "OK"
     round_id: Text
-    round_no: Annotated[int, WholeNumber(-_LARGEST_ROUND_NO - 1, _LARGEST_ROUND_NO)]
+    round_no: Annotated[int, whole_number(-_LARGEST_ROUND_NO - 1, _LARGEST_ROUND_NO)]
     instance_id: Text
     game: Text
     bets: Annotated[tuple[Bet, ...], FailFast()]
@@ -176,7 +176,7 @@ class GrantRefused(WireModel, frozen=True):
 
 
 # Any size is read, so that the limits below, not the reader, say what is wrong with a number.
-_AnyWhole = Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)]
+_AnyWhole = Annotated[int, whole_number(-MAX_WHOLE, MAX_WHOLE)]
 
 
 class GrantRequest(WireModel, frozen=True):

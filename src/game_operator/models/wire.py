@@ -8,14 +8,13 @@ only where it is provably exact; else it goes through ``json`` with the digits k
 
 import json
 import re
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, GetCoreSchemaHandler, GetPydanticSchema, ValidationError, ValidationInfo
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema, from_json
+from pydantic import BaseModel, GetPydanticSchema, Strict, ValidationError, ValidationInfo
+from pydantic_core import PydanticCustomError, core_schema, from_json
 
 from game_operator.errors import shown
 
@@ -79,29 +78,24 @@ class _ExactFloat(float):
         return number
 
 
-@dataclass(frozen=True, slots=True)
-class WholeNumber:
+def whole_number(least: int, most: int) -> GetPydanticSchema:
     """
-    Marks an ``int`` field that is a ``number`` on the wire: 100 and 100.0 are 100.
+    Return the mark of an ``int`` field that is a ``number`` on the wire: 100 and 100.0 are 100.
 
     "100", 100.5, true and null are refused, as is what lies outside *least* to *most*.
     """
-
-    least: int
-    most: int
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        integer = core_schema.int_schema(strict=True, ge=self.least, le=self.most)
-        # In Python mode, a float schema would lose the digits of an _ExactFloat.
-        number = core_schema.json_or_python_schema(
-            json_schema=core_schema.float_schema(strict=True), python_schema=core_schema.is_instance_schema(float)
-        )
-        integral = core_schema.no_info_after_validator_function(_whole, number)
-        return core_schema.custom_error_schema(
-            core_schema.union_schema([integer, core_schema.chain_schema([integral, integer])], mode="left_to_right"),
-            custom_error_type="whole_number",
-            custom_error_message=f"must be a whole number from {self.least} to {self.most}",
-        )
+    integer = core_schema.int_schema(strict=True, ge=least, le=most)
+    # In Python mode, a float schema would lose the digits of an _ExactFloat.
+    number = core_schema.json_or_python_schema(
+        json_schema=core_schema.float_schema(strict=True), python_schema=core_schema.is_instance_schema(float)
+    )
+    integral = core_schema.no_info_after_validator_function(_whole, number)
+    schema = core_schema.custom_error_schema(
+        core_schema.union_schema([integer, core_schema.chain_schema([integral, integer])], mode="left_to_right"),
+        custom_error_type="whole_number",
+        custom_error_message=f"must be a whole number from {least} to {most}",
+    )
+    return GetPydanticSchema(lambda _source, _handler: schema)
 
 
 def _whole(value: float) -> int:
@@ -201,20 +195,11 @@ _AMOUNT_SCHEMA = core_schema.json_or_python_schema(
     serialization=core_schema.plain_serializer_function_ser_schema(_amount_to_json, when_used="json"),
 )
 
-if TYPE_CHECKING:
-    Amount = Decimal
-    CentsField = int
-    MillisField = int
-    Text = str
-    Flag = bool
-else:
-    from pydantic import Strict
-
-    Amount = Annotated[Decimal, GetPydanticSchema(lambda _source, _handler: _AMOUNT_SCHEMA)]
-    CentsField = Annotated[int, WholeNumber(0, MAX_CENTS)]
-    MillisField = Annotated[int, WholeNumber(0, MAX_UNIX_MILLIS)]
-    Text = Annotated[str, Strict()]
-    Flag = Annotated[bool, Strict()]
+Amount = Annotated[Decimal, GetPydanticSchema(lambda _source, _handler: _AMOUNT_SCHEMA)]
+CentsField = Annotated[int, whole_number(0, MAX_CENTS)]
+MillisField = Annotated[int, whole_number(0, MAX_UNIX_MILLIS)]
+Text = Annotated[str, Strict()]
+Flag = Annotated[bool, Strict()]
 
 # Which bodies only the exact way reads rightly: those with a number of 16 or more characters, or with an exponent of
 # three digits or more. Up to there a double gives the digits back. All numbers we know are members of objects and stand

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator.models.wire import MAX_WHOLE, Text, WholeNumber, WireFormatError, WireModel, decode
+from game_operator.models.wire import MAX_WHOLE, Text, WireFormatError, WireModel, decode, whole_number
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
@@ -96,7 +96,7 @@ class _RoundKeys(WireModel, frozen=True):
     # body that lacks more; null does not count as left out.
     instance_id: Text = ""
     round_id: Text = ""
-    round_no: Annotated[int, WholeNumber(-MAX_WHOLE, MAX_WHOLE)] = 0
+    round_no: Annotated[int, whole_number(-MAX_WHOLE, MAX_WHOLE)] = 0
 
 
 _ROUND_KEYS = TypeAdapter(_RoundKeys)
