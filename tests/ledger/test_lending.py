@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -68,6 +69,16 @@ def test_within_ends_the_transaction(database_url: str, misuse: Misuse) -> None:
         with pytest.raises(LedgerError, match="within ran in"):
             ledger.apply(withdraw(), terms=_within(misuse))
         assert _books(ledger) == ((500, True) if misuse is _commits else (1_000, False))
+        assert ledger.apply(withdraw()).balance_cents == 500
+
+
+def test_within_closes_the_connection_on_sqlite(tmp_path: Path) -> None:
+    """The call is undone, and the next one finds a connection."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        ledger.open_account("p1", Decimal(10))
+        with pytest.raises(LedgerError, match=r"within ran in.*close"):
+            ledger.apply(withdraw(), terms=_within(lambda connection: connection.close()))
+        assert _books(ledger) == (1_000, False)
         assert ledger.apply(withdraw()).balance_cents == 500
 
 

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
+import errno
 import multiprocessing
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,47 @@ def test_locked_when_it_is_opened(path: Path, sqlite_url: str) -> None:
     """Opening waits no longer than our patience, and leaves nothing behind."""
     with nothing_grows(), _locked(path), pytest.raises(LedgerUnavailableError):
         SqlLedger(sqlite_url, patience_seconds=0.1)
+
+
+def _not_there(path: Path, patch: pytest.MonkeyPatch) -> None:
+    known = os.stat
+
+    def stat(asked: Any, *args: Any, **options: Any) -> os.stat_result:
+        if str(asked) == str(path):
+            raise FileNotFoundError(errno.ENOENT, "No such file")
+        return known(asked, *args, **options)
+
+    patch.setattr(os, "stat", stat)
+
+
+def _is_text(path: Path, patch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"not a database at all, but some text that is long enough" * 100)
+
+
+def _is_newer(path: Path, patch: pytest.MonkeyPatch) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE game_operator_meta SET value = value + 1 WHERE name = 'version'")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "cause"),
+    [
+        pytest.param(_not_there, "is not there any more", id="the file is gone once it is open"),
+        pytest.param(_is_text, "not an SQLite database", id="not a database"),
+        pytest.param(_is_newer, "A newer program has migrated them", id="tables that are newer"),
+    ],
+)
+def test_an_opening_that_fails_half_way_leaves_nothing(
+    spoil: Callable[[Path, pytest.MonkeyPatch], None],
+    cause: str,
+    path: Path,
+    sqlite_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No connection stays open, even while the error is still held; and the error is the cause, not a ROLLBACK's."""
+    spoil(path, monkeypatch)
+    with nothing_grows(), pytest.raises((LedgerUnavailableError, SchemaError), match=cause):
+        SqlLedger(sqlite_url)
 
 
 def test_full_disk(ledger: SqlLedger, sqlite_url: str) -> None:

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import IN_MEMORY
-from game_operator.ledger.engine.process_safety import notify_of_forks
+from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.ledger.engine.script import (
     RELEASE,
     SAVE,
@@ -98,7 +98,7 @@ def _is_busy(failed: sqlite3.Error) -> bool:
 Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
 
 
-class SqliteStore:
+class SqliteStore(Forkable):
     """One connection to an SQLite file. Not for two threads at a time: its user holds a lock."""
 
     #: What the operator's code raised, which says nothing of our file.
@@ -125,9 +125,7 @@ class SqliteStore:
                 f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
             )
         # SQLite does not wait by itself when two processes turn on WAL at a time.
-        connection = self._tried(lambda: self._opened(migrate, create))
-        self._file = self._file_now()
-        return connection
+        return self._tried(lambda: self._opened(migrate, create))
 
     def _tried(self, work: Callable[[], T]) -> T:
         """Return what *work* returns; repeat it while somebody else holds a lock."""
@@ -162,6 +160,7 @@ class SqliteStore:
             drive(self._migrate(migrate, is_first=create), partial(self._perform, connection))
             connection.execute("COMMIT")
             connection.execute("PRAGMA busy_timeout = 0")
+            self._file = self._file_now()
         except BaseException:
             connection.close()  # It rolls back, too.
             raise
@@ -331,15 +330,15 @@ class SqliteStore:
             connection.row_factory, connection.text_factory = None, str
         try:
             connection.execute(RELEASE)
-        except sqlite3.OperationalError as failed:
+        except sqlite3.Error as failed:
             raise broken_by(step) from failed
         return answer
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        if connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):  # A full disk has rolled back by itself.
+        try:
+            if connection.in_transaction:  # A full disk has rolled back by itself.
                 connection.execute("ROLLBACK")
-        if connection.in_transaction:  # It cannot be used for another.
+        except sqlite3.Error:  # It cannot be used for another: the operator's code may have closed it.
             self._discard()
 
     def _raise_translated(self, failed: sqlite3.Error) -> None:

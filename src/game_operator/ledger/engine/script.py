@@ -83,7 +83,7 @@ RELEASE = f"RELEASE SAVEPOINT {_NAME}"
 def broken_by(step: AskOperator) -> LedgerError:
     """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
     return LedgerError(
-        f"{step.name} ran in the ledger's transaction and has ended it (commit, rollback), "
+        f"{step.name} ran in the ledger's transaction and has ended it (commit, rollback, close), "
         "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
         "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
     )
