@@ -59,7 +59,7 @@ from game_operator import (
     UnexpectedResponseError,
     launch_url,
 )
-from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
+from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, BetRecord, Outcome, SqlLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AsyncWebhookHandler, KeepsAnomalies, WebhookHandler
@@ -312,6 +312,17 @@ def money() -> Cents:
     plain: int = cents
     assert_type(game_operator.__version__, str)
     return Cents(plain + 1)
+
+
+async def awaited_books(ledger: AsyncSqlLedger) -> list[AnomalyRecord]:
+    """Ask a ledger that is awaited what a SqlLedger is asked."""
+    assert_type(await ledger.open_account("p1", opening=Decimal(5)), Cents)
+    assert_type(await ledger.balance(("p1", "EUR")), Cents)
+    assert_type(await ledger.bet("b1", source="live"), BetRecord | None)
+    assert_type([bet async for bet in ledger.bets(since_millis=0)], list[BetRecord])
+    await ledger.add_source("live")
+    await ledger.keep_anomaly("deposit", "unreadable", b"{", connection=None)
+    return [anomaly async for anomaly in ledger.anomalies(kind="unreadable")]
 
 
 @contextmanager

@@ -3,36 +3,53 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from decimal import Decimal
-from functools import partial
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, most_calls
-from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, awaited
-from game_operator.ledger.engine.sources import check_source_name, refusal
+from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.rules.book import Item
+from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.adjustments import TimeCorrection, adjust, correct_time, open_account
-from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
-from game_operator.ledger.staff.prune import PruneReport
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
-from game_operator.ledger.staff.verify import BooksReport, books_report
+from game_operator.ledger.staff.adjustments import adjust
+from game_operator.ledger.staff.queries import Page, has_own_snapshot
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
 T = TypeVar("T")
 R = TypeVar("R")
+P = ParamSpec("P")
 
 _INHERITED: list[object] = []
+
+
+def _awaited(method: Callable[Concatenate[SqlLedger, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return *method* for an AsyncSqlLedger, where its answer is awaited."""
+
+    @wraps(method)
+    async def awaiting(ledger: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        answer: Any = method(ledger, *args, **kwargs)
+        return await answer  # type: ignore[no-any-return]  # What the method returns for threads.
+
+    return awaiting
+
+
+def _iterated(
+    method: Callable[Concatenate[SqlLedger, P], Iterator[R]],
+) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
+    """Return *method* for an AsyncSqlLedger, where ``async for`` takes its records."""
+    listed: Any = method
+    return listed  # type: ignore[no-any-return]
 
 
 class AsyncSqlLedger(LedgerBase):
@@ -48,6 +65,7 @@ class AsyncSqlLedger(LedgerBase):
 
     _awaits = True
     _sleep = staticmethod(asyncio.sleep)
+    _done = staticmethod(awaited)
 
     _closed = False
 
@@ -98,16 +116,7 @@ class AsyncSqlLedger(LedgerBase):
 
         With *connection* it is the transaction that you have opened on it, as ``SqlLedger.apply`` describes; taken are
         psycopg's AsyncConnection and SQLAlchemy's AsyncConnection and AsyncSession. The ledger need not be open, but
-        must have been once on that database, to make its tables.
-
-        Raises:
-            LedgerUnavailableError: The database is down, locked or full. The call may have been committed: repeat it.
-            TransactionRequiredError: *connection* has no open transaction.
-            SchemaError: The tables are not in the database of *connection*.
-            TypeError: The ledger does not take *connection*.
-            UnknownSourceError: The ledger knows other sources, and not that of *terms*.
-            LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
-                transaction registers the first source at this moment, and a repeat will find it.
+        must have been once on that database, to make its tables. It raises what ``SqlLedger.apply`` raises.
         """
         if connection is not None:
             try:
@@ -127,39 +136,10 @@ class AsyncSqlLedger(LedgerBase):
             with contextlib.suppress(LedgerError):
                 await self._write(script)
 
-    async def keep_anomaly(
-        self, operation: str, kind: str, body: bytes, *, source: str = "", connection: Any = None
-    ) -> None:
-        """Keep a genuine call that was refused, as ``SqlLedger.keep_anomaly`` does."""
-        if connection is not None:
-            await awaited(self._joiner.run(partial(keep_anomaly, operation, kind, body, source), connection))
-        else:
-            await self._write(lambda: keep_anomaly(operation, kind, body, source, self._fit))
-
-    async def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
-        """Open an account, as ``SqlLedger.open_account`` does."""
-        check_own(self._accounts, "open_account")
-        return await self._write(lambda: open_account(player_id, opening, self._fit))
-
     async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """Move money from outside games, as ``SqlLedger.adjust`` does."""
         check_own(self._accounts, "adjust")
         return (await self._write(lambda: adjust(player_id, amount, reference, self._fit))).balance_cents
-
-    async def balance(self, player_id: str | tuple[str, ...]) -> Cents:
-        """Return the balance in cents, as ``SqlLedger.balance`` does."""
-        account = account_asked_for(player_id, self._accounts)
-        return await self._read(lambda: queries.balance_of(account, self._fit.accounts))
-
-    async def sources(self) -> list[str]:
-        """Return the sources whose calls are taken, the oldest first."""
-        return await self._read(lambda: self._fit.sources.load())
-
-    async def add_source(self, name: str) -> None:
-        """Take calls of a further source, as ``SqlLedger.add_source`` does."""
-        check_source_name(name)
-        await self._write(lambda: self._fit.sources.add(name, self._fit))
-        self._fit.sources.known.add(name)
 
     def check_source(self, source: str) -> None:
         """
@@ -177,59 +157,22 @@ class AsyncSqlLedger(LedgerBase):
         if known and source not in known:
             raise refusal(source, known)
 
-    async def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
-        """Return what is known of a bet, or None."""
-        return await self._read(partial(queries.bet, self._prefix, bet_id, source))
-
-    def bets(
-        self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
-    ) -> AsyncIterator[BetRecord]:
-        """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        return self._listed(partial(queries.page_of_bets, self._prefix, since_millis, until_millis, source), 1_000)
-
-    def anomalies(
-        self,
-        *,
-        source: str | None = None,
-        resolved: bool | None = False,
-        since_millis: int = 0,
-        until_millis: int | None = None,
-        kind: str | Collection[str] | None = None,
-        player_id: str | None = None,
-        id_prefix: str | None = None,
-    ) -> AsyncIterator[AnomalyRecord]:
-        """Yield the anomalies, as ``SqlLedger.anomalies`` does."""
-        wanted = Wanted(source, resolved, since_millis, until_millis, kind, player_id, id_prefix)
-        return self._listed(partial(page_of_anomalies, self._prefix, wanted), 100, wanted.admits)
-
-    async def retry(self, anomaly_id: int, terms: Terms = DEFAULT_TERMS, *, accept_foreign: bool = False) -> Outcome:
-        """Apply the call of an anomaly again, as ``SqlLedger.retry`` does."""
-        return await awaited(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
-
-    async def resolve(self, anomaly_id: int) -> None:
-        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
-        await awaited(self._resolved([anomaly_id]))
-
-    async def history(self, bet_id: str, *, source: str = "") -> BetHistory:
-        """Return all that is known of a bet, as ``SqlLedger.history`` does."""
-        return await self._survey(partial(queries.bet_history, self._prefix, bet_id, source))
-
-    async def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
-        """Return an account with its movements, as ``SqlLedger.account_history`` does."""
-        account = account_asked_for(player_id, self._accounts)
-        return await self._survey(partial(queries.account_history, self._prefix, account, most))
-
-    async def verify(self) -> BooksReport:
-        """Check the books, as ``SqlLedger.verify`` does."""
-        return await self._survey(partial(books_report, self._prefix))
-
-    async def correct_time(self, player_id: str) -> TimeCorrection:
-        """Bring the time of an account back, as ``SqlLedger.correct_time`` does."""
-        return await self._write(lambda: correct_time(player_id, self._prefix, self._fit))
-
-    async def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
-        """Drop old details, as ``SqlLedger.prune`` does."""
-        return await awaited(self._pruned(older_than, now_millis))
+    # The bodies are SqlLedger's: what they ask of the ledger, such as ``_read`` and ``_write``, is awaited here.
+    keep_anomaly = _awaited(SqlLedger.keep_anomaly)
+    open_account = _awaited(SqlLedger.open_account)
+    balance = _awaited(SqlLedger.balance)
+    sources = _awaited(SqlLedger.sources)
+    add_source = _awaited(SqlLedger.add_source)
+    bet = _awaited(SqlLedger.bet)
+    bets = _iterated(SqlLedger.bets)
+    anomalies = _iterated(SqlLedger.anomalies)
+    retry = _awaited(SqlLedger.retry)
+    resolve = _awaited(SqlLedger.resolve)
+    history = _awaited(SqlLedger.history)
+    account_history = _awaited(SqlLedger.account_history)
+    verify = _awaited(SqlLedger.verify)
+    correct_time = _awaited(SqlLedger.correct_time)
+    prune = _awaited(SqlLedger.prune)
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:

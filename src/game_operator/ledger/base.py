@@ -1,7 +1,6 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -10,10 +9,11 @@ from typing import Any, ClassVar, TypeVar
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.balances import OwnBalances
 from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, Outcome, Terms
+from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
-from game_operator.ledger.engine.process_safety import Transaction, never_back, notify_of_forks
+from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
+from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
@@ -35,7 +35,7 @@ _MOST_CONFLICTS = 10
 _MOST_RESOLVED = 100
 
 
-class LedgerBase(ABC):
+class LedgerBase(Forkable):
     """
     What the ledgers for threads and for asyncio share.
 
@@ -46,6 +46,16 @@ class LedgerBase(ABC):
     #: Whether the calls of the store are awaited.
     _awaits: ClassVar[bool]
     _sleep: Callable[[float], Any]
+    #: Does what is to be done when the ledger is made.
+    _begin: Callable[[], None]
+    #: Makes the queue of calls that wait for a commit, with nothing in it.
+    _make_queue: Callable[[], None]
+    #: Applies a call; the ledger itself says how.
+    apply: Callable[..., Any]
+    #: Runs a script that changes nothing.
+    _read: Callable[[Callable[[], Script[Any]]], Any]
+    #: Runs a script in a transaction.
+    _write: Callable[[Callable[[], Script[Any]]], Any]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: AnyDialect
@@ -74,29 +84,6 @@ class LedgerBase(ABC):
     def _locate(self, url: str) -> None:
         """Keep where the database is."""
         self._url = checked_url(url)
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Do what is to be done when the ledger is made."""
-
-    @abstractmethod
-    def _make_queue(self) -> None:
-        """Make the queue of calls that wait for a commit, with nothing in it."""
-
-    @abstractmethod
-    def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Any:
-        """Apply *call*; the ledger itself says how."""
-
-    @abstractmethod
-    def _read(self, script: Callable[[], Script[T]]) -> Any:
-        """Run a script that changes nothing."""
-
-    @abstractmethod
-    def _write(self, script: Callable[[], Script[T]]) -> Any:
-        """Run a script in a transaction."""
-
-    def before_fork(self) -> None:  # noqa: B027 - a thread alone has something to bring to rest
-        """Do nothing: our stores come to rest by themselves."""
 
     def after_fork(self, *, in_child: bool) -> None:
         """In the child, begin anew: the threads that held our locks do not exist there."""
@@ -165,6 +152,11 @@ class LedgerBase(ABC):
                 except ConflictError:
                     continue
         raise LedgerUnavailableError("Other machines kept storing the same call or bet. Repeat the call.")
+
+    def _added(self, source: str) -> Work[None]:
+        check_source_name(source)
+        yield self._write(lambda: self._fit.sources.add(source, self._fit))
+        self._fit.sources.known.add(source)
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
         script = partial(to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)

@@ -16,7 +16,7 @@ from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, at_once
-from game_operator.ledger.engine.sources import SourceDetails, check_source_name, refusal, source_details
+from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
 from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
@@ -58,6 +58,7 @@ class SqlLedger(LedgerBase):
 
     _awaits = False
     _sleep = staticmethod(time.sleep)
+    _done = staticmethod(at_once)
 
     def _begin(self) -> None:
         at_once(self._open())
@@ -160,10 +161,10 @@ class SqlLedger(LedgerBase):
 
         With *connection* it is kept in the transaction that you have opened on it, as ``apply`` does.
         """
+        script = partial(keep_anomaly, operation, kind, body, source)
         if connection is not None:
-            at_once(self._joiner.run(partial(keep_anomaly, operation, kind, body, source), connection))
-        else:
-            self._write(lambda: keep_anomaly(operation, kind, body, source, self._fit))
+            return self._done(self._joiner.run(script, connection))
+        return self._write(lambda: script(self._fit))
 
     def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> Cents:
         """
@@ -214,9 +215,7 @@ class SqlLedger(LedgerBase):
         Raises:
             TypeError, ValueError: *name* is not a text, or longer than 256 characters, or holds U+0000.
         """
-        check_source_name(name)
-        self._write(lambda: self._fit.sources.add(name, self._fit))
-        self._fit.sources.known.add(name)
+        return self._done(self._added(name))
 
     def check_source(self, source: str) -> None:
         """Raise UnknownSourceError if calls of *source* would be refused; a Wallet asks when it is made."""
@@ -277,11 +276,11 @@ class SqlLedger(LedgerBase):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        return at_once(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
+        return self._done(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
-        at_once(self._resolved([anomaly_id]))
+        return self._done(self._resolved([anomaly_id]))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; it reads whole tables, so it is for people."""
@@ -333,7 +332,7 @@ class SqlLedger(LedgerBase):
             LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
                 *now_millis* is not given. Then a clock is likely to be wrong.
         """
-        return at_once(self._pruned(older_than, now_millis))
+        return self._done(self._pruned(older_than, now_millis))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():

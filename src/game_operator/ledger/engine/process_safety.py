@@ -7,20 +7,21 @@ answers; and a lock held by another thread is never released in the child.
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Protocol
 from weakref import WeakSet
 
 from game_operator.errors import LedgerError
 
 
-class Forkable(Protocol):
+class Forkable(ABC):
     """What comes to rest before a fork and goes on after it."""
 
-    def before_fork(self) -> None:
+    def before_fork(self) -> None:  # noqa: B027 - not all have something to bring to rest
         """Come to rest; nothing here may raise."""
 
+    @abstractmethod
     def after_fork(self, *, in_child: bool) -> None:
         """Go on, in the parent as before, in the child with nothing of the parent's."""
 
