@@ -8,7 +8,7 @@ import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
-from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
+from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Allowance, Found, NotTried
@@ -114,15 +114,13 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
         raise ends
 
     run = Run(
-        InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
-        RunSettings(
-            profile=Profile(),
-            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-            supplies=supplies_of(wallet),
-            run_id="certify-undone",
-            instance_id=INSTANCE,
-            allowance=Allowance(60),
-        ),
+        carrier=InProcessCarrier(delivered_to(wallet), ServiceKeys(service_signer())),
+        profile=Profile(),
+        player_ids=(PLAYER, OTHER),
+        supplies=supplies_of(wallet),
+        run_id="certify-undone",
+        instance_id=INSTANCE,
+        allowance=Allowance(60),
     )
     with contextlib.suppress(KeyboardInterrupt):
         run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "mend", play))

@@ -20,7 +20,7 @@ import trustme
 from wallet_by_hand import Bet, Call, Case, PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, certify
-from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
+from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.report.as_json import document
 from game_operator.certify.scenarios import d_races
@@ -424,16 +424,14 @@ def test_what_holds_keys_shows_none(private_pem: bytes) -> None:
         timeout=1,
     )
     run = Run(
-        carrier,
-        RunSettings(
-            profile=Profile(),
-            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-            supplies=supplies,
-            run_id="certify-secrets",
-            instance_id=INSTANCE,
-            allowance=Allowance(1),
-            shown_headers=(b"Authorization",),
-        ),
+        carrier=carrier,
+        profile=Profile(),
+        player_ids=(PLAYER, OTHER),
+        supplies=supplies,
+        run_id="certify-secrets",
+        instance_id=INSTANCE,
+        allowance=Allowance(1),
+        shown_headers=(b"Authorization",),
     )
     for each in (keys, supplies, carrier, run):
         told = f"{each!r} {each}"

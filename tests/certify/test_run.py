@@ -12,7 +12,7 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine import run as run_module
-from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
+from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Allowance, Found, NotTried
@@ -38,15 +38,13 @@ def run_on(
     wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
 ) -> Run:
     return Run(
-        InProcessCarrier(wallet, ServiceKeys(service_signer())),
-        RunSettings(
-            profile=Profile(),
-            players=(KnownBalance(PLAYER), KnownBalance(OTHER)),
-            supplies=supplies or Supplies(),
-            run_id="certify-run",
-            instance_id=INSTANCE,
-            allowance=Allowance(seconds, stopping),
-        ),
+        carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())),
+        profile=Profile(),
+        player_ids=(PLAYER, OTHER),
+        supplies=supplies or Supplies(),
+        run_id="certify-run",
+        instance_id=INSTANCE,
+        allowance=Allowance(seconds, stopping),
     )
 
 
@@ -683,7 +681,7 @@ def test_a_wallet_that_is_away_is_looked_for_again(
         return answering(path, headers, body)
 
     made = run_on(answering)
-    made._carrier = OverWire(deliver, ServiceKeys(service_signer()))
+    made.carrier = OverWire(deliver, ServiceKeys(service_signer()))
     check = scenario(lambda at: at.check_balances())
     state["away"] = True
     assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3

@@ -4,12 +4,13 @@ import re
 import secrets
 import ssl
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import Final, Literal, TypeAlias
 
 from game_operator._version import __version__
-from game_operator.certify.engine.run import KnownBalance, Run, RunSettings
+from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.scenario import STAGES, Scenario, in_playing_order, scenarios, selected
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
 from game_operator.certify.engine.steps import Allowance
@@ -120,45 +121,47 @@ def certify(
             "await asyncio.to_thread(certify, …)."
         )
     extra = _hidden(headers)
+    profile, supplies = profile or Profile(), supplies or Supplies()
     try:
-        keys = _keys(signing_key, supplies)
+        keys = ServiceKeys(signing_key, supplies.old_key, retired=supplies.retired_key)
     finally:
         # Error trackers show the locals of every frame that an error passes.
         del signing_key, headers
     if isinstance(extra, ConfigurationError):
         raise extra
-    for address in (url, supplies.second_url if supplies else None):
+    for address in (url, supplies.second_url):
         if address is not None:
             check_moves_money(address, "a certification", moves_money=moves_money)
-    if supplies and supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
+    if supplies.second_url is not None and str(supplies.second_url).rstrip("/") == url.rstrip("/"):
         raise ConfigurationError(
             f"{shown(url)} is the wallet's own address.",
             setting="second_url",
             remedy="Pass another process of it, on the same database.",
         )
-    chosen = selected(only, skip)
-    settings = RunSettings(
-        profile=profile or Profile(),
-        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
-        supplies=supplies or Supplies(),
-        run_id=_run_id(run_id),
+    chosen, run_id = selected(only, skip), _run_id(run_id)
+    carrier = HttpCarrier(
+        url,
+        keys,
+        second_url=supplies.second_url,
+        elsewhere=supplies.elsewhere,
+        headers=extra,
+        profile=profile,
+        timeout=timeout,
+        allow_insecure_http=allow_insecure_http,
+        ssl_context=ssl_context,
+    )
+    run = Run(
+        carrier=carrier,
+        profile=profile,
+        player_ids=(player_id, other_player_id),
+        supplies=supplies,
+        run_id=run_id,
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
         shown_headers=tuple(name for name, _ in extra),
         with_signatures=with_signatures,
     )
-    carrier = HttpCarrier(
-        url,
-        keys,
-        second_url=settings.supplies.second_url,
-        elsewhere=settings.supplies.elsewhere,
-        headers=extra,
-        profile=settings.profile,
-        timeout=timeout,
-        allow_insecure_http=allow_insecure_http,
-        ssl_context=ssl_context,
-    )
-    return _certified(url, carrier, settings, chosen, on_verdict)
+    return _certified(url, run, chosen, on_verdict)
 
 
 def certify_in_process(
@@ -184,98 +187,74 @@ def certify_in_process(
     *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
     is as for ``certify``.
     """
+    profile, supplies = profile or Profile(), supplies or Supplies()
     try:
-        keys = _keys(signing_key, supplies)
+        keys = ServiceKeys(signing_key, supplies.old_key, retired=supplies.retired_key)
     finally:
         # As in ``certify``.
         del signing_key
-    chosen = selected(only, skip)
-    settings = RunSettings(
-        profile=profile or Profile(),
-        players=(KnownBalance(player_id), KnownBalance(other_player_id)),
-        supplies=supplies or Supplies(),
-        run_id=_run_id(run_id),
+    chosen, run_id = selected(only, skip), _run_id(run_id)
+    run = Run(
+        carrier=InProcessCarrier(wallet, keys, profile=profile, second=supplies.second_url),
+        profile=profile,
+        player_ids=(player_id, other_player_id),
+        supplies=supplies,
+        run_id=run_id,
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
         with_signatures=with_signatures,
     )
-    second = settings.supplies.second_url
-    carrier = InProcessCarrier(wallet, keys, profile=settings.profile, second=second)
-    return _certified("", carrier, settings, chosen, on_verdict)
+    return _certified("", run, chosen, on_verdict)
 
 
-def _certified(
-    url: str,
-    carrier: HttpCarrier | InProcessCarrier,
-    settings: RunSettings,
-    chosen: tuple[Scenario, ...],
-    on_verdict: OnVerdict | None,
-) -> Report:
+def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnVerdict | None) -> Report:
     began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
+    verdicts: list[Verdict] = []
+    stages: defaultdict[str, float] = defaultdict(float)
     try:
-        if settings.profile.parse is not None:
+        if run.profile.parse is not None:
             raise ConfigurationError(
                 "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "
                 "names the fields instead."
             )
-        run = Run(carrier, settings)
         _check_wallet(run, url)
-        if any("second_url" in each.needs for each in chosen) and settings.supplies.second_url is not None:
-            _check_second(run, settings.players[0])
-        before = [player.cents for player in settings.players]
-        verdicts, stages = _played(run, chosen, on_verdict)
+        if any("second_url" in each.needs for each in chosen) and run.supplies.second_url is not None:
+            _check_second(run)
+        before = list(run.known.values())
+        for scenario in in_playing_order(chosen):
+            stage_began = time.monotonic()
+            verdict = run.play(scenario)
+            stages[scenario.stage] += time.monotonic() - stage_began
+            verdicts.append(verdict)
+            if on_verdict is not None:
+                on_verdict(verdict, len(chosen))
         after = run.balances()
         if after != before and None not in after:
             run.put_back(before)
             after = run.balances()
     finally:
-        carrier.close()
+        run.carrier.close()
     ordered = tuple(sorted(verdicts, key=lambda verdict: verdict.id))
     return Report(
         url=url,
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
         latency=run.latency(stages.get(STAGES[-1], 0.0)),
-        moved=tuple(
-            Moved(player.player_id, *cents) for player, *cents in zip(settings.players, before, after, strict=True)
-        ),
+        moved=tuple(map(Moved, run.player_ids, before, after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
         calls=run.calls,
-        run_id=settings.run_id,
+        run_id=run.run_id,
         version=__version__,
-        stages_seconds=stages,
-        with_signatures=settings.with_signatures,
+        stages_seconds=dict(stages),
+        with_signatures=run.with_signatures,
     )
-
-
-def _keys(signing_key: SigningKey, supplies: Supplies | None) -> ServiceKeys:
-    old, retired = (None, None) if supplies is None else (supplies.old_key, supplies.retired_key)
-    try:
-        return ServiceKeys(signing_key, old, retired=retired)
-    finally:
-        del signing_key, old, retired
 
 
 def _run_id(run_id: str | None) -> str:
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
         raise ConfigurationError(f"run_id {shown(run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
     return run_id or f"certify-{secrets.token_hex(4)}"
-
-
-def _played(
-    run: Run, chosen: tuple[Scenario, ...], on_verdict: OnVerdict | None
-) -> tuple[list[Verdict], dict[str, float]]:
-    verdicts: list[Verdict] = []
-    stages: dict[str, float] = {}
-    for scenario in in_playing_order(chosen):
-        began = time.monotonic()
-        verdict = run.play(scenario)
-        stages[scenario.stage] = stages.get(scenario.stage, 0.0) + time.monotonic() - began
-        verdicts.append(verdict)
-        if on_verdict is not None:
-            on_verdict(verdict, len(chosen))
-    return verdicts, stages
 
 
 def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
@@ -300,18 +279,17 @@ def _check_wallet(run: Run, url: str) -> None:
         RequestNotSentError: The wallet cannot be reached.
         ConfigurationError: Address, key or players cannot work.
     """
-    players = run.settings.players
-    if players[0].player_id == players[1].player_id:
+    if run.player_ids[0] == run.player_ids[1]:
         raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
-    for player in players:
-        problem = problem_of_id(player.player_id, LONGEST_ID)
+    for player_id in run.player_ids:
+        problem = problem_of_id(player_id, LONGEST_ID)
         if problem:
-            raise ConfigurationError(f"The player_id {shown(player.player_id)} is invalid: it {problem}.")
-    for player in players:
-        _check_answer(_balance(run, player), player, url)
+            raise ConfigurationError(f"The player_id {shown(player_id)} is invalid: it {problem}.")
+    for player_id in run.player_ids:
+        run.known[player_id] = _checked_cents(_balance(run, player_id), player_id, url)
 
 
-def _check_second(run: Run, player: KnownBalance) -> None:
+def _check_second(run: Run) -> None:
     """
     Hold that the second process of the wallet is one: it has the same player, with the same balance.
 
@@ -319,19 +297,20 @@ def _check_second(run: Run, player: KnownBalance) -> None:
         RequestNotSentError: It cannot be reached.
         ConfigurationError: It is another wallet, or not a wallet.
     """
-    heard = _balance(run, player, at="second")
-    if player.cents is not None and heard.balance_cents != player.cents:
+    player_id, known_cents = next(iter(run.known.items()))
+    heard = _balance(run, player_id, at="second")
+    if known_cents is not None and heard.balance_cents != known_cents:
         reported = "no balance" if heard.balance_cents is None else amount_from_cents(heard.balance_cents)
         raise ConfigurationError(
-            f"The second process reports {reported} for the player {shown(player.player_id)}, and the first "
-            f"{amount_from_cents(player.cents)}.",
+            f"The second process reports {reported} for the player {shown(player_id)}, and the first "
+            f"{amount_from_cents(known_cents)}.",
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
         )
 
 
-def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Carried:
-    heard = run.balance_of(player, at=at)
+def _balance(run: Run, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
+    heard = run.balance_of(player_id, at=at)
     if heard.unreachable:
         raise RequestNotSentError(
             heard.problem,
@@ -342,7 +321,8 @@ def _balance(run: Run, player: KnownBalance, at: Literal["wallet", "second"] = "
     return heard
 
 
-def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
+def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
+    """Return the player's balance; None if the answer cannot be read."""
     if heard.status in (404, 405) and not heard.succeeded:
         where = f"{shown(url)} is" if url else "This is"
         raise ConfigurationError(
@@ -360,10 +340,10 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
             "key that you certify with."
         )
     if heard.reply is None:
-        return
+        return None
     if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND:
         raise ConfigurationError(
-            f"The wallet does not know the player {shown(player.player_id)}. Open an account with some money, or pass "
+            f"The wallet does not know the player {shown(player_id)}. Open an account with some money, or pass "
             "the id of a test player."
         )
     if heard.code is not None:
@@ -372,12 +352,12 @@ def _check_answer(heard: Carried, player: KnownBalance, url: str) -> None:
     cents = heard.balance_cents or 0
     if cents < _LEAST_CENTS:
         raise ConfigurationError(
-            f"The player {shown(player.player_id)} has {amount_from_cents(cents)}. Give both players at least "
+            f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at least "
             f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
         )
     if cents > _MOST_CENTS:
         raise ConfigurationError(
-            f"The player {shown(player.player_id)} has {amount_from_cents(cents)}. Give both players at most "
+            f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at most "
             f"{amount_from_cents(_MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
         )
-    player.cents = cents
+    return cents

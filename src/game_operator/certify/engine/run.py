@@ -3,24 +3,14 @@
 import time
 from collections.abc import Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeVar
 
 from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.scenario import (
-    STAGES,
-    Record,
-    Scenario,
-    ended,
-    judged,
-    lacking,
-    left_undone,
-    not_tried,
-    noted,
-)
+from game_operator.certify.engine.scenario import STAGES, Record, Scenario, verdict_of
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage, units
-from game_operator.certify.engine.steps import Act, Allowance, Found, NotTried, Step, Stopped
-from game_operator.certify.engine.supplies import Supplies, WalletActions, at_hand
+from game_operator.certify.engine.steps import Act, Allowance, Found, NotTried, Step, undone_by_errors
+from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import NO_ANSWER, Exchange, Note, Outcome, Verdict, Weight
@@ -46,139 +36,80 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
+#: In place of the value of a header that the user added.
+_HIDDEN: Final = "…".encode()
 
 
-@dataclass(slots=True)
-class KnownBalance:
-    """A player, and the balance that is known from the last scenario; None if it must be asked for."""
-
-    player_id: str
-    cents: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+@dataclass(kw_only=True, eq=False, repr=False)
+class Run:
     """
-    What is certified, however it is reached.
+    A certification under way.
 
     Attributes:
+        carrier: Signs requests and brings them to the wallet.
         profile: What is assumed of the wallet.
-        players: Both players.
+        player_ids: Both players.
         supplies: What more can be done to the wallet.
         run_id: What all ids begin with.
         instance_id: The instance that is played.
         allowance: How long the run may take, and whether it goes on.
         shown_headers: Names of the headers that the user added, for the report.
         with_signatures: Whether signatures are recorded.
+        known: Both balances in cents, as the last scenario left them; None if one must be asked for.
+        calls: How many requests were sent.
     """
 
+    carrier: HttpCarrier | InProcessCarrier
     profile: Profile
-    players: tuple[KnownBalance, KnownBalance]
+    player_ids: tuple[str, str]
     supplies: Supplies
     run_id: str
     instance_id: str | None
     allowance: Allowance
     shown_headers: tuple[bytes, ...] = ()
     with_signatures: bool = False
+    known: dict[str, int | None] = field(init=False)
+    calls: int = field(default=0, init=False)
 
-
-class Run:
-    """A certification under way; *carrier* signs requests and brings them to the wallet."""
-
-    def __init__(self, carrier: HttpCarrier | InProcessCarrier, settings: RunSettings) -> None:
-        self._carrier = carrier
-        self.settings: Final = settings
-        self._players = settings.players
-        self._allowance = settings.allowance
-        self._actions = WalletActions(settings.supplies)
-        self._supplied = at_hand(settings.supplies, settings.profile, on_wire=carrier.on_wire)
-        self._shown = tuple((name, "…".encode()) for name in settings.shown_headers)
+    def __post_init__(self) -> None:
+        self.known = dict.fromkeys(self.player_ids)
+        self._supplied = at_hand(self.supplies, self.profile, on_wire=self.carrier.on_wire)
+        self._to_undo: list[Act] = []
         self._silent = 0
         self._record = Record()
         self._is_load = False
         self._load_ms: list[float] = []
         self._load_at_once = 0
-        self.calls = 0
 
     def play(self, scenario: Scenario) -> Verdict:
         """Play *scenario* and return its verdict. Nothing that the wallet does raises."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
-            return lacking(scenario, missing)
-        try:
-            if self._is_gone():
-                told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
-                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
-            self._allowance.check("not begun")
-        except Stopped as why:
-            return not_tried(scenario, why)
-        except Found as found:
-            return judged(scenario, [noted(found, scenario)], Record())
+            return replace(verdict_of(scenario, broken_off=NotTried(missing_told(missing))), missing=missing)
+        is_gone = self._is_gone()
         self._record, began = Record(), time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
-        verdict = self._played(scenario)
+        verdict = self._played(scenario, is_gone=is_gone)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
-    def balance_of(self, player: KnownBalance, at: Literal["wallet", "second"] = "wallet") -> Carried:
+    def balance_of(self, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
         """Ask one of the wallet's processes for a player's balance, outside any scenario."""
         self._record = Record()
-        body = BodyWriter(self.settings.profile).encoded(BalanceCall(player_id=player.player_id))
-        return self._heard((Request(f"the balance of {player.player_id}", "/player-balance", body, at=at),))[0]
+        body = BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
+        return self._heard((Request(f"the balance of {player_id}", "/player-balance", body, at=at),))[0]
 
     def balances(self) -> list[int | None]:
         """Return both balances in cents, None where one cannot be read."""
         balances: list[int | None] = []
-        for player in self._players:
-            heard = self.balance_of(player)
+        for player_id in self.player_ids:
+            heard = self.balance_of(player_id)
             balances.append(heard.balance_cents if heard.succeeded else None)
             if heard.timed_out:  # One timeout is enough: the other player's balance would time out too.
                 break
-        return balances + [None] * (len(self._players) - len(balances))
+        return balances + [None] * (len(self.player_ids) - len(balances))
 
     def latency(self, seconds: float) -> Latency | None:
         """Return how long the answers of the load phase took, which lasted *seconds*; None if there was none."""
         return Latency(tuple(self._load_ms), seconds, self._load_at_once) if self._load_ms else None
-
-    def _played(self, scenario: Scenario) -> Verdict:
-        notes: list[Note] = []
-        stage: Stage | None = None
-        broken_off: NotTried | None = None
-        stuck: list[str] = []
-        try:
-            stage = self._staged(scenario)
-            notes = stage.notes
-            try:
-                self._drive(scenario.play(stage))
-                self._drive(stage.check_balances())
-            finally:
-                stuck = self._actions.undo()
-        except NotTried as why:
-            broken_off = why
-        except Found as found:
-            notes.append(noted(found, scenario))
-        except Exception as odd:  # An answer that was not foreseen still needs a verdict.
-            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
-            notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        verdict = ended(scenario, notes, self._record, broken_off)
-        return self._after(stage, left_undone(verdict, stuck) if stuck else verdict)
-
-    def _after(self, stage: Stage | None, verdict: Verdict) -> Verdict:
-        """Put balances back, and remember them if they are known."""
-        for known in self._players:
-            known.cents = None
-        if stage is None:
-            self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
-            return verdict
-        if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
-            for known, player in zip(self._players, (stage.player, stage.other), strict=True):
-                known.cents = player.due_cents
-            self._silent = 0
-            return verdict
-        self._record = Record()
-        self._restored(stage)
-        # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
-        answered = any(exchange.status for _, exchange in self._record.kept())
-        self._silent = 0 if answered else self._silent + 1
-        return verdict
 
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
@@ -190,15 +121,64 @@ class Run:
             player.opening_cents = int(cents or 0)
         self._restored(stage)
 
+    def _played(self, scenario: Scenario, *, is_gone: bool) -> Verdict:
+        notes: list[Note] = []
+        stage: Stage | None = None
+        broken_off: NotTried | None = None
+        stuck: list[str] = []
+        try:
+            if is_gone:
+                told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
+                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+            self.allowance.check("not begun")
+            stage = self._staged(scenario)
+            notes = stage.notes
+            try:
+                self._drive(scenario.play(stage))
+                self._drive(stage.check_balances())
+            finally:
+                stuck = self._undo()
+        except NotTried as why:
+            broken_off = why
+        except Found as found:
+            weight = found.weight or scenario.weight
+            notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
+        except Exception as odd:  # An answer that was not foreseen still needs a verdict.
+            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+            notes.append(Note(told, Weight.CONTRACT_BROKEN))
+        verdict = verdict_of(scenario, notes, self._record.kept, broken_off)
+        if stuck:
+            reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
+            is_undone = verdict.outcome is Outcome.SKIPPED
+            verdict = replace(verdict, reason="; ".join(filter(None, reasons)), is_undone=is_undone)
+        self._settle(stage, verdict)
+        return verdict
+
+    def _settle(self, stage: Stage | None, verdict: Verdict) -> None:
+        """Put balances back, and remember them if they are known."""
+        self.known = dict.fromkeys(self.player_ids)
+        if stage is None:
+            self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
+            return
+        if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
+            self.known = {player.id: player.due_cents for player in (stage.player, stage.other)}
+            self._silent = 0
+            return
+        self._record = Record()
+        self._restored(stage)
+        # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
+        answered = any(exchange.status for exchange in self._record.kept.values())
+        self._silent = 0 if answered else self._silent + 1
+
     def _restored(self, stage: Stage) -> None:
         """Bring balances back. There is always a little time for it, because the players' money depends on it."""
-        with suppress(Found), self._allowance.grace(_GRACE_SECONDS):  # The report says what was left.
+        with suppress(Found), self.allowance.grace(_GRACE_SECONDS):  # The report says what was left.
             self._drive(put_back(stage))
 
     def _staged(self, scenario: Scenario) -> Stage:
         stage = self._stage(scenario.id)
-        for known, player in zip(self._players, (stage.player, stage.other), strict=True):
-            if known.cents is None:
+        for player in (stage.player, stage.other):
+            if self.known[player.id] is None:
                 player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
             if player.opening_cents < _LEAST_CENTS:
                 told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
@@ -206,21 +186,21 @@ class Run:
         return stage
 
     def _stage(self, name: str) -> Stage:
-        opened = [Player(known.player_id, known.cents or 0, known.cents or 0) for known in self._players]
+        player, other = (Player(player_id, cents or 0, cents or 0) for player_id, cents in self.known.items())
         return Stage(
-            player=opened[0],
-            other=opened[1],
-            profile=self.settings.profile,
-            prefix=f"{self.settings.run_id}-{name}",
-            instance_id=self.settings.instance_id,
+            player=player,
+            other=other,
+            profile=self.profile,
+            prefix=f"{self.run_id}-{name}",
+            instance_id=self.instance_id,
             supplied=self._supplied,
-            values=self.settings.supplies.values(),
+            values=self.supplies.values(),
         )
 
     def _is_gone(self) -> bool:
         """Return whether the wallet no longer answers; one that restarts is given a few seconds, once."""
-        for seconds in _PAUSES_SECONDS if self._silent == _MOST_SILENT and self._carrier.on_wire else ():
-            if self._allowance.is_stopping:
+        for seconds in _PAUSES_SECONDS if self._silent == _MOST_SILENT and self.carrier.on_wire else ():
+            if self.allowance.is_stopping:
                 break
             time.sleep(seconds)
             if any(cents is not None for cents in self.balances()):
@@ -228,7 +208,7 @@ class Run:
                 return False
         if self._silent >= _MOST_SILENT:
             self._silent = _MOST_SILENT + 1
-        return self._silent >= _MOST_SILENT and not self._allowance.is_stopping
+        return self._silent >= _MOST_SILENT and not self.allowance.is_stopping
 
     def _drive(self, play: Generator[Step, list[Carried], T]) -> T:
         """Perform the steps of *play*; return what it returns."""
@@ -240,15 +220,37 @@ class Run:
                 except StopIteration as ended:
                     result: T = ended.value
                     return result
-                self._allowance.check("broken off")
+                self.allowance.check("broken off")
                 if isinstance(step, Act):
-                    self._actions.do(step)
+                    self._do(step)
                     answers = []
                 else:
                     answers = self._heard(step.requests)
 
+    def _do(self, act: Act) -> None:
+        """Do to the wallet what a scenario asks for; raise ``Undone`` if it does not work."""
+        undone_by = UNDONE_BY.get(act.what, "")
+        if getattr(self.supplies, undone_by, None) is not None:
+            self._to_undo.append(Act(undone_by, act.arguments))
+        with undone_by_errors(f"{act.what} could not be done"):
+            getattr(self.supplies, act.what)(*act.arguments)
+        with suppress(ValueError):
+            self._to_undo.remove(act)
+
+    def _undo(self) -> list[str]:
+        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
+        stuck = []
+        while self._to_undo:
+            act = self._to_undo.pop()
+            try:
+                getattr(self.supplies, act.what)(*act.arguments)
+            except Exception as failed:  # The user's own code may raise anything.
+                reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
+                stuck.append(f"{act.what} could not be done: {reason}")
+        return stuck
+
     def _heard(self, requests: tuple[Request, ...]) -> list[Carried]:
-        carried = self._carrier.carry(requests)
+        carried = self.carrier.carry(requests)
         self.calls += len(requests)
         if self._is_load and len(requests) > 1:
             self._load_ms += (each.elapsed_ms for each in carried)
@@ -257,8 +259,8 @@ class Run:
 
     def _recorded(self, carried: Carried) -> Carried:
         request, answer, signer = carried.request, carried.answer, signer_of(carried.request.seal)
-        if not self.settings.with_signatures:
-            carried = without_signatures(carried, self.settings.profile.signature_header.encode())
+        if not self.with_signatures:
+            carried = without_signatures(carried, self.profile.signature_header.encode())
             answer = carried.answer
         reply, problem = carried.reply, carried.problem
         if reply is None and answer is not None and not problem:
@@ -267,7 +269,7 @@ class Run:
             title=request.title,
             method=request.method,
             path=request.path,
-            request_headers=(*carried.headers, *self._shown),
+            request_headers=(*carried.headers, *((name, _HIDDEN) for name in self.shown_headers)),
             request_body=request.body[:_KEPT_BYTES],
             request_bytes=len(request.body),
             status=carried.status,
@@ -281,7 +283,7 @@ class Run:
             manner=request.manner.value,
             at=request.at,
             signed_by=signer,
-            is_left_out=bool(signer) and not self.settings.with_signatures,
+            is_left_out=bool(signer) and not self.with_signatures,
         )
         return replace(carried, problem=problem, place=self._record.keep(exchange))
 

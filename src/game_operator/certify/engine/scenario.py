@@ -2,16 +2,15 @@
 
 import importlib
 import tomllib
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from game_operator.certify.engine.stage import Judging, Stage
-from game_operator.certify.engine.steps import Found, NotTried, Stopped, Undone
-from game_operator.certify.engine.supplies import missing_told
+from game_operator.certify.engine.steps import NotTried, Stopped, Undone
 from game_operator.certify.report.report import ALL
 from game_operator.certify.report.verdicts import GROUPS, Exchange, Note, Outcome, Verdict, Weight, mistake_of
 from game_operator.errors import ConfigurationError, shown
@@ -120,96 +119,62 @@ _FIRST, _LAST = 40, 120
 
 @dataclass(slots=True)
 class Record:
-    """Keeps the first exchanges and the last ones, each with its place among all of them."""
+    """Keeps the first exchanges and the last ones, each by its place among all of them."""
 
+    kept: dict[int, Exchange] = field(default_factory=dict)
     seen: int = 0
-    first: list[tuple[int, Exchange]] = field(default_factory=list)
-    last: deque[tuple[int, Exchange]] = field(default_factory=lambda: deque(maxlen=_LAST))
 
     def keep(self, exchange: Exchange) -> int:
         """Keep *exchange* and return its place."""
         place, self.seen = self.seen, self.seen + 1
-        (self.first if place < _FIRST else self.last).append((place, exchange))
+        self.kept[place] = exchange
+        if place >= _FIRST + _LAST:
+            del self.kept[place - _LAST]
         return place
 
-    def kept(self) -> list[tuple[int, Exchange]]:
-        """Return what is kept, in order."""
-        return [*self.first, *self.last]
 
-
-def noted(found: Found, scenario: Scenario) -> Note:
-    """Return what was found in *scenario* as a note."""
-    return Note(found.reason, found.weight or scenario.weight, found.cause, found.place, found.symptom)
-
-
-def ended(scenario: Scenario, notes: list[Note], record: Record, broken_off: NotTried | None) -> Verdict:
+def verdict_of(
+    scenario: Scenario,
+    notes: Sequence[Note] = (),
+    kept: Mapping[int, Exchange] = MappingProxyType({}),
+    broken_off: NotTried | None = None,
+) -> Verdict:
     """Return the verdict of a scenario that found *notes*, and was *broken_off* if that is not None."""
-    if broken_off is None:
-        return judged(scenario, notes, record)
-    is_cut = isinstance(broken_off, Stopped | Undone)
+    verdict = Verdict(
+        id=scenario.id,
+        title=scenario.title,
+        weight=scenario.weight,
+        outcome=Outcome.PASSED,
+        exchanges=tuple(kept.values()),
+        rests_on=scenario.rests_on,
+        means=scenario.means,
+        mend=scenario.mend,
+        is_stopped=isinstance(broken_off, Stopped),
+    )
+    is_undone = isinstance(broken_off, Undone)
     # A scenario that was cut short may fail, but advice on half of it is not a verdict.
-    if not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes)):
-        return not_tried(scenario, broken_off, record)
-    return replace(judged(scenario, notes, record), is_stopped=isinstance(broken_off, Stopped))
-
-
-def lacking(scenario: Scenario, missing: tuple[str, ...]) -> Verdict:
-    """Return the verdict of a scenario that needs what is *missing*."""
-    return _verdict(scenario, Outcome.SKIPPED, missing_told(missing), missing=missing)
-
-
-def not_tried(scenario: Scenario, why: NotTried, record: Record | None = None) -> Verdict:
-    """Return the verdict of a scenario that says nothing of the wallet."""
-    is_undone, is_stopped = isinstance(why, Undone), isinstance(why, Stopped)
-    return _verdict(scenario, Outcome.SKIPPED, str(why), record, is_undone=is_undone, is_stopped=is_stopped)
-
-
-def judged(scenario: Scenario, notes: list[Note], record: Record) -> Verdict:
-    """Return the verdict of a scenario that was tried: it passed if there are no *notes*."""
+    is_cut = verdict.is_stopped or is_undone
+    if broken_off and (not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes))):
+        return replace(verdict, outcome=Outcome.SKIPPED, reason=str(broken_off), is_undone=is_undone)
     if not notes:
-        return _verdict(scenario, Outcome.PASSED, "", record)
-    at = {place: index for index, (place, _) in enumerate(record.kept())}
-    placed = [replace(note, exchange=None if note.exchange is None else at.get(note.exchange)) for note in notes]
-    placed.sort(key=lambda note: note.weight.rank)
-    folded = _folded(placed)
-    verdict = _verdict(scenario, Outcome.FAILED, folded[0].reason, record)
-    verdict = replace(verdict, weight=folded[0].weight, notes=tuple(folded))
+        return verdict
+    indices = {place: index for index, place in enumerate(kept)}
+    placed = [replace(note, exchange=None if note.exchange is None else indices.get(note.exchange)) for note in notes]
+    folded = _folded(sorted(placed, key=lambda note: note.weight.rank))
+    reason, weight = folded[0].reason, folded[0].weight
+    verdict = replace(verdict, outcome=Outcome.FAILED, reason=reason, weight=weight, notes=folded)
     mistake = mistake_of(folded[0].cause)
     if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
         return verdict
     return replace(verdict, means=mistake.means, mend=mistake.mend)
 
 
-def left_undone(verdict: Verdict, stuck: list[str]) -> Verdict:
-    """Return *verdict* with what was done to the wallet and is so still."""
-    news = [each for each in stuck if each not in verdict.reason]
-    reason = "; ".join(filter(None, (verdict.reason, *news)))
-    return replace(verdict, reason=reason, is_undone=verdict.outcome is Outcome.SKIPPED)
-
-
-def _verdict(
-    scenario: Scenario, outcome: Outcome, reason: str, record: Record | None = None, **more: Any
-) -> Verdict:  # Any: other fields of the verdict.
-    return Verdict(
-        id=scenario.id,
-        title=scenario.title,
-        weight=scenario.weight,
-        outcome=outcome,
-        reason=reason,
-        exchanges=tuple(exchange for _, exchange in record.kept()) if record else (),
-        rests_on=scenario.rests_on,
-        means=scenario.means,
-        mend=scenario.mend,
-        **more,
-    )
-
-
-def _folded(notes: list[Note]) -> list[Note]:
+def _folded(notes: Iterable[Note]) -> tuple[Note, ...]:
     """Return *notes*, one for each cause and weight: a hundred calls at once can all go wrong alike."""
     alike: dict[tuple[str, Weight], list[Note]] = {}
     for note in notes:
         alike.setdefault((note.cause or note.reason, note.weight), []).append(note)
-    return [
+    return tuple(
         replace(first, reason=f"{first.reason} (and {len(more)} more like it)") if more else first
         for first, *more in alike.values()
-    ]
+    )

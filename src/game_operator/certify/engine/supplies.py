@@ -1,12 +1,10 @@
 """What the user can do to the wallet, and what more they know of it: some scenarios need it."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
-from game_operator.certify.engine.steps import Act, NotTried, undone_by_errors
 from game_operator.profile import Profile
 from game_operator.provider.keys import SigningKey
 
@@ -38,22 +36,28 @@ class Supplies:
         random_operations: How many random operations are tried, 100,000 for a thorough run.
     """
 
-    block: Deed | None = None
-    unblock: Deed | None = None
-    open_account: Deed | None = None
-    fail: Deed | None = None
-    recover: Deed | None = None
-    restart: Deed | None = None
-    distrust: Deed | None = None
-    trust: Deed | None = None
-    later: Deed | None = None
-    stored_cents: Deed | None = None
-    second_url: Any = None  # A wallet of any kind, in process.
-    old_key: SigningKey | None = field(default=None, repr=False)
-    retired_key: SigningKey | None = field(default=None, repr=False)
-    elsewhere: str | None = None
-    foreign_instance_id: str | None = None
-    random_operations: int | None = None
+    block: Annotated[Deed | None, "a way to block a player"] = None
+    unblock: Annotated[Deed | None, "a way to unblock a player"] = None
+    open_account: Annotated[Deed | None, "a way to open an account"] = None
+    fail: Annotated[Deed | None, "a way to make the wallet fail"] = None
+    recover: Annotated[Deed | None, "a way to make it work again"] = None
+    restart: Annotated[Deed | None, "a way to restart the wallet"] = None
+    distrust: Annotated[Deed | None, "a way to make the wallet refuse the service's key"] = None
+    trust: Annotated[Deed | None, "a way to make it accept the key again"] = None
+    later: Annotated[Deed | None, "a way to let days pass"] = None
+    stored_cents: Annotated[Deed | None, "a way to read the operator's own balances"] = None
+    second_url: Annotated[Any, "a second process of the wallet on the same database"] = None  # In process, any wallet.
+    old_key: Annotated[SigningKey | None, "the key of before a rotation, which the wallet still accepts"] = field(
+        default=None, repr=False
+    )
+    retired_key: Annotated[SigningKey | None, "a key that the wallet no longer accepts"] = field(
+        default=None, repr=False
+    )
+    elsewhere: Annotated[str | None, "an address of this machine that the wallet must not answer"] = None
+    foreign_instance_id: Annotated[str | None, "an instance of another operator's, for a wallet that knows its own"] = (
+        None
+    )
+    random_operations: Annotated[int | None, "a number of random operations"] = None
 
     def __reduce__(self) -> str:
         raise TypeError("Supplies may hold private keys and are not pickled; build them in each process")
@@ -63,25 +67,11 @@ class Supplies:
         return {name: getattr(self, name) for name in ("foreign_instance_id", "random_operations", "stored_cents")}
 
 
-#: What is missing, in words.
-_IN_WORDS: Final = MappingProxyType(
+_HINTS: Final = get_type_hints(Supplies, include_extras=True)
+#: What is missing, in words: what can be supplied, and what cannot.
+_SUPPLIES: Final = MappingProxyType({name: str(hint.__metadata__[0]) for name, hint in _HINTS.items()})
+_OTHERS: Final = MappingProxyType(
     {
-        "block": "a way to block a player",
-        "unblock": "a way to unblock a player",
-        "open_account": "a way to open an account",
-        "fail": "a way to make the wallet fail",
-        "recover": "a way to make it work again",
-        "restart": "a way to restart the wallet",
-        "distrust": "a way to make the wallet refuse the service's key",
-        "trust": "a way to make it accept the key again",
-        "later": "a way to let days pass",
-        "stored_cents": "a way to read the operator's own balances",
-        "second_url": "a second process of the wallet on the same database",
-        "old_key": "the key of before a rotation, which the wallet still accepts",
-        "retired_key": "a key that the wallet no longer accepts",
-        "elsewhere": "an address of this machine that the wallet must not answer",
-        "foreign_instance_id": "an instance of another operator's, for a wallet that knows its own",
-        "random_operations": "a number of random operations",
         "wire": "real HTTP, and this wallet is in process",
         "batches": "a profile with deposit_batch",
         "nonce": "a time and a nonce beside the signature, and nothing is known of such a scheme",
@@ -91,63 +81,20 @@ _IN_WORDS: Final = MappingProxyType(
 
 def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
     """Return by their names all of a scenario's needs that are met."""
-    names = {each.name for each in fields(supplies) if getattr(supplies, each.name) is not None}
+    names = {name for name in _SUPPLIES if getattr(supplies, name) is not None}
     return frozenset(names | ({"wire"} if on_wire else set()) | ({"batches"} if profile.deposit_batch else set()))
 
 
 def needs_told(missing: tuple[str, ...]) -> str:
     """Return what a scenario needs that has not got *missing*."""
-    return f"needs {' and '.join(_IN_WORDS[name] for name in missing)}"
+    return f"needs {' and '.join((_SUPPLIES | _OTHERS)[name] for name in missing)}"
 
 
 def missing_told(missing: tuple[str, ...]) -> str:
     """Return the same, with the names of what can be supplied."""
-    words = [name for name in missing if name in {each.name for each in fields(Supplies)}]
-    return needs_told(missing) + (f": supply {', '.join(words)}" if words else "")
+    names = [name for name in missing if name in _SUPPLIES]
+    return needs_told(missing) + (f": supply {', '.join(names)}" if names else "")
 
 
 #: What ends what was done to a wallet.
-_UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
-
-
-class WalletActions:
-    """
-    Does to the wallet what *supplies* can do, and remembers what must be undone.
-
-    Args:
-        supplies: What can be done to the wallet.
-    """
-
-    def __init__(self, supplies: Supplies) -> None:
-        self._supplies = supplies
-        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
-
-    def do(self, act: Act) -> None:
-        """
-        Do to the wallet what a scenario asks for.
-
-        Raises:
-            NotTried: It cannot be done to this wallet; ``Undone`` if it was to be, and did not work.
-        """
-        deed: Callable[..., object] = getattr(self._supplies, act.what)
-        if undone_by := _UNDONE_BY.get(act.what):
-            self._to_undo.append((undone_by, act.arguments))
-        with undone_by_errors(f"{act.what} could not be done"):
-            deed(*act.arguments)
-        with suppress(ValueError):
-            self._to_undo.remove((act.what, act.arguments))
-
-    def undo(self) -> list[str]:
-        """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
-        stuck = []
-        while self._to_undo:
-            what, arguments = self._to_undo.pop()
-            deed: Callable[..., object] | None = getattr(self._supplies, what)
-            if deed is None:
-                continue
-            try:
-                deed(*arguments)
-            except Exception as failed:  # The user's own code may raise anything.
-                reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
-                stuck.append(f"{what} could not be done: {reason}")
-        return stuck
+UNDONE_BY: Final = MappingProxyType({"block": "unblock", "fail": "recover", "distrust": "trust"})
