@@ -63,9 +63,8 @@ _ANYTHING_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DIGITS_AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _LONG_NUMBER = b"0" * (LONGEST_NUMBER + 1)
 _NAN = Decimal("NaN")
-_SPACE = re.compile(r"[ \t\n\r]*")
-_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
-_COMMA = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
+#: What may stand between two values of a body that has been read.
+_BETWEEN = re.compile(r"[ \t\n\r:,]*")
 
 
 class Exponential(Decimal):
@@ -147,22 +146,21 @@ def items_with_bytes(body: bytes, items: list[Any], member: str) -> Iterator[tup
     *member*.
     """
     text = body.decode()
-    at = _after(_SPACE, text, 0)
+    at = _next(text, 0)
     if text[at] == "{":
-        name, end = _DECODER.raw_decode(text, _after(_SPACE, text, at + 1))
+        name, at = _DECODER.raw_decode(text, _next(text, at + 1))
         while name != member:
-            at = _after(_COLON, text, end)
-            at = _after(_COMMA, text, _DECODER.raw_decode(text, at)[1])
-            name, end = _DECODER.raw_decode(text, at)
-        at = _after(_COLON, text, end)
-    at = _after(_SPACE, text, at + 1)
+            _, at = _DECODER.raw_decode(text, _next(text, at))
+            name, at = _DECODER.raw_decode(text, _next(text, at))
+        at = _next(text, at)
+    at += 1
     for item in items:
-        _, end = _DECODER.raw_decode(text, at)
-        yield item, text[at:end].encode()
-        at = _after(_COMMA, text, end)
+        begin = _next(text, at)
+        _, at = _DECODER.raw_decode(text, begin)
+        yield item, text[begin:at].encode()
 
 
-def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
+def _next(text: str, at: int) -> int:
+    found = _BETWEEN.match(text, at)
     assert found is not None
     return found.end()

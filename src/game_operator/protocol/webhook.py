@@ -162,8 +162,8 @@ class _Body:
         return cents
 
     def _called(self, canonical: str) -> str:
-        names = [".".join((first, *rest)) for first, rest in self._paths[canonical]]
-        return f"{canonical} ({' or '.join(names)})" if names != [canonical] else canonical
+        names = _joined(self._paths[canonical])
+        return canonical if names == canonical else f"{canonical} ({names})"
 
 
 def _below(value: Any, steps: tuple[str, ...]) -> Any:
@@ -198,22 +198,22 @@ def read_call(operation: str, body: bytes, profile: Profile) -> WebhookCall:
     return read_call_and_oddities(operation, body, profile)[0]
 
 
-def read_call_and_oddities(operation: str, body: bytes, profile: Profile) -> tuple[WebhookCall, list[Oddity]]:
-    """Return the call in *body* as ``read_call`` does, and what is odd about it and moves no money."""
+def read_call_and_oddities(
+    operation: str, body: bytes, profile: Profile, raw: object = _MISSING
+) -> tuple[WebhookCall, list[Oddity]]:
+    """
+    Return the call in *body* as ``read_call`` does, and what is odd about it and moves no money.
+
+    *raw* is the JSON value of *body*, where that has been read already.
+    """
     if profile.parse is not None:
-        return _parsed(profile.parse(operation, body), operation, body), []
-    return _call_of(operation, read_json(body), body, profile)
-
-
-def _parsed(call: object, operation: str, body: bytes) -> WebhookCall:
-    # A withdraw from the path of deposits would be taken as one: handlers go by the call, not by the path.
-    if not isinstance(call, WebhookCall) or call.operation != operation:
-        raise TypeError(f"parse must return a call of {operation}, not {shown(call)}")
-    # The bytes distinguish a rollback from its withdraw posted again, so they are not left to the parser.
-    return call if call.body == body else replace(call, body=body)
-
-
-def _call_of(operation: str, raw: object, body: bytes, profile: Profile) -> tuple[WebhookCall, list[Oddity]]:
+        call: object = profile.parse(operation, body)
+        # A withdraw from the path of deposits would be taken as one: handlers go by the call, not by the path.
+        if not isinstance(call, WebhookCall) or call.operation != operation:
+            raise TypeError(f"parse must return a call of {operation}, not {shown(call)}")
+        # The bytes distinguish a rollback from its withdraw posted again, so they are not left to the parser.
+        return call if call.body == body else replace(call, body=body), []
+    raw = read_json(body) if raw is _MISSING else raw
     if not isinstance(raw, dict):
         raise MalformedCallError(f"the body must be a JSON object, not {shown(raw)}")
     seen = _Body(raw, operation, profile)
@@ -380,10 +380,7 @@ def read_batch(body: bytes, profile: Profile) -> list[BatchItem]:
 
 def _batch_item(item: object, body: bytes, profile: Profile) -> BatchItem:
     try:
-        if profile.parse is not None:
-            call, oddities = _parsed(profile.parse("deposit", body), "deposit", body), list[Oddity]()
-        else:
-            call, oddities = _call_of("deposit", item, body, profile)
+        call, oddities = read_call_and_oddities("deposit", body, profile, item)
     except MalformedCallError as malformed:
         tx_id = _Body(item, "deposit", profile).find("tx_id") if isinstance(item, dict) else None
         is_readable = isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID)
