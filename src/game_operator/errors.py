@@ -38,7 +38,8 @@ pickles and copies. None holds a key, a signature, a token or a live request.
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from functools import wraps
 from reprlib import Repr
 from typing import Any, ParamSpec, TypeVar
@@ -114,22 +115,18 @@ class GameOperatorError(Exception):
     """
 
     setting: str | None = None
-    _remedy = ""
+    remedy: str = ""
 
     def __init__(self, what: str, *, setting: str | None = None, remedy: str = "") -> None:
         super().__init__(what)
         if setting is not None:
             self.setting = setting
         if remedy:
-            self._remedy = remedy
+            self.remedy = remedy
 
     @property
     def what(self) -> str:
         return str(self.args[0])
-
-    @property
-    def remedy(self) -> str:
-        return self._remedy
 
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}" if self.remedy else self.what
@@ -176,7 +173,7 @@ class AccountNotFoundError(LedgerError):
 class AccountExistsError(LedgerError):
     """The account is open already."""
 
-    _remedy = "Use adjust() or `game-operator ledger adjust` to change its balance."
+    remedy = "Use adjust() or `game-operator ledger adjust` to change its balance."
 
 
 class AdjustmentRefusedError(LedgerError):
@@ -214,6 +211,7 @@ class LedgerUnavailableError(LedgerError):
     """The database is down, locked or full. A call under way may have been committed: repeat it to find out."""
 
 
+@dataclass(eq=False, repr=False)
 class TransportError(GameOperatorError):
     """
     No usable answer arrived from the service.
@@ -225,21 +223,16 @@ class TransportError(GameOperatorError):
         timed_out: Whether a timeout or the deadline ended the call.
     """
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        attempts: int = 1,
-        elapsed_seconds: float = 0.0,
-        timed_out: bool = False,
-        setting: str | None = None,
-        remedy: str = "",
-    ) -> None:
-        super().__init__(reason, setting=setting, remedy=remedy)
-        self.reason = reason
-        self.attempts = attempts
-        self.elapsed_seconds = elapsed_seconds
-        self.timed_out = timed_out
+    reason: str
+    _: KW_ONLY
+    attempts: int = 1
+    elapsed_seconds: float = 0.0
+    timed_out: bool = False
+    setting: str | None = None
+    remedy: str = ""
+
+    def __post_init__(self) -> None:
+        self.remedy = self.remedy or type(self).remedy
 
     @property
     def what(self) -> str:
@@ -250,15 +243,16 @@ class TransportError(GameOperatorError):
 class RequestNotSentError(TransportError):
     """No attempt left this machine (DNS, connect, TLS, connection pool): nothing happened at the service."""
 
-    _remedy = "The request never left: check the base URL, DNS, firewall, proxy and TLS, then repeat the call."
+    remedy = "The request never left: check the base URL, DNS, firewall, proxy and TLS, then repeat the call."
 
 
 class NoAnswerError(TransportError):
     """A lookup went unanswered. Lookups change nothing, so repeating is safe."""
 
-    _remedy = "A lookup changes nothing at the service, so it is safe to repeat."
+    remedy = "A lookup changes nothing at the service, so it is safe to repeat."
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OutcomeUnknownError(TransportError):
     """
     A free-bet grant may or may not have been made.
@@ -268,30 +262,28 @@ class OutcomeUnknownError(TransportError):
         instance_id: The game instance it was meant for.
     """
 
-    def __init__(self, reason: str, *, reference_id: str, instance_id: str, **call: Any) -> None:
-        super().__init__(reason, **call)
-        self.reference_id = reference_id
-        self.instance_id = instance_id
+    reference_id: str
+    instance_id: str
 
-    @property
-    def what(self) -> str:
-        return f"{super().what} Whether the free bets were granted is unknown."
-
-    @property
-    def remedy(self) -> str:
-        return (
+    def __post_init__(self) -> None:
+        self.remedy = (
             f"Repeat the grant with the same reference_id {shown(self.reference_id)} on instance "
             f"{shown(self.instance_id)} and the same values: GrantAccepted or DUPLICATE_REFERENCE_ID then says that "
             "they exist. Never repeat it under a new one."
         )
 
+    @property
+    def what(self) -> str:
+        return f"{super().what} Whether the free bets were granted is unknown."
+
 
 class DeliveryInDoubtError(TransportError):
     """A webhook that this package posted went unanswered: the wallet may or may not have carried it out."""
 
-    _remedy = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
+    remedy = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
 
 
+@dataclass(eq=False, repr=False)
 class ApiError(GameOperatorError):
     """
     The service answered, and the answer is not a success.
@@ -305,23 +297,16 @@ class ApiError(GameOperatorError):
         attempts: How many attempts were made; 0 means that the call was refused before sending.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status_code: int,
-        detail: str = "",
-        body: bytes = b"",
-        headers: Mapping[str, str] | None = None,
-        attempts: int = 0,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.status_code = status_code
-        self.detail = detail
-        self.body = body
-        self.headers = dict(headers or {})
-        self.attempts = attempts
+    message: str
+    _: KW_ONLY
+    status_code: int
+    detail: str = ""
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+
+    def __post_init__(self) -> None:
+        self.headers = dict(self.headers or {})
 
     @property
     def what(self) -> str:
@@ -339,9 +324,10 @@ class ApiError(GameOperatorError):
 class BadRequestError(ApiError):
     """HTTP 400: the request is malformed (spec §7.3)."""
 
-    _remedy = "Fix the arguments; repeating the same call cannot help."
+    remedy = "Fix the arguments; repeating the same call cannot help."
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FreeBetRejectedError(BadRequestError):
     """
     The service refuses the grant and says why (spec §7.2).
@@ -353,27 +339,17 @@ class FreeBetRejectedError(BadRequestError):
             DUPLICATE_REFERENCE_ID probably means "granted".
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        error_code: GrantErrorCode | str,
-        reference_id: str,
-        possibly_granted: bool = False,
-        status_code: int = 400,
-        **answer: Any,
-    ) -> None:
-        super().__init__(message, status_code=status_code, **answer)
-        self.error_code = error_code
-        self.reference_id = reference_id
-        self.possibly_granted = possibly_granted
+    status_code: int = 400
+    error_code: GrantErrorCode | str
+    reference_id: str
+    possibly_granted: bool = False
 
     def _answer_shown(self) -> str:
         code = shown(str(self.error_code))[1:-1]
         return f"{code}, {shown(self.message)}, for reference_id {shown(self.reference_id)}"
 
     @property
-    def remedy(self) -> str:
+    def remedy(self) -> str:  # type: ignore[override]  # Whether it was possibly granted is known later.
         if self.possibly_granted:
             return (
                 "An earlier attempt of this call went unanswered and probably made this grant: "
@@ -387,7 +363,7 @@ class FreeBetRejectedError(BadRequestError):
 class AuthenticationError(ApiError):
     """HTTP 401: the service knows neither this operator nor this signature (spec §5)."""
 
-    _remedy = (
+    remedy = (
         "Check that operator_id is the one you were given and that the public key of this private key is registered "
         "with the provider; then run `game-operator doctor`."
     )
@@ -396,9 +372,10 @@ class AuthenticationError(ApiError):
 class OperatorInactiveError(ApiError):
     """HTTP 403: the operator account is inactive (spec §5, §7.3)."""
 
-    _remedy = "The account is inactive: only the provider can activate it."
+    remedy = "The account is inactive: only the provider can activate it."
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RateLimitedError(ApiError):
     """
     HTTP 429: too many requests. Not in the specification; handled as any HTTP client would.
@@ -407,19 +384,16 @@ class RateLimitedError(ApiError):
         retry_after: Seconds the service asked us to wait, or None.
     """
 
-    _remedy = "Slow down, and repeat the call later."
+    remedy = "Slow down, and repeat the call later."
 
-    def __init__(
-        self, message: str, *, retry_after: float | None = None, status_code: int = 429, **answer: Any
-    ) -> None:
-        super().__init__(message, status_code=status_code, **answer)
-        self.retry_after = retry_after
+    retry_after: float | None = None
+    status_code: int = 429
 
 
 class ServiceError(ApiError):
     """HTTP 5xx with any body: the service has a problem."""
 
-    _remedy = "The trouble is at the service: repeat the call later."
+    remedy = "The trouble is at the service: repeat the call later."
 
 
 class UnexpectedResponseError(ApiError):
@@ -429,7 +403,7 @@ class UnexpectedResponseError(ApiError):
     ``str()`` shows the status, the content type and the first bytes.
     """
 
-    _remedy = "Check that the base URL leads to the Operator API and that no proxy or login page answers in its place."
+    remedy = "Check that the base URL leads to the Operator API and that no proxy or login page answers in its place."
 
     def _answer_shown(self) -> str:
         content_type = self.headers.get("content-type")
