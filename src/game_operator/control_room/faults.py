@@ -14,10 +14,6 @@ from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
-_SIDES: Final = {
-    "webhook": ("Calls to the wallet", [info for info in FAULTS if info.side == "webhook"]),
-    "api": ("Calls to the Operator API", [info for info in FAULTS if info.side == "api"]),
-}
 
 
 def _share(typed: str) -> float:
@@ -132,9 +128,9 @@ class FaultsPage(Page):
             status=422 if problems else 200,
             form=form,
             problems=problems,
-            sides=_SIDES,
+            faults=FAULTS,
             presets=list(RETRY_PRESETS.values()),
             on=on,
-            active={*plan.rates, *plan.nth},
+            active=plan.rates.keys() | plan.nth.keys(),
             saved="saved" in request.query_params,
         )

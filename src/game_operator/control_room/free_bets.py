@@ -1,10 +1,9 @@
 """Free bets: granted by the API's rules, and what became of them."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import BaseModel, BeforeValidator, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,8 +23,6 @@ from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
 
 _SHOWN: Final = 200
-#: Claims whose mistakes can be looked at again.
-_REMEMBERED: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
 _REFUSED: Final = {
     "not-an-instance": "not an instance id",
@@ -46,14 +43,14 @@ def _duration(typed: str, info: ValidationInfo) -> int:
 
 
 class GrantForm(BaseModel):
-    """The form that grants free bets: ``wager`` in cents, ``duration`` in milliseconds."""
+    """The form that grants free bets: the fields of a ``GrantRequest``, and the unit of the duration."""
 
     player_id: str
     instance_id: str
     count: Whole
-    wager: CentsTyped
+    wager_amount_cents: Annotated[CentsTyped, Field(alias="wager")]
     unit: str
-    duration: Annotated[int, BeforeValidator(_duration)]
+    expire_duration_millis: Annotated[int, BeforeValidator(_duration), Field(alias="duration")]
     reference_id: str
 
 
@@ -62,14 +59,7 @@ def read_grant_form(typed: Mapping[str, str]) -> tuple[GrantRequest | None, dict
     form, problems = checked(GrantForm, typed)
     if form is None:
         return None, problems
-    request = GrantRequest(
-        player_id=form.player_id,
-        instance_id=form.instance_id,
-        count=form.count,
-        wager_amount_cents=form.wager,
-        expire_duration_millis=form.duration,
-        reference_id=form.reference_id,
-    )
+    request = GrantRequest(**form.model_dump(exclude={"unit"}))
     code = refusal_of(request)
     return (request, {}) if code is None else (None, refused(code))
 
@@ -92,7 +82,7 @@ class FreeBetsPage(Page):
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)
         #: What the wallet did in a claim that no correct wallet does, by the grant's id.
-        self._mistakes: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._mistakes: dict[str, tuple[str, ...]] = {}
 
     async def show(self, request: Request) -> Response:
         """Show the grants, and a form that is filled in."""
@@ -104,7 +94,7 @@ class FreeBetsPage(Page):
         fields = await self._context.form(request)
         typed = {
             name: fields.get(name, "") if name in _IDS else fields.get(name, "").strip()
-            for name in GrantForm.model_fields
+            for name in self._suggested("", "")
         }
         asked, problems = read_grant_form(typed)
         if asked is None:
@@ -123,8 +113,6 @@ class FreeBetsPage(Page):
         except GameOperatorError as failed:
             return self._page(request, self._suggested("p1", ""), status=422, said=str(failed))
         self._mistakes[free_bet_id] = played.problems
-        while len(self._mistakes) > _REMEMBERED:
-            self._mistakes.popitem(last=False)
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
 
     def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:

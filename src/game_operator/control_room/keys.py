@@ -16,6 +16,8 @@ from game_operator.errors import ConfigurationError
 from game_operator.signers.keys import load_public_key
 
 _CONFLICT: Final = 409
+_SERVICE_FILE: Final = "service.pub.pem"
+_NEXT_FILE: Final = "service-new.pub.pem"
 _NONE_PREPARED: Final = "There is no next key to switch to (any more). Make one first: step 1."
 
 
@@ -27,8 +29,8 @@ class KeysPage(Page):
     FORMS = ("prepare", "rotate")
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
-        files = {"service.pub.pem": self.download, "service-new.pub.pem": self.download_next}
-        return [*super().routes(), *(Route(f"{self.PATH}/{name}", file) for name, file in files.items())]
+        files = [Route(f"{self.PATH}/{name}", self.download) for name in (_SERVICE_FILE, _NEXT_FILE)]
+        return [*super().routes(), *files]
 
     async def show(self, request: Request, problem: str = "") -> Response:
         """Show the keys, and a *problem* if there is one."""
@@ -49,15 +51,15 @@ class KeysPage(Page):
             rotated="rotated" in request.query_params,
         )
 
-    async def download(self, _request: Request) -> Response:
-        """Return the service's key as a file."""
-        pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
-        return _file("service.pub.pem", pem)
-
-    async def download_next(self, request: Request) -> Response:
-        """Return the next key as a file."""
-        pem = self._sandbox.prepared_service_key_pem
-        return await self.show(request, _NONE_PREPARED) if pem is None else _file("service-new.pub.pem", pem)
+    async def download(self, request: Request) -> Response:
+        """Return the service's key as a file, or the next one."""
+        name, pem = _NEXT_FILE, self._sandbox.prepared_service_key_pem
+        if request.url.path.endswith(_SERVICE_FILE):
+            name, pem = _SERVICE_FILE, await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
+        if pem is None:
+            return await self.show(request, _NONE_PREPARED)
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(pem, headers=headers, media_type="application/x-pem-file")
 
     async def prepare(self, request: Request) -> Response:
         """Make the next key."""
@@ -74,11 +76,6 @@ class KeysPage(Page):
         except ConfigurationError as failed:
             return await self.show(request, str(failed))
         return see_other(f"{self.PATH}?rotated")
-
-
-def _file(name: str, pem: bytes) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(pem, headers=headers, media_type="application/x-pem-file")
 
 
 def _shown(key: RSAPublicKey) -> dict[str, str | int]:

@@ -21,7 +21,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Send
 
-from game_operator.control_room.outcomes import raw_request, raw_response, row, unreachable_wallet
+from game_operator.control_room.outcomes import hint, raw_message, row, unreachable_wallet
 from game_operator.control_room.page_context import Page, see_other
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.provider.text import curl_line
@@ -89,14 +89,17 @@ class LivePage(Page):
         return see_other(f"{self.PATH}/{sent.number}")
 
     def _detail(self, request: Request, exchange: Exchange, *, status: int = 200, problem: str = "") -> Response:
+        first = f"{exchange.method} {exchange.path} HTTP/1.1"
+        answer = raw_message(f"HTTP/1.1 {exchange.status}", exchange.response_headers, exchange.response_body)
         url = exchange.url or f"http://{request.headers['host']}{exchange.path}"
         return self._context.page(
             request,
             "exchange.html",
             status=status,
             row=row(exchange),
-            raw_request=raw_request(exchange),
-            raw_response=raw_response(exchange),
+            hint=hint(exchange),
+            raw_request=raw_message(first, exchange.request_headers, exchange.request_body),
+            raw_response=answer,
             curl=curl_line(exchange.method, exchange.request_headers, exchange.request_body, url),
             problem=problem,
         )

@@ -1,6 +1,5 @@
 """Lobby: the catalogue as the operator sees it, and a round to play."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
 from enum import StrEnum
@@ -33,8 +32,6 @@ from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.provider.text import money
 from game_operator.sandbox.games import limits_of
 
-#: Rounds whose result can be looked at again.
-_REMEMBERED: Final = 200
 #: Players whom the form suggests.
 _OFFERED: Final = 50
 #: Fields of the form that stand in the address when a round was played.
@@ -136,7 +133,7 @@ class LobbyPage(Page):
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)
         #: The bets of each round that was played here, and the wallet's mistakes, by the round's id.
-        self._played: OrderedDict[str, tuple[tuple[str, ...], tuple[str, ...]]] = OrderedDict()
+        self._played: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
@@ -189,8 +186,6 @@ class LobbyPage(Page):
             return self._page(request, typed, {"round": str(failed)}, status=422)
         # Not all of it is kept: the deliveries are in the live log, too.
         self._played[played.round_id] = played.bet_ids, played.problems
-        while len(self._played) > _REMEMBERED:
-            self._played.popitem(last=False)
         # The form stays filled in, to play another round.
         filled_in = {name: typed[name] for name in _KEPT}
         chosen = _Filter.chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)

@@ -25,8 +25,6 @@ from game_operator.sandbox.service.state import MUST_BE_REFUSED
 _SHOWN_BYTES: Final = 64 * 1024
 #: Signatures that a correct wallet refuses.
 _WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
-#: Verdicts on a signature, by how they are coloured; all others are a warning.
-_SIGNATURE_TONES: Final = {"valid": "good", "not needed": ""}
 #: HTTP statuses of a server that has nothing at this address.
 _NOT_THERE: Final = frozenset({404, 405})
 #: A wallet of one casino rightly refuses the sandbox's made-up games.
@@ -60,15 +58,11 @@ class ExchangeRow:
         answer: The code of a webhook's reply, the status of another answer, or that there was none. ``accepted`` is a
             SUCCESS to what had to be refused.
         tone: How it is coloured: ``good``, ``bad``, ``warn`` (refused by the rules, which is an answer too).
-        signature_tone: The same for the verdict on the signature.
-        hint: What the answer may mean, and what to do about it; "" if it speaks for itself.
     """
 
     exchange: Exchange
     answer: str
     tone: str
-    signature_tone: str
-    hint: str
 
 
 def row(exchange: Exchange) -> ExchangeRow:
@@ -86,7 +80,7 @@ def row(exchange: Exchange) -> ExchangeRow:
             answer, tone = ("accepted", "bad") if must_be_refused(exchange) else (_SUCCESS, "good")
         else:
             answer, tone = code, "bad" if code == WebhookErrorCode.SYSTEM_ERROR else "warn"
-    return ExchangeRow(exchange, answer, tone, _SIGNATURE_TONES.get(exchange.signature, "warn"), hint(exchange))
+    return ExchangeRow(exchange, answer, tone)
 
 
 def folded(exchanges: Iterable[Exchange]) -> list[tuple[ExchangeRow, int]]:
@@ -108,21 +102,28 @@ def hint(exchange: Exchange) -> str:
     """Return what *exchange*'s answer may mean, in a sentence or two; "" if it speaks for itself."""
     if exchange.direction != "webhook" or exchange.status is None:
         return ""
-    code = exchange.code
-    if code is None:
-        return why_no_reply(exchange)
-    if code != WebhookErrorCode.INVALID_REQUEST:
-        return ""
+    is_refused = exchange.code == WebhookErrorCode.INVALID_REQUEST
     # Our receiver replies to calls at unknown addresses, too.
-    return _by_status(exchange, "") if exchange.status in _NOT_THERE else _OTHER_INSTANCES
+    if exchange.code is None or (is_refused and exchange.status in _NOT_THERE):
+        return why_no_reply(exchange)
+    return _OTHER_INSTANCES if is_refused else ""
 
 
 def why_no_reply(exchange: Exchange) -> str:
-    """Return why an answer is not a reply, and what to do; "" if it is one (spec §2.1)."""
+    """Return why an answer comes from no webhook, or is not a reply, and what to do (spec §2.1)."""
+    status = exchange.status or 0
+    if status in _NOT_THERE:
+        return (
+            f"The wallet’s address must be the one that {exchange.path} is below; is a prefix such as /wallet missing?"
+        )
+    if status >= 500:
+        return "Your wallet failed: look into its log."
+    if 300 <= status < 400:
+        return "The service follows no redirect: give it the address that the wallet itself answers at."
     try:
         exchange.reply()
     except MalformedCallError as malformed:
-        return _by_status(exchange, str(malformed))
+        return f"The body cannot be read as a reply: {malformed}."
     return ""
 
 
@@ -133,32 +134,8 @@ def unreachable_wallet(url: str, error: TransportError) -> str:
     return f"The wallet cannot be reached. {error}"
 
 
-def raw_request(exchange: Exchange) -> str:
-    """Return the request as it went over the wire, as text in which nothing hides."""
-    return _message(f"{exchange.method} {exchange.path} HTTP/1.1", exchange.request_headers, exchange.request_body)
-
-
-def raw_response(exchange: Exchange) -> str:
-    """Return the answer likewise, or "" if there was none."""
-    if exchange.status is None:
-        return ""
-    return _message(f"HTTP/1.1 {exchange.status}", exchange.response_headers, exchange.response_body)
-
-
-def _by_status(exchange: Exchange, reason: str) -> str:
-    status = exchange.status or 0
-    if status in _NOT_THERE:
-        return (
-            f"The wallet’s address must be the one that {exchange.path} is below; is a prefix such as /wallet missing?"
-        )
-    if status >= 500:
-        return "Your wallet failed: look into its log."
-    if 300 <= status < 400:
-        return "The service follows no redirect: give it the address that the wallet itself answers at."
-    return f"The body cannot be read as a reply: {reason}."
-
-
-def _message(first: str, headers: HeaderPairs, body: bytes) -> str:
+def raw_message(first: str, headers: HeaderPairs, body: bytes) -> str:
+    """Return a message with its *first* line as it went over the wire, as text in which nothing hides."""
     lines = [text.clean(first), *(visible(name + b": " + value) for name, value in headers)]
     return "\n".join([*lines, "", text.body(body, longest=_SHOWN_BYTES)])
 
@@ -208,10 +185,7 @@ class BetOutcome:
         calls = [each for each in self._calls if each.path == path]
         # The service did not receive what was lost on its way back.
         codes = [each.code for each in calls if Fault.REPLY_LOST not in each.fault.split(", ")]
-        operation = path.strip("/")
-        definite = [
-            code for code in codes if code is not None and is_definite(operation, code, early_code=self._early_code)
-        ]
+        definite = [code for code in codes if code and is_definite(path[1:], code, early_code=self._early_code)]
         return _Operation(calls, _SUCCESS if _SUCCESS in definite else next(iter(definite), None))
 
     @property

@@ -83,10 +83,9 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     difference are written out. Money is whole cents up to the label.
     """
     template = environment().get_template("balance_chart.svg")
-    wrong = [point for point in points if not point.agrees]
-    story = _story(points, wrong)
     if not points:
-        return template.render(_FRAME, player_id=player_id, story=story, points=points)
+        return template.render(_FRAME, player_id=player_id, points=points)
+    wrong = [point for point in points if not point.agrees]
     ticks = _money_ticks(points)
     left = 12 + _FRAME["letter"] * max(len(money(tick)) for tick in ticks)
     first, last = points[0].at_millis, max(point.at_millis for point in points)
@@ -100,8 +99,8 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     return template.render(
         _FRAME,
         player_id=player_id,
-        story=story,
         points=points,
+        wrong=wrong,
         ticks=ticks,
         left=left,
         x=x,
@@ -109,13 +108,6 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
         times=times,
         lines=_lines(points, x, y),
         marked=marked[:: ceil(len(marked) / _MOST_DOTS) or 1],
-        # Above the first cross and below the last one: so they stay apart where both are close.
-        differences=list(zip((wrong[0], wrong[-1]), (-11, 20), strict=True))[: len(wrong)] if wrong else [],
-        legend=[
-            ("chart-expected", "should be"),
-            ("chart-reported", "reported"),
-            *([("chart-wrong", "disagrees")] if wrong else []),
-        ],
     )
 
 
@@ -123,23 +115,6 @@ def _scale(least: int, most: int, start: float, stop: float) -> _Scale:
     """Return where values lie: *least* at *start*, *most* at *stop*; in the middle if both are equal."""
     span = stop - start
     return lambda value: start + span * ((value - least) / (most - least) if most > least else 0.5)
-
-
-def _story(points: Sequence[ReportedBalance], wrong: Sequence[ReportedBalance]) -> str:
-    if not points:
-        return "No balance has been reported yet."
-    ends = money(points[0].reported_cents)
-    reported = f"1 balance reported, {ends}"
-    if len(points) > 1:
-        reported = f"{len(points)} balances reported, from {ends} to {money(points[-1].reported_cents)}"
-    if not wrong:
-        return f"{reported}. None disagrees with what it should be."
-    they = "1 disagrees with what it" if len(wrong) == 1 else f"{len(wrong)} disagree with what they"
-    first = wrong[0]
-    return (
-        f"{reported}. {they} should be, first at {day_and_time(first.at_millis)} UTC: "
-        f"{money(first.reported_cents)} instead of {money(first.expected_cents or 0)}."
-    )
 
 
 def _money_ticks(points: Sequence[ReportedBalance]) -> list[int]:
