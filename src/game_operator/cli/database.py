@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -96,54 +96,27 @@ def address_of(
     return address
 
 
-def file_of(address: str) -> Path | None:
-    """Return the file of an SQLite database, or None for any other."""
-    if not address.startswith("sqlite:///"):
-        return None
-    from game_operator.ledger.engine.address import path_of
-
-    path = path_of(address)
-    return None if path == ":memory:" else Path(path)
-
-
-def check_folder(address: str) -> None:
-    """Raise ConfigurationError if there is no folder for the file of an SQLite database."""
-    file = file_of(address)
-    if file is not None and not file.parent.is_dir():
-        raise ConfigurationError(f"There is no folder {shown(str(file.parent))}. Make it first.")
-
-
-def check_file(address: str, advice: str) -> None:
-    """Raise ConfigurationError for an SQLite file that is not there: opening would make an empty one."""
-    check_folder(address)
-    file = file_of(address)
-    if file is not None and not file.exists():
-        raise ConfigurationError(f"There is no file {shown(str(file))}. {advice}")
-
-
-@contextmanager
-def opened(
-    address: str, prefix: str, *, accounts: "TableAccounts | None" = None, **options: Any
-) -> "Iterator[SqlLedger]":
+def check_file(address: str, missing: str = "") -> Path | None:
     """
-    Yield the ledger in *address*, whose tables are not made unless *options* have ``migrate=True``.
-
-    Args:
-        address: Where it is.
-        prefix: How its tables begin.
-        accounts: The operator's own table of balances; the ledger must have served from it before.
-        options: Of ``SqlLedger``.
+    Return the file of an SQLite database, or None for any other.
 
     Raises:
-        ConfigurationError: Its balances are not in *accounts*.
-        SchemaError: There are no tables, or they are old.
+        ConfigurationError: There is no folder for it; or, if it should be there, no file, because opening would make an
+            empty one. *missing* then says what to do.
     """
-    from game_operator.ledger import SqlLedger
+    if not address.startswith("sqlite:///"):
+        return None
+    from game_operator.ledger.engine.address import IN_MEMORY, path_of
 
-    if accounts is not None:
-        check_elsewhere(address, prefix, accounts)
-    with SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": False} | options) as ledger:
-        yield ledger
+    path = path_of(address)
+    if path == IN_MEMORY:
+        return None
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise ConfigurationError(f"There is no folder {shown(str(file.parent))}. Make it first.")
+    if missing and not file.exists():
+        raise ConfigurationError(f"There is no file {shown(str(file))}. {missing}")
+    return file
 
 
 def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> None:
@@ -169,13 +142,33 @@ class LedgerOptions:
     database: DatabaseUrl = None
     table_prefix: TablePrefix = PREFIX
 
+    @contextmanager
     def opened(
-        self, *, make: bool = False, accounts: "TableAccounts | None" = None, **options: Any
-    ) -> "AbstractContextManager[SqlLedger]":
-        """Open the ledger; with *make* its tables, and the file of SQLite, are made if they are not there."""
-        address = address_of(self.database)
-        if make:
-            check_folder(address)
-        else:
-            check_file(address, "`game-operator ledger open` makes one.")
-        return opened(address, self.table_prefix, accounts=accounts, **{"migrate": make} | options)
+        self,
+        *,
+        make: bool = False,
+        accounts: "TableAccounts | None" = None,
+        missing: str = "`game-operator ledger open` makes one.",
+        **options: Any,
+    ) -> "Iterator[SqlLedger]":
+        """
+        Yield the ledger.
+
+        Args:
+            make: Whether its tables, and the file of SQLite, are made if they are not there.
+            accounts: The operator's own table of balances; the ledger must have served from it before.
+            missing: What to do if there is no file.
+            options: Of ``SqlLedger``.
+
+        Raises:
+            ConfigurationError: There is no file, or its balances are not in *accounts*.
+            SchemaError: There are no tables, or they are old.
+        """
+        from game_operator.ledger import SqlLedger
+
+        address, prefix = address_of(self.database), self.table_prefix
+        check_file(address, "" if make else missing)
+        if accounts is not None:
+            check_elsewhere(address, prefix, accounts)
+        with SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": make} | options) as ledger:
+            yield ledger

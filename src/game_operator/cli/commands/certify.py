@@ -17,7 +17,7 @@ from game_operator.cli.certify_options import (
     WalletOptions,
     key_in,
 )
-from game_operator.cli.database import check_file, opened
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, error_text, on_signals
 from game_operator.cli.options import AsJson, read_profile
 from game_operator.cli.output import progress, say, write_document
@@ -56,8 +56,8 @@ def certify(
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
     if reports.clean_up is not None:  # Better now than after the run.
-        check_file(reports.clean_up, "Pass the ledger that the wallet serves from as --clean-up.")
-        with opened(reports.clean_up, reports.table_prefix):
+        ledger = LedgerOptions(database=reports.clean_up, table_prefix=reports.table_prefix)
+        with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
             pass
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
@@ -134,7 +134,7 @@ def _cleaned_up(address: str, prefix: str, run_id: str) -> dict[str, Any]:
     from game_operator.ledger.sql import resolve_anomalies
 
     try:
-        with opened(address, prefix) as ledger:
+        with LedgerOptions(database=address, table_prefix=prefix).opened() as ledger:
             # A call that could not be read names an id of the run in its body alone.
             left = [
                 record.id

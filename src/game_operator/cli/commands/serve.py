@@ -22,8 +22,7 @@ from game_operator.cli.database import (
     DatabaseUrl,
     TablePrefix,
     address_of,
-    check_folder,
-    file_of,
+    check_file,
 )
 from game_operator.cli.errors import ExitCode, when_stdin_ends
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
@@ -166,7 +165,7 @@ def serve(
         )
     accounts = balances.accounts()
     address = address_of(database)
-    check_folder(address)
+    file = check_file(address)
     _check_extra()
     import asyncio
 
@@ -190,7 +189,6 @@ def serve(
         warning = "Anybody who reaches this port can move your players' money. Never do this where there is any."
         say(warning, style="bold red", error=True)
     try:
-        file = file_of(address)
         if not migrate and file is not None and not file.exists():  # Opening would make it.
             what = f"There is no file {shown(str(file))}."
             raise SchemaError(what, statements=ddl("sqlite", check_prefix(table_prefix)))
