@@ -33,7 +33,7 @@ from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
-from game_operator.cli.errors import ExitCode, StoppedError, show_error, show_failure
+from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
 from game_operator.cli.options import Commands
 from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
@@ -161,24 +161,23 @@ def _lasting_streams() -> Iterator[_Outlet]:
 
 def _outcome(args: list[str]) -> int:
     as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
+    stopped = StoppedError(ExitCode.INTERRUPTED, "Interrupted.", advice="Nothing more was done.")
     try:
         code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
+        if code != ExitCode.INTERRUPTED:
+            return int(code or 0) if args else ExitCode.USAGE
     except GameOperatorError as error:
-        return show_error(error, as_json=as_json)
-    except StoppedError as stopped:
-        if not stopped.message:
-            return stopped.code
-        return show_failure(stopped.message, "", stopped.code, as_json=as_json, name=stopped.name, facts=stopped.facts)
+        stopped = stopped_by(error)
+    except StoppedError as early:
+        stopped = early
     except typer.TyperException as misused:
         # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
         context: Any = getattr(misused, "ctx", None)
         advice = f"Try: {context.command_path if context else _NAME} --help"
-        return show_failure(misused.format_message(), advice, ExitCode.USAGE, as_json=as_json)
+        stopped = StoppedError(ExitCode.USAGE, misused.format_message(), advice=advice, name="UsageError")
     except typer.Abort:
-        code = ExitCode.INTERRUPTED
-    if code == ExitCode.INTERRUPTED:
-        return show_failure("Interrupted.", "Nothing more was done.", code, as_json=as_json, name="Interrupted")
-    return int(code or 0) if args else ExitCode.USAGE
+        pass
+    return stopped.show(as_json=as_json)
 
 
 @cache

@@ -4,10 +4,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from types import FrameType, MappingProxyType
+from types import FrameType
 
 from game_operator.cli.output import say, write_document
 from game_operator.errors import (
@@ -100,22 +100,41 @@ def lost_output() -> ExitCode | None:
 
 class StoppedError(Exception):
     """
-    A command cannot go on, because of a signal or of something that has gone.
+    A command cannot go on, because of a signal, of something that has gone, or of an error.
 
     Attributes:
         code: The exit code.
         message: What to say about it; "" if the command has said all.
+        advice: A line below the message, for people.
         name: The type of the error in a document.
         facts: What a program branches on.
     """
 
-    def __init__(self, code: int, message: str = "", *, name: str = "Interrupted", **facts: object) -> None:
+    def __init__(
+        self, code: int, message: str = "", *, advice: str = "", name: str = "Interrupted", **facts: object
+    ) -> None:
         super().__init__(code)
-        self.code, self.message, self.name, self.facts = code, message, name, facts
+        self.code, self.message, self.advice, self.name, self.facts = code, message, advice, name, facts
+
+    def show(self, *, as_json: bool) -> int:
+        """Print why a command failed, and return the exit code."""
+        if not self.message:
+            return self.code
+        if as_json:
+            error = {"type": self.name, "message": self.message, "exit_code": int(self.code), **self.facts}
+            write_document({"error": error})
+            return self.code
+        text = f"Error: {self.message}"
+        # Statements to run keep their lines. Any other message is one line, because it may quote others.
+        for line in text.splitlines() if "statements" in self.facts else [text]:
+            say(line, style="red", error=True)
+        if self.advice:
+            say(self.advice, error=True)
+        return self.code
 
 
-def show_error(error: GameOperatorError, *, as_json: bool) -> int:
-    """Print *error*, and return the exit code."""
+def stopped_by(error: GameOperatorError) -> StoppedError:
+    """Return how to report that *error* ended a command."""
     if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
         code = ExitCode.USAGE
     else:
@@ -126,39 +145,9 @@ def show_error(error: GameOperatorError, *, as_json: bool) -> int:
         facts["service_message"] = error.message
     # A private class goes by the name of the public one that it is caught as.
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
-    advice = "Here that means: run this very command once more, unchanged."
-    return show_failure(
-        error_text(error),
-        advice if isinstance(error, OutcomeUnknownError) else "",
-        code,
-        as_json=as_json,
-        name=name,
-        facts=facts,
-        # Statements to run keep their lines. Any other message is one line, because it may quote others.
-        keep_lines=isinstance(error, SchemaError),
-    )
-
-
-def show_failure(
-    message: str,
-    advice: str,
-    code: int,
-    *,
-    as_json: bool,
-    name: str = "UsageError",
-    facts: Mapping[str, object] = MappingProxyType({}),
-    keep_lines: bool = False,
-) -> int:
-    """Print why a command failed, as *name* in a document, and return the exit code."""
-    if as_json:
-        write_document({"error": {"type": name, "message": message, "exit_code": int(code), **facts}})
-        return code
-    text = f"Error: {message}"
-    for line in text.splitlines() if keep_lines else [text]:
-        say(line, style="red", error=True)
-    if advice:
-        say(advice, error=True)
-    return code
+    in_doubt = isinstance(error, OutcomeUnknownError)
+    advice = "Here that means: run this very command once more, unchanged." if in_doubt else ""
+    return StoppedError(code, error_text(error), advice=advice, name=name, **facts)
 
 
 @contextmanager
