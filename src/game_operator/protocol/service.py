@@ -171,13 +171,12 @@ def _only(request: HttpRequest, name: bytes) -> bytes | None:
 
 
 def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) -> HttpResponse:
-    given = keys.model_fields_set
-    if not given & {"round_id", "round_no"}:
+    given = keys.model_dump(exclude_unset=True)
+    if not given.keys() & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
     if "instance_id" not in given:
         return _failure(400, INVALID_REQUEST)
-    round_id = keys.round_id if "round_id" in given else None
-    round_no = keys.round_no if "round_no" in given else None
+    round_id, round_no = given.get("round_id"), given.get("round_no")
     found = world.round(operator_id, keys.instance_id, round_id, round_no, now_millis=now_millis)
     return _reply(200, found.model_dump())
 
