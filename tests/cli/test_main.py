@@ -5,11 +5,16 @@ import signal
 import socket
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from game_operator._version import __version__
+from game_operator.cli import options
+from game_operator.cli.app import app
 from game_operator.sandbox import Sandbox
 from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
 from tests.support.wire import game, wire
@@ -53,6 +58,27 @@ def test_help_at_80_columns_cuts_no_option_and_gives_flags_no_value(
     out = run(*name.split(), "--help").out
     assert "…" not in out
     assert "bool" not in out
+
+
+def test_every_option_has_a_text_and_every_text_an_option() -> None:
+    """A name that is misspelled in options.toml would leave its option without a word in the help."""
+    texts = tomllib.loads(Path(options.__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    commands: dict[str, Any] = {}
+    # Any: Typer keeps the class of a group to itself.
+    whole: Any = get_command(app)
+    for name, each in whole.commands.items():
+        parts = getattr(each, "commands", {})
+        commands |= {f"{name} {part}": under for part, under in parts.items()} if parts else {name: each}
+    taken = {name: {each.name: each for each in command.params} for name, command in commands.items()}
+    silent = [
+        (name, option)
+        for name, each in taken.items()
+        for option, it in each.items()
+        if not (it.help or getattr(it, "hidden", False) or it.param_type_name == "argument")
+    ]
+    everywhere = {option for each in taken.values() for option in each}
+    unknown = [(name, each) for name, by in texts.items() for each in by if each not in taken.get(name, everywhere)]
+    assert (silent, [each for each in unknown if each[1] != "panel"]) == ([], [])
 
 
 def test_help_says_what_the_exit_codes_mean(run: Run) -> None:

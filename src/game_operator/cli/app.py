@@ -77,9 +77,8 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve,
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
 for of_ledger in (anomalies, retry, resolve):
     ledgers.command()(of_ledger)
-app.add_typer(tokens, name="token")
-app.add_typer(profiles, name="profile")
-app.add_typer(ledgers, name="ledger")
+for group in (tokens, profiles, ledgers):
+    app.add_typer(group)
 
 
 def run(args: list[str]) -> int:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,35 +23,22 @@ if TYPE_CHECKING:
     from game_operator.profile import Profile
     from game_operator.signers.keys import LocalSigner
 
-_who = partial(typer.Option, rich_help_panel="Key and players")
-_route = partial(typer.Option, rich_help_panel="How the wallet is reached")
-_what = partial(typer.Option, rich_help_panel="What is played")
-_more = partial(typer.Option, rich_help_panel="What more scenarios need")
-_reports = partial(typer.Option, rich_help_panel="Reports")
-
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\x80-\xff]*)")
 #: A run sets these by itself, or its scenarios do.
 _OWN: Final = frozenset({"connection", "content-encoding", "content-length", "content-type", "transfer-encoding"})
 
-ServiceKeyFile = Annotated[
-    Path,
-    typer.Option("--service-key", metavar="FILE", help="The service's private key, whose public half the wallet has."),
-]
-MovesMoney = Annotated[
-    bool, _route("--moves-money", help="Needed for a wallet on another machine: its players' money moves.")
-]
+#: Groups or ids of scenarios.
+_Scenarios = Annotated[list[str] | None, typer.Option(callback=comma_separated)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RouteOptions:
     """How a wallet is reached."""
 
-    header: Annotated[
-        list[str] | None, _route(metavar="'NAME: VALUE'", help="One more header for each request; may be repeated.")
-    ] = None
-    ca: Annotated[Path | None, _route(metavar="FILE", help="Over https: the authority to trust, and no other.")] = None
-    allow_insecure_http: Annotated[bool, _route("--allow-insecure-http", help="Plain http to another machine.")] = False
-    moves_money: MovesMoney = False
+    header: list[str] | None = None
+    ca: Path | None = None
+    allow_insecure_http: bool = False
+    moves_money: bool = False
 
     def headers(self, profile: "Profile") -> list[tuple[str, str]]:
         """Return the headers; no error shows a value, which may be a secret."""
@@ -89,16 +75,10 @@ class RouteOptions:
 class WalletOptions:
     """The wallet's key and its players."""
 
-    service_key: Annotated[
-        Path | None, _who(metavar="FILE", help="The service's private key, whose public half the wallet has.")
-    ] = None
-    player: Annotated[
-        str | None, _who(metavar="ID", help="A test player with 10.00 or more, used by no other test.")
-    ] = None
-    other_player: Annotated[str | None, _who(metavar="ID", help="Another one.")] = None
-    instance: Annotated[
-        str | None, _who(metavar="ID", help="The instance that is played, if the wallet knows its own.")
-    ] = None
+    service_key: Path | None = None
+    player: str | None = None
+    other_player: str | None = None
+    instance: str | None = None
 
     def check(self, url: str | None) -> tuple[str, Path, str, str]:
         """Return address, key and players, which only a plan does without."""
@@ -119,47 +99,25 @@ class WalletOptions:
 class ScenarioOptions:
     """What is played."""
 
-    only: Annotated[
-        list[str] | None,
-        _what(metavar="A,B05", callback=comma_separated, help="Groups or ids to play, and no others."),
-    ] = None
-    skip: Annotated[
-        list[str] | None, _what(metavar="A,B05", callback=comma_separated, help="Groups or ids to leave out.")
-    ] = None
+    only: _Scenarios = None
+    skip: _Scenarios = None
     profile: ProfileFile = None
-    timeout: Annotated[float, _what(min=0.01, help="Seconds for one request.")] = 5.0
-    deadline: Annotated[float, _what(min=1, help="Seconds for the whole run; what is left by then failed.")] = 600.0
-    plan: Annotated[bool, _what("--plan", help="List what would be played, and send nothing.")] = False
+    timeout: Annotated[float, typer.Option(min=0.01)] = 5.0
+    deadline: Annotated[float, typer.Option(min=1)] = 600.0
+    plan: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SupplyOptions:
     """What some scenarios need beside two players and a key."""
 
-    hook: Annotated[
-        list[str] | None,
-        _more(
-            metavar="NAME=COMMAND",
-            help="A command that does something to the wallet: block, unblock, open_account, fail, recover, restart, "
-            "distrust, trust, later, stored_cents; {player}, {cents}, {amount} and {days} stand for its arguments.",
-        ),
-    ] = None
-    second_url: Annotated[
-        str | None, _more(metavar="URL", help="Another process of the wallet, on the same database.")
-    ] = None
-    old_key: Annotated[Path | None, _more(metavar="FILE", help="A private key that the wallet still accepts.")] = None
-    retired_key: Annotated[Path | None, _more(metavar="FILE", help="One that it no longer accepts.")] = None
-    foreign_instance: Annotated[str | None, _more(metavar="ID", help="An instance of another operator's.")] = None
-    elsewhere: Annotated[
-        str | None,
-        _more(
-            metavar="ADDRESS",
-            help="An address of this machine that the wallet must not answer, such as 127.0.0.2.",
-        ),
-    ] = None
-    random_operations: Annotated[
-        int | None, _more(min=1, metavar="N", help="How many random operations are tried.")
-    ] = None
+    hook: list[str] | None = None
+    second_url: str | None = None
+    old_key: Path | None = None
+    retired_key: Path | None = None
+    foreign_instance: str | None = None
+    elsewhere: str | None = None
+    random_operations: Annotated[int | None, typer.Option(min=1)] = None
 
     def supplies(self) -> "Supplies":
         """
@@ -186,26 +144,12 @@ class SupplyOptions:
 class ReportOptions:
     """What is done when all is played."""
 
-    clean_up: Annotated[
-        str | None,
-        _reports(
-            metavar="LEDGER_URL",
-            help="The wallet's ledger, if it is one of ours: the anomalies that this run leaves there are resolved.",
-        ),
-    ] = None
-    table_prefix: Annotated[
-        str, _reports(metavar="TEXT", help="With --clean-up: how the names of its tables begin.")
-    ] = PREFIX
-    json_file: Annotated[Path | None, _reports(metavar="FILE", help="Write the report as JSON.")] = None
-    junit: Annotated[Path | None, _reports(metavar="FILE", help="Write it as JUnit XML, for CI systems.")] = None
-    html: Annotated[Path | None, _reports(metavar="FILE", help="Write it as one page of HTML.")] = None
-    with_signatures: Annotated[
-        bool,
-        _reports(
-            "--with-signatures",
-            help="Keep signatures in the reports. A reader can send such calls to wallets that trust the key.",
-        ),
-    ] = False
+    clean_up: str | None = None
+    table_prefix: str = PREFIX
+    json_file: Path | None = None
+    junit: Path | None = None
+    html: Path | None = None
+    with_signatures: bool = False
 
     @property
     def files(self) -> dict[str, Path]:

@@ -4,14 +4,16 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -25,17 +27,18 @@ PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of 
 
 _LARGEST_KEY = 65_536
 _LARGEST_PROFILE = 1_048_576
-_service = partial(typer.Option, rich_help_panel="The service and who you are")
+#: What the help says of the options of each command and of each group.
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
-Deadline = Annotated[float, _service(help="Seconds for the whole call, repeats included.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
+PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
 OnlySource = Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
 ]
-
+StopWithStdin = Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)]
 
 # Decimal also takes 1e3 and 1_000, which are likelier to be typing mistakes than amounts.
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,2})?")
@@ -67,10 +70,8 @@ def moment_in(text: str | int) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
-#: Options and arguments that are times, files or amounts.
-moment_option = partial(typer.Option, parser=moment_in, metavar="TIME")
-file_option = partial(typer.Option, metavar="FILE")
-amount_argument = partial(typer.Argument, parser=amount_in, metavar="AMOUNT")
+Moment = Annotated[int | None, typer.Option(parser=moment_in, metavar="TIME")]
+AmountArgument = Annotated[Decimal, typer.Argument(parser=amount_in, metavar="AMOUNT")]
 
 
 def comma_separated(value: list[str] | None) -> list[str]:
@@ -82,12 +83,28 @@ def comma_separated(value: list[str] | None) -> list[str]:
     return [name for names in found for name in names]
 
 
-def _with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """
-    Let *command* take groups of options that several commands share.
+# Any: a type, or what Annotated makes of it.
+def _as_option(name: str, annotation: Any, default: object, texts: Mapping[str, Any]) -> Parameter:
+    """Return the parameter *name* as an option, or as the argument it is declared as, with its text in *texts*."""
+    is_declared = get_origin(annotation) is Annotated
+    if name in texts or not is_declared:
+        kind, declared = get_args(annotation) if is_declared else (annotation, typer.Option())
+        option, text = copy(declared), texts[name]
+        about = text if isinstance(text, dict) else {"help": text}
+        option.help, option.metavar = about["help"], about.get("metavar", option.metavar)
+        option.rich_help_panel = about.get("panel", texts.get("panel"))
+        if default is False and option.default is ...:  # It has no other name, and Typer would add --no-NAME.
+            option.param_decls = (f"--{name.replace('_', '-')}",)
+        annotation = Annotated[kind, option]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    A group is a frozen dataclass whose fields are annotated as options. Where a parameter of *command* is annotated
-    with a group, Typer gets the group's options in its place, and *command* gets the group.
+
+def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Callable[..., Any]:
+    """
+    Let *command* take options with *texts*, and groups of options that several commands share.
+
+    A group is a frozen dataclass whose fields are options; its texts are under the name of its class. Where a parameter
+    of *command* is annotated with a group, Typer gets the group's options in its place, and *command* gets the group.
     """
     declared = signature(command, eval_str=True)
     # Any: classes of groups, which have nothing in common but their fields.
@@ -97,14 +114,15 @@ def _with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters: list[Parameter] = []
     for name, parameter in declared.parameters.items():
         if name not in groups:
-            parameters.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            parameters.append(_as_option(name, parameter.annotation, parameter.default, texts))
             continue
         hints = get_type_hints(groups[name], include_extras=True)
+        of_group: dict[str, Any] = {}
+        for each in reversed(groups[name].__mro__):
+            of_group |= _TEXTS.get(each.__name__, {})
         for option in fields(groups[name]):
             default = Parameter.empty if option.default is MISSING else option.default
-            parameters.append(
-                Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[option.name])
-            )
+            parameters.append(_as_option(option.name, hints[option.name], default, of_group))
 
     @wraps(command)
     def with_groups(**given: Any) -> Any:
@@ -119,28 +137,26 @@ def _with_option_groups(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Commands(typer.Typer):
-    """A group of commands, which may take groups of options."""
+    """A group of commands, whose options have their texts in options.toml, and which may take groups of options."""
 
     # Any: what Typer takes, and any function.
-    def command(self, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+    def command(self, name: str | None = None, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
         """Return the decorator that adds a command."""
-        add = super().command(*args, **kwargs)
-        return lambda run: add(_with_option_groups(run))
+        add = super().command(name, *args, **kwargs)
+
+        def with_texts(run: Any) -> Any:
+            words = filter(None, (self.info.name, name or run.__name__))
+            return add(_with_options(run, _TEXTS.get(" ".join(words), {})))
+
+        return with_texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorOptions:
     """Who the operator is; else by the environment."""
 
-    operator_id: Annotated[str | None, _service(help="The id the provider gave you; else GAME_OPERATOR_ID.")] = None
-    private_key: Annotated[
-        Path | None,
-        _service(
-            "--private-key",
-            help="Your key's PEM file; else GAME_OPERATOR_PRIVATE_KEY_FILE or GAME_OPERATOR_PRIVATE_KEY. "
-            f"{PASSPHRASE} opens an encrypted one.",
-        ),
-    ] = None
+    operator_id: str | None = None
+    private_key: Path | None = None
 
     def environment(self, base_url: str | None) -> dict[str, str]:
         """Return the environment as it would be if the options given had been set in it."""
@@ -165,11 +181,8 @@ class OperatorOptions:
 class ServiceOptions(OperatorOptions):
     """Where the service is too, and how long a call may take."""
 
-    base_url: Annotated[
-        str | None,
-        _service(help="Where the service lives; else GAME_OPERATOR_BASE_URL."),
-    ] = None
-    deadline: Deadline = 30.0
+    base_url: str | None = None
+    deadline: float = 30.0
 
     def client(self) -> "OperatorClient":
         """

@@ -12,7 +12,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
-from game_operator.cli.options import AsJson, OnlySource, comma_separated, file_option, moment_option, read_profile
+from game_operator.cli.options import AsJson, Moment, OnlySource, comma_separated, read_profile
 from game_operator.cli.output import answer, say, when, write_document
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
@@ -38,24 +38,11 @@ class AnomalyFilters:
     """
 
     source: OnlySource = None
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND",
-            callback=comma_separated,
-            help="Those of this kind; several with a comma, or more than once.",
-        ),
-    ] = None
-    since: Annotated[
-        int | None, moment_option(help="Those that came then or later: 2h, 3d, 2026-11-22T12:00 (UTC).")
-    ] = None
-    until: Annotated[int | None, moment_option(help="Those that came before that.")] = None
-    player: Annotated[
-        str | None, typer.Option("--player", "--player-id", metavar="ID", help="Those that name a player.")
-    ] = None
-    id_prefix: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Those whose bet or transaction id begins with this.")
-    ] = None
+    kind: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None
+    since: Moment = None
+    until: Moment = None
+    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None
+    id_prefix: str | None = None
 
     def __post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
@@ -108,20 +95,10 @@ class ChosenAnomalies(AnomalyFilters):
         BadParameter: The command line has both, neither, or what only goes with the other.
     """
 
-    anomaly_ids: Annotated[
-        list[int] | None,
-        typer.Argument(parser=_anomaly_id, metavar="[ID]…", help="Numbers of anomalies, as `anomalies` lists them."),
-    ] = None
-    all_matching: Annotated[
-        bool, typer.Option("--all-matching", help="In place of IDs: all that wait and match the options above.")
-    ] = False
-    expect: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="With --all-matching: how many there must be, or nothing is done."),
-    ] = None
-    yes: Annotated[
-        bool, typer.Option("--yes", help="With --all-matching: however many there are, without a question.")
-    ] = False
+    anomaly_ids: Annotated[list[int] | None, typer.Argument(parser=_anomaly_id)] = None
+    all_matching: bool = False
+    expect: Annotated[int | None, typer.Option(min=0)] = None
+    yes: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,9 +143,9 @@ class ChosenAnomalies(AnomalyFilters):
 def anomalies(
     *,
     filters: AnomalyFilters,
-    every: Annotated[bool, typer.Option("--all", help="Those that are resolved as well.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="How many, the oldest; else all.")] = None,
-    bodies: Annotated[bool, typer.Option("--bodies", help="With the body of each.")] = False,
+    every: Annotated[bool, typer.Option("--all")] = False,
+    limit: Annotated[int | None, typer.Option(min=1)] = None,
+    bodies: bool = False,
     place: LedgerOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -192,11 +169,8 @@ def anomalies(
 def retry(
     *,
     chosen: ChosenAnomalies,
-    profile: Annotated[Path | None, file_option(help="How its body is read, as TOML; the wallet's own.")] = None,
-    accept_foreign: Annotated[
-        bool,
-        typer.Option("--accept-foreign", help="Also if it names an instance that is not yours. With IDs alone."),
-    ] = False,
+    profile: Path | None = None,
+    accept_foreign: bool = False,
     place: LedgerOptions,
     balances: BalancesOptions,
     as_json: AsJson = False,

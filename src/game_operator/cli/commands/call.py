@@ -1,10 +1,11 @@
 """``game-operator call``: one webhook, signed as the service signs it, and what the wallet answers."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certify_options import RouteOptions, ServiceKeyFile, key_in
+from game_operator.cli.certify_options import RouteOptions, key_in
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
 from game_operator.cli.output import say, write_document
@@ -20,16 +21,14 @@ _REPLY = ("type", "code", "balance_cents", "timestamp")
 
 def call(
     *,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Such as /withdraw.")],
-    url: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
-    body: Annotated[str, typer.Option(metavar="TEXT", help="The body, sent as it is; - reads standard input.")],
-    service_key: ServiceKeyFile,
+    path: Annotated[str, typer.Argument()],
+    url: str,
+    body: str,
+    service_key: Path,
     route: RouteOptions,
     profile: ProfileFile = None,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
-    with_signature: Annotated[
-        bool, typer.Option("--with-signature", help="Show the signature, with which anybody can send the call.")
-    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.01)] = 10.0,
+    with_signature: bool = False,
     as_json: AsJson = False,
 ) -> int:
     """

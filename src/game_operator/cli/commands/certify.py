@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 def certify(
     *,
-    url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The wallet: what /withdraw and the others are below.")
-    ] = None,
+    url: Annotated[str | None, typer.Argument()] = None,
     wallet: WalletOptions,
     route: RouteOptions,
     played: ScenarioOptions,

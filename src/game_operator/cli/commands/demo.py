@@ -25,15 +25,7 @@ _WEB_PLAYERS: Final = ("ann", "bob", "cleo")
 _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), ("ann", 300, None), ("bob", 400, 0))
 
 
-def demo(
-    web: Annotated[
-        bool, typer.Option("--web", help="Keep the control room open in the browser, with a wallet to play against.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="With --web: where the control room listens; 0 takes a free port.")
-    ] = 0,
-    as_json: AsJson = False,
-) -> int:
+def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)] = 0, as_json: AsJson = False) -> int:
     """
     Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, and a wallet
     that is certified.

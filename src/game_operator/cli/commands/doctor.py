@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, TablePrefix, address_of
+from game_operator.cli.database import PREFIX, BalancesOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, Deadline, ServiceOptions
+from game_operator.cli.options import AsJson, ServiceOptions
 from game_operator.cli.output import say, waiting, write_document
 from game_operator.errors import ConfigurationError
 
@@ -29,22 +27,15 @@ _LOOK = {
 class _DoctorsServiceOptions(ServiceOptions):
     """The same, with less time for a call."""
 
-    deadline: Deadline = 10.0
+    deadline: float = 10.0
 
 
 def doctor(
     *,
-    public_key: Annotated[
-        Path | None, typer.Option(help="The public key you registered; else the .pub.pem beside the private key.")
-    ] = None,
+    public_key: Path | None = None,
     service: _DoctorsServiceOptions,
-    upgrade: Annotated[
-        bool,
-        typer.Option("--upgrade", help="Examine a ledger instead: what would this version refuse? It only reads."),
-    ] = False,
-    database: Annotated[
-        str | None, typer.Option(metavar="URL", help=f"With --upgrade: where the ledger is; else {DATABASE}.")
-    ] = None,
+    upgrade: bool = False,
+    database: str | None = None,
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
     as_json: AsJson = False,

@@ -17,13 +17,9 @@ _MOST_BITS = 8192
 
 
 def keygen(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Where the private key goes.")] = "operator.pem",
-    bits: Annotated[
-        int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS, metavar="BITS", help="The length of the key.")
-    ] = _LEAST_BITS,
-    encrypt: Annotated[
-        bool, typer.Option("--encrypt", help=f"Protect the key with {PASSPHRASE}, or one you are asked for.")
-    ] = False,
+    path: Annotated[str, typer.Argument()] = "operator.pem",
+    bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS)] = _LEAST_BITS,
+    encrypt: bool = False,
     as_json: AsJson = False,
 ) -> None:
     """

@@ -10,7 +10,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, Commands, OnlySource, amount_argument, moment_option
+from game_operator.cli.options import AmountArgument, AsJson, Commands, Moment, OnlySource
 from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
 from game_operator.cli.reports.ledger import (
     MORE,
@@ -27,7 +27,9 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, SqlLedger, TableAccounts
 
-ledgers = Commands(help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree.")
+ledgers = Commands(
+    name="ledger", help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree."
+)
 
 Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, which is the player's id.")]
 
@@ -52,7 +54,7 @@ def _checked_values() -> Iterator[None]:
 def open_(
     *,
     player: Player,
-    amount: Annotated[Decimal, amount_argument(help="What it holds, in currency units.")] = Decimal(0),
+    amount: AmountArgument = Decimal(0),
     place: LedgerOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -66,8 +68,8 @@ def open_(
 def adjust(
     *,
     player: Player,
-    amount: Annotated[Decimal, amount_argument(help="Currency units to add; -20.00 takes away.")],
-    reference: Annotated[str, typer.Option(help="What makes it this adjustment: the same one again moves nothing.")],
+    amount: AmountArgument,
+    reference: str,
     place: LedgerOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -86,10 +88,10 @@ def adjust(
 @ledgers.command()
 def show(
     *,
-    bet_id: Annotated[str | None, typer.Argument(metavar="[BET_ID]", help="A bet, with its whole history.")] = None,
-    player: Annotated[str | None, typer.Option("--player", "--player-id", help="An account instead.")] = None,
-    most: Annotated[int, typer.Option(min=1, help="How many movements of an account, the latest.")] = 50,
-    source: Annotated[str, typer.Option(help="The service and environment, if the wallet names one.")] = "",
+    bet_id: Annotated[str | None, typer.Argument()] = None,
+    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
+    most: Annotated[int, typer.Option(min=1)] = 50,
+    source: str = "",
     place: LedgerOptions,
     balances: BalancesOptions,
     as_json: AsJson = False,
@@ -129,9 +131,9 @@ def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccoun
 @ledgers.command()
 def bets(
     *,
-    only_open: Annotated[bool, typer.Option("--open", help="Those that wait for a deposit or rollback.")] = False,
-    older_than: Annotated[int | None, moment_option(help="Those opened longer ago than this: 2d, 12h, 30m.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many, the oldest.")] = 50,
+    only_open: Annotated[bool, typer.Option("--open")] = False,
+    older_than: Moment = None,
+    limit: Annotated[int, typer.Option(min=1)] = 50,
     source: OnlySource = None,
     place: LedgerOptions,
     balances: BalancesOptions,
@@ -170,10 +172,8 @@ def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
 @ledgers.command()
 def prune(
     *,
-    days: Annotated[int, typer.Option(min=90, metavar="DAYS", help="Drop the details of what is older.")] = 90,
-    now: Annotated[
-        int | None, moment_option(help="What time it is, such as 2026-11-22T12:00, in UTC; else the clock's.")
-    ] = None,
+    days: Annotated[int, typer.Option(min=90)] = 90,
+    now: Moment = None,
     place: LedgerOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -220,12 +220,7 @@ def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
 
 
 @ledgers.command("add-source")
-def add_source(
-    *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help='A service or environment; "" is a name, too.')],
-    place: LedgerOptions,
-    as_json: AsJson = False,
-) -> None:
+def add_source(name: Annotated[str, typer.Argument()], place: LedgerOptions, as_json: AsJson = False) -> None:
     """
     Take calls of another source, permanently.
 
@@ -261,14 +256,7 @@ def _open(bets: int) -> str:
 
 
 @ledgers.command()
-def migrate(
-    *,
-    back: Annotated[
-        bool, typer.Option("--back", help="Undo the latest migration, to start programs of the version before again.")
-    ] = False,
-    place: LedgerOptions,
-    as_json: AsJson = False,
-) -> None:
+def migrate(*, back: bool = False, place: LedgerOptions, as_json: AsJson = False) -> None:
     """Migrate the tables to this program's version, while older programs go on; or undo that."""
     from game_operator.ledger.engine.tables import VERSION
     from game_operator.ledger.sql import migrated_back

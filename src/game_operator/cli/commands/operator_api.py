@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
-from game_operator.cli.options import AsJson, InstanceId, ServiceOptions
+from game_operator.cli.options import AsJson, InstanceId, PlayerId, ServiceOptions
 from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ LONG_NAMES = {"wager-amount-cents": "wager-cents", "expire-duration-millis": "ex
 
 def games(
     *,
-    genre: Annotated[str | None, typer.Option(help="Only games of this genre, such as Crash.")] = None,
-    status: Annotated[str | None, typer.Option(help="Only games in this status, such as ACTIVE.")] = None,
-    currency: Annotated[str | None, typer.Option(help="Only instances in this currency, such as EUR.")] = None,
-    active: Annotated[bool, typer.Option("--active", help="Only active instances.")] = False,
+    genre: str | None = None,
+    status: str | None = None,
+    currency: str | None = None,
+    active: bool = False,
     service: ServiceOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -76,12 +76,7 @@ def _rows(found: "Iterable[GameInfo]") -> Iterator[tuple[str, ...]]:
             about = ("",) * len(about)
 
 
-def bet(
-    *,
-    bet_id: Annotated[str, typer.Argument(metavar="ID", help="The bet's id; after -- if it begins with a dash.")],
-    service: ServiceOptions,
-    as_json: AsJson = False,
-) -> None:
+def bet(*, bet_id: Annotated[str, typer.Argument()], service: ServiceOptions, as_json: AsJson = False) -> None:
     """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND. All four are answers: the exit code is 0."""
     with service.client() as client, waiting("Looking up the bet …"):
         found = client.fetch_bet(bet_id)
@@ -109,8 +104,8 @@ def bet(
 def round_(
     *,
     instance_id: InstanceId,
-    round_id: Annotated[str | None, typer.Option("--id", "--round-id", help="The round's id.")] = None,
-    round_no: Annotated[int | None, typer.Option("--no", "--round-no", help="The number shown to players.")] = None,
+    round_id: Annotated[str | None, typer.Option("--id", "--round-id")] = None,
+    round_no: Annotated[int | None, typer.Option("--no", "--round-no")] = None,
     service: ServiceOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -145,29 +140,11 @@ def round_(
 def grant(
     *,
     instance_id: InstanceId,
-    player_id: Annotated[str, typer.Option("--player", "--player-id", help="Who gets them; 1 to 100 characters.")],
-    count: Annotated[int, typer.Option(help="How many free bets; 1 to 50.")],
-    wager_amount_cents: Annotated[
-        int,
-        typer.Option(
-            "--wager-cents", help="What each is worth, in cents; 1 to 1000000. --wager-amount-cents is the same."
-        ),
-    ],
-    expire_duration_millis: Annotated[
-        int,
-        typer.Option(
-            "--expire-millis",
-            help="How long they last, in milliseconds; up to 30 days. --expire-duration-millis is the same.",
-        ),
-    ],
-    reference_id: Annotated[
-        str,
-        typer.Option(
-            "--reference",
-            "--reference-id",
-            help="Your own id of this grant, unique for the instance; 1 to 100 characters.",
-        ),
-    ],
+    player_id: PlayerId,
+    count: int,
+    wager_amount_cents: Annotated[int, typer.Option("--wager-cents")],
+    expire_duration_millis: Annotated[int, typer.Option("--expire-millis")],
+    reference_id: Annotated[str, typer.Option("--reference", "--reference-id")],
     service: ServiceOptions,
     as_json: AsJson = False,
 ) -> None:

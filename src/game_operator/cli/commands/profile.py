@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
+from game_operator.cli.options import AsJson, Commands, ProfileFile, read_file, read_profile
 from game_operator.cli.output import counted, say, show_details, show_rows, write_document
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
@@ -31,8 +31,9 @@ _FIELDS = {
     "player-balance": ("player_id",),
 }
 
-profiles = typer.Typer(
-    help="How webhooks are understood. All of it is assumed: the specification does not show their bodies."
+profiles = Commands(
+    name="profile",
+    help="How webhooks are understood. All of it is assumed: the specification does not show their bodies.",
 )
 
 #: What each setting decides, and the note on it; the names under [fields] have one together.
@@ -99,11 +100,8 @@ class Understanding:
 
 @profiles.command()
 def check(
-    sample: Annotated[str, typer.Argument(metavar="SAMPLE", help="A file with one body; - reads standard input.")],
-    operation: Annotated[
-        Literal["withdraw", "deposit", "rollback", "player-balance"] | None,
-        typer.Option(metavar="NAME", help="withdraw, deposit, rollback or player-balance; guessed if not given."),
-    ] = None,
+    sample: Annotated[str, typer.Argument()],
+    operation: Literal["withdraw", "deposit", "rollback", "player-balance"] | None = None,
     profile: ProfileFile = None,
     as_json: AsJson = False,
 ) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals, when_stdin_ends
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, StopWithStdin, read_profile
 from game_operator.cli.output import say, show_details, write_document
 from game_operator.errors import ConfigurationError
 
@@ -20,22 +20,15 @@ if TYPE_CHECKING:
 
 
 def sandbox(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen on 127.0.0.1; 0 takes a free port.")] = 0,
-    seed: Annotated[int | None, typer.Option(help="The same seed makes the same games, bets and rounds.")] = None,
-    wallet: Annotated[
-        str | None, typer.Option(metavar="URL", help="Your wallet: rounds are played against it, by signed webhooks.")
-    ] = None,
-    operator_id: Annotated[str, typer.Option(help="The operator that is registered.")] = "acme",
-    directory: Annotated[
-        Path | None,
-        typer.Option(help="Where both sides' keys are, or are put; else a new one that goes with the sandbox."),
-    ] = None,
-    host: Annotated[str, typer.Option(help="An address of this machine.")] = "127.0.0.1",
-    allow_remote: Annotated[
-        bool, typer.Option("--allow-remote", help="Allow a --host that other machines reach. There is no password.")
-    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    seed: int | None = None,
+    wallet: str | None = None,
+    operator_id: str = "acme",
+    directory: Path | None = None,
+    host: str = "127.0.0.1",
+    allow_remote: bool = False,
     profile: ProfileFile = None,
-    stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
+    stop_with_stdin: StopWithStdin = False,
     as_json: AsJson = False,
 ) -> int:
     """

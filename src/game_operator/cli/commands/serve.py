@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -25,7 +24,7 @@ from game_operator.cli.database import (
     check_file,
 )
 from game_operator.cli.errors import ExitCode, when_stdin_ends
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, StopWithStdin, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from game_operator.profile import Profile
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
-_calls = partial(typer.Option, rich_help_panel="Whose calls are answered")
-_where = partial(typer.Option, rich_help_panel="Where it listens")
 _BACKLOG: Final = 2048
 #: What a call may take beyond its budget before a stop no longer waits for it.
 _LAST_WORDS_SECONDS: Final = 5
@@ -49,25 +46,11 @@ _HAS_UVLOOP: Final = sys.platform != "win32" and platform.python_implementation(
 class CallersOptions:
     """Whose calls are answered."""
 
-    service_key: Annotated[
-        list[Path] | None,
-        _calls(metavar="FILE", help="The service's public key; given more than once, any of them counts."),
-    ] = None
-    allow_ip: Annotated[
-        list[str] | None,
-        _calls(metavar="NETWORK", help="Besides, only callers from this address or network; more than once for more."),
-    ] = None
-    trusted_proxy: Annotated[
-        list[str] | None,
-        _calls(metavar="NETWORK", help="Your own proxy. Its X-Forwarded-For names the caller for --allow-ip."),
-    ] = None
-    instances: Annotated[
-        str | None,
-        _calls(metavar="ID,ID", help="Your game instances: bets and claims for another are refused. Advised."),
-    ] = None
-    accept_unsigned: Annotated[
-        bool, _calls("--insecure-accept-unsigned", help="Without --service-key: answer anybody. On this machine alone.")
-    ] = False
+    service_key: list[Path] | None = None
+    allow_ip: list[str] | None = None
+    trusted_proxy: list[str] | None = None
+    instances: str | None = None
+    accept_unsigned: Annotated[bool, typer.Option("--insecure-accept-unsigned")] = False
 
     def receiver(self, profile: "Profile", host: str) -> "WebhookReceiver":
         """Return the receiver that answers these callers."""
@@ -100,13 +83,11 @@ class CallersOptions:
 class ListeningOptions:
     """Where it listens."""
 
-    host: Annotated[str, _where(help="An address of this machine; 0.0.0.0 for all.")] = "127.0.0.1"
-    port: Annotated[int, _where(min=0, max=65535, help="0 takes a free one.")] = 8000
-    prefix: Annotated[str, _where(help="What stands before /withdraw and the others.")] = ""
-    max_connections: Annotated[
-        int | None, _where(min=1, help="At most so many at once; else the limit of open files less 64.")
-    ] = None
-    request_timeout: Annotated[float, _where(min=0.1, help="Seconds a caller has to send a request.")] = 10.0
+    host: str = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000
+    prefix: str = ""
+    max_connections: Annotated[int | None, typer.Option(min=1)] = None
+    request_timeout: Annotated[float, typer.Option(min=0.1)] = 10.0
 
     def listener(self) -> socket.socket:
         """Return a socket that listens."""
@@ -138,16 +119,12 @@ def serve(
     callers: CallersOptions,
     listening: ListeningOptions,
     profile: ProfileFile = None,
-    source: Annotated[
-        str, typer.Option(help="A name for service and environment; bets of different sources never meet.")
-    ] = "",
-    migrate: Annotated[
-        bool, typer.Option("--migrate/--no-migrate", help="Make missing tables, or say which statements would.")
-    ] = True,
+    source: str = "",
+    migrate: bool = True,
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
-    access_log: Annotated[bool, typer.Option("--access-log", help="Log a line for every call.")] = False,
-    stop_with_stdin: Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)] = False,
+    access_log: bool = False,
+    stop_with_stdin: StopWithStdin = False,
     as_json: AsJson = False,
 ) -> int:
     """

@@ -7,26 +7,23 @@ from typing import Annotated
 
 import typer
 
-from game_operator.cli.options import AsJson, Commands, InstanceId, OperatorOptions, amount_in
+from game_operator.cli.options import AsJson, Commands, InstanceId, OperatorOptions, PlayerId, amount_in
 from game_operator.cli.output import answer, show_details, write_document
 
-tokens = Commands(help="Build and read session tokens. What is in them is assumed: the specification does not show it.")
+tokens = Commands(
+    name="token", help="Build and read session tokens. What is in them is assumed: the specification does not show it."
+)
 
 
 @tokens.command()
 def build(
     *,
     instance_id: InstanceId,
-    player_id: Annotated[str, typer.Option("--player", "--player-id", help="The player's id.")],
-    balance: Annotated[
-        Decimal | None, typer.Option(parser=amount_in, metavar="AMOUNT", help="In currency units, exact.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="The player's display name.")] = None,
-    minutes: Annotated[float, typer.Option(help="How long the token is valid; at most 180.")] = 15.0,
-    launch: Annotated[
-        str | None,
-        typer.Option(metavar="TEMPLATE", help="Print the launch address instead: TEMPLATE with its {token} replaced."),
-    ] = None,
+    player_id: PlayerId,
+    balance: Annotated[Decimal | None, typer.Option(parser=amount_in)] = None,
+    name: str | None = None,
+    minutes: float = 15.0,
+    launch: str | None = None,
     operator: OperatorOptions,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +43,7 @@ def build(
 @tokens.command()
 def decode(
     *,
-    token: Annotated[str, typer.Argument(help="The token; - reads it from standard input.")],
+    token: Annotated[str, typer.Argument()],
     instance_id: InstanceId,
     operator: OperatorOptions,
     as_json: AsJson = False,

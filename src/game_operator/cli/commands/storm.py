@@ -3,13 +3,12 @@
 import secrets
 import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.certify_options import MovesMoney, ServiceKeyFile, key_in
+from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import (
     DATABASE,
     PREFIX,
@@ -20,7 +19,7 @@ from game_operator.cli.database import (
     check_file,
 )
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, file_option, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import is_written, progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 
@@ -30,32 +29,16 @@ if TYPE_CHECKING:
     from game_operator.sandbox.storm.storm import Storm, StormReport
     from game_operator.sandbox.storm.trace import TraceHead
 
-_players = partial(typer.Option, rich_help_panel="Who plays, and how it is audited")
-_plan = partial(typer.Option, rich_help_panel="What is played")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlayersOptions:
     """Who plays, and who knows what the players hold at the end."""
 
-    ledger: Annotated[
-        str | None,
-        _players(
-            metavar="URL",
-            help=f"The wallet's ledger: fresh players are opened in it, and every bet is audited; else {DATABASE}.",
-        ),
-    ] = None
-    players_file: Annotated[
-        Path | None,
-        _players(
-            metavar="FILE",
-            help="In place of a ledger: players who hold money, an id on each line; the audit compares replies and "
-            "balances. With --accounts-table, beside the ledger.",
-        ),
-    ] = None
-    players: Annotated[int, _players(min=1, help="With a ledger: how many players.")] = 100
+    ledger: str | None = None
+    players_file: Path | None = None
+    players: Annotated[int, typer.Option(min=1)] = 100
     table_prefix: TablePrefix = PREFIX
-    source: Annotated[str, _players(help="The source that the wallet keeps bets under.")] = ""
+    source: str = ""
 
     def ids(self) -> tuple[str, ...]:
         """Return the players in the file; () without a file, because they are opened then."""
@@ -95,14 +78,11 @@ class PlayersOptions:
 class PlanOptions:
     """What is played."""
 
-    bets: Annotated[int, _plan(min=1, help="How many bets.")] = 1_000
-    faults: Annotated[
-        str,
-        _plan(metavar="all|none|NAME[=RATE|@N],…", help="What goes wrong, such as reply-lost=0.05,forged=1%,reset@7."),
-    ] = "all"
-    retries: Annotated[str, _plan(metavar="none|three|ten|exponential", help="How calls are repeated.")] = "three"
-    seed: Annotated[int | None, _plan(help="The same seed makes the same rounds and the same faults.")] = None
-    currency: Annotated[str, _plan(help="Which instances are played.")] = "EUR"
+    bets: Annotated[int, typer.Option(min=1)] = 1_000
+    faults: str = "all"
+    retries: str = "three"
+    seed: int | None = None
+    currency: str = "EUR"
 
     def head(self, ids: tuple[str, ...], players: int, *, batches: bool) -> "TraceHead":
         """
@@ -139,20 +119,18 @@ class PlanOptions:
 
 def storm(
     *,
-    wallet: Annotated[str, typer.Option(metavar="URL", help="The wallet: what /withdraw and the others are below.")],
-    service_key: ServiceKeyFile,
+    wallet: str,
+    service_key: Path,
     players: PlayersOptions,
     balances: BalancesOptions,
     plan: PlanOptions,
-    concurrency: Annotated[
-        int, typer.Option(min=1, max=100, help="Calls under way at once; 1 makes the order the plan's.")
-    ] = 16,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one call.")] = 10.0,
-    old_key: Annotated[Path | None, file_option(help="The service's key before a rotation; else made up.")] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 16,
+    timeout: Annotated[float, typer.Option(min=0.001)] = 10.0,
+    old_key: Path | None = None,
     profile: ProfileFile = None,
-    replay: Annotated[Path | None, file_option(help="Send a trace again, in its order, with its own plan.")] = None,
-    trace: Annotated[Path | None, file_option(help="The trace of a failing storm; else storm-SEED.trace.")] = None,
-    moves_money: MovesMoney = False,
+    replay: Path | None = None,
+    trace: Path | None = None,
+    moves_money: bool = False,
     as_json: AsJson = False,
 ) -> int:
     """
