@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.accounts.balances import OwnBalances
-from game_operator.ledger.accounts.choice import AnyDialect, check_accounts, check_accounts_first, opened_dialect
+from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
+from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
 from game_operator.ledger.engine.sources import check_source_name
@@ -58,7 +58,7 @@ class LedgerBase(Forkable):
     _write: Callable[[Callable[[], Script[Any]]], Any]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
-    _fit: AnyDialect
+    _fit: SqlDialect
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class LedgerBase(Forkable):
     def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
         """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""
         fit = self._fit
-        has_express = fit.kind == "postgres" and isinstance(fit.accounts, OwnBalances)
+        has_express = fit.kind == "postgres" and type(fit.accounts) is Balances
         if not has_express or items[0].terms.source not in fit.sources.known:
             return (yield from self._written(partial(apply_items, items, fit)))
         done: Mapping[int, Outcome] = yield self._store.express(items)

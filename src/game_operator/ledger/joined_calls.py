@@ -19,10 +19,9 @@ from game_operator.errors import (
     UnknownSourceError,
     shown,
 )
-from game_operator.ledger.accounts.balances import OwnBalances
-from game_operator.ledger.accounts.choice import AnyDialect, claim, dialect_for, mark
+from game_operator.ledger.accounts.choice import claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
-from game_operator.ledger.engine.dialects import SqliteDialect
+from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.script import (
     ConflictError,
     Execute,
@@ -90,7 +89,7 @@ class Joiner:
         if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
         self._pooler, self._identities = pooler, Identities(prefix)
-        self._dialects: dict[Kind, AnyDialect] = {}
+        self._dialects: dict[Kind, SqlDialect] = {}
         self.make_tables: Attempt[None] | None = None
 
     def apply(self, item: Item, connection: Any) -> Work[Outcome]:
@@ -129,7 +128,7 @@ class Joiner:
             ) from failed
         return outcome
 
-    def run(self, script: Callable[[AnyDialect], Script[T]], connection: Any) -> Work[T]:
+    def run(self, script: Callable[[SqlDialect], Script[T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _APPLY))
@@ -158,7 +157,7 @@ class Joiner:
             except UnknownSourceError:
                 # The caller may commit all the same. In SQLite no other connection can write while this one does.
                 if kind == "sqlite" and item is not None and (anomaly := unknown_source(item.call, item.terms)):
-                    dialect = SqliteDialect(self._prefix, OwnBalances("sqlite", self._prefix), self._clock_millis)
+                    dialect = SqlDialect(self._prefix, Balances("sqlite", self._prefix), self._clock_millis)
                     yield from store_anomaly(anomaly, item.terms.source, dialect)
                 raise
             except _TablesNotReadyError:
@@ -187,13 +186,13 @@ class Joiner:
             yield Execute(f"SELECT {_SURE}", ())
         return result
 
-    def _stored(self, script: Callable[[AnyDialect], Script[T]], kind: Kind) -> Script[T]:
+    def _stored(self, script: Callable[[SqlDialect], Script[T]], kind: Kind) -> Script[T]:
         result = yield from script((yield from self._begun(kind)))
         if kind == "postgres":
             yield Execute(f"SELECT {_SURE}", ())
         return result
 
-    def _begun(self, kind: Kind) -> Script[AnyDialect]:
+    def _begun(self, kind: Kind) -> Script[SqlDialect]:
         """
         Return the dialect for *kind*; on SQLite, take the write lock first.
 
@@ -212,7 +211,7 @@ class Joiner:
                 )
         return (yield from self._dialect(kind))
 
-    def _dialect(self, kind: Kind) -> Script[AnyDialect]:
+    def _dialect(self, kind: Kind) -> Script[SqlDialect]:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
         known = self._dialects.get(kind)
         if known is None:

@@ -1,62 +1,24 @@
-"""The balances of our own ``accounts`` table, and those behind an object of the operator's."""
+"""The balances that are the operator's, and those of them that are behind an object."""
 
-import json
-from abc import ABC
 from collections.abc import Mapping, Set
 from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
-from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, Accounts, AsyncAccounts
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Rows, Script, Together
-from game_operator.ledger.engine.tables import CLOCK, JSON_ROWS, KEYS, LookUp, sql_texts
+from game_operator.ledger.engine.tables import CLOCK, LookUp
 from game_operator.ledger.rules.book import Changes
 
 
-def _sql(prefix: str) -> dict[str, str]:
-    return sql_texts(__package__, "balances.sql", prefix=prefix, clock=CLOCK, keys=KEYS, json_rows=JSON_ROWS)
-
-
-class OwnBalances(Balances):
-    """The accounts of our own table; in PostgreSQL they are locked in sorted order."""
-
-    unknown = OPEN_FIRST
-
-    def __init__(self, kind: Kind, prefix: str) -> None:
-        super().__init__(kind)
-        sql = _sql(prefix)
-        self._balance, self._lock, self._look_up = sql["balance"], sql["lock"], LookUp(kind, sql["accounts"])
-        self.parts = {name: sql[f"{kind}_{name}"] for name in ("new_accounts", "accounts")}
-
-    def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
-        """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
-        if self.kind == "sqlite":
-            rows, *rest = yield Together((self._look_up.of(keys), *others))
-            return [Account(*row) for row in rows], None, rest
-        rows, *rest = yield Together((Execute(self._lock, (json.dumps(sorted(keys)),)), *others))
-        return [Account(*row[:3]) for row in rows], max((row[3] for row in rows), default=None), rest
-
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
-        """Return the rows to write; one that is moved must hold what was loaded."""
-        yield from ()
-        return {
-            "new_accounts": list(changes.new_accounts.values()),
-            "accounts": [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()],
-        }
-
-    def balance(self, key: str) -> Script[int | None]:
-        """Return a balance in cents as it is committed, or None if there is no such account."""
-        rows: Rows = yield Execute(self._balance, (key,))
-        return rows[0][0] if rows else None
-
-
-class OperatorBalances(Balances, ABC):
+class OperatorBalances(Balances):
     """Balances of the operator's. They do not say when each account moved last, so the ledger keeps it."""
 
+    writes = ("clocks",)
+
     def __init__(self, kind: Kind, prefix: str) -> None:
-        super().__init__(kind)
-        self.clocks = LookUp(kind, _sql(prefix)["clocks"])
-        self.parts = {"clocks": _sql(prefix)[f"{kind}_clocks"]}
+        super().__init__(kind, prefix)
+        self.clocks = LookUp(kind, self._sql["clocks"])
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
         """Return the rows to write."""

@@ -11,19 +11,17 @@ prefix beside that table's name and id, in a table that all ledgers of a databas
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
-from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances, OwnBalances
+from game_operator.ledger.accounts.balances import Elsewhere, ObjectBalances
 from game_operator.ledger.accounts.catalogue import CATALOGUE_SQL
 from game_operator.ledger.accounts.table import table_balances
 from game_operator.ledger.api import AccountsSpec, TableAccounts
-from game_operator.ledger.engine.dialects import Balances, PostgresDialect, SqliteDialect
+from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import stands_alone
 from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
-
-AnyDialect: TypeAlias = SqliteDialect | PostgresDialect
 
 _LOG = logging.getLogger("game_operator.ledger")
 _MARK = "balances_elsewhere"
@@ -57,7 +55,7 @@ def check_own(accounts: AccountsSpec, doing: str) -> None:
 
 def opened_dialect(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int]
-) -> Script[AnyDialect]:
+) -> Script[SqlDialect]:
     """Return ``dialect_for`` these, which knows the sources; note that the operator's *accounts* are elsewhere."""
     dialect = yield from dialect_for(kind, prefix, accounts, clock_millis)
     yield from dialect.sources.load()
@@ -89,7 +87,7 @@ def check_accounts_first(kind: Kind, prefix: str, accounts: AccountsSpec) -> Scr
 
 def dialect_for(
     kind: Kind, prefix: str, accounts: AccountsSpec, clock_millis: Callable[[], int], *, beside: str = ""
-) -> Script[AnyDialect]:
+) -> Script[SqlDialect]:
     """
     Return how rows are loaded and stored in a *kind* of database, after a look at the columns of a TableAccounts.
 
@@ -103,14 +101,12 @@ def dialect_for(
         accounts = Elsewhere(prefix)
     balances: Balances
     if accounts is None:
-        balances = OwnBalances(kind, prefix)
+        balances = Balances(kind, prefix)
     elif isinstance(accounts, TableAccounts):
         balances = yield from table_balances(kind, prefix, accounts)
     else:
         balances = ObjectBalances(kind, prefix, accounts)
-    if kind == "sqlite":
-        return SqliteDialect(prefix, balances, clock_millis)
-    return PostgresDialect(prefix, balances, beside=beside)
+    return SqlDialect(prefix, balances, clock_millis, beside=beside)
 
 
 def is_marked(prefix: str) -> Script[bool]:

@@ -9,11 +9,10 @@ server's, read row by row after each lock.
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
-from typing import Any
+from typing import Any, ClassVar
 
-from game_operator.ledger.api import Account, CallRecord
+from game_operator.ledger.api import OPEN_FIRST, Account, CallRecord
 from game_operator.ledger.engine.script import ConflictError, Execute, Kind, Loaded, Rows, Script, Together
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import (
@@ -22,6 +21,7 @@ from game_operator.ledger.engine.tables import (
     CALL_ROW,
     CLOCK,
     JSON_ROWS,
+    KEYS,
     OLDEST_WRITER,
     VERSION,
     LookUp,
@@ -37,30 +37,47 @@ from game_operator.ledger.engine.tables import (
 from game_operator.ledger.rules.book import Changes, Needs, Posting
 
 
-class Balances(ABC):
+class Balances:
     """
-    How accounts are locked, read and moved: our own, those of a table, or those behind an object.
+    How accounts are locked, read and moved: our own here, in subclasses those of a table or behind an object.
 
     Attributes:
         unknown: What to do about an account that does not exist.
         key_parts: How many parts the key of an account has.
-        parts: The statements that write the lists of ``rows``, each as many rows as its list has.
+        writes: The names of the lists of ``rows``.
+        parts: The statements that write them, each as many rows as its list has.
     """
 
-    unknown: str
+    unknown = OPEN_FIRST
     key_parts = 1
+    writes: ClassVar[tuple[str, ...]] = ("new_accounts", "accounts")
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, prefix: str) -> None:
         self.kind = kind
-        self.parts: dict[str, str] = {}
+        values = {"prefix": prefix, "clock": CLOCK, "keys": KEYS, "json_rows": JSON_ROWS}
+        self._sql = sql_texts(__package__, "balances.sql", **values)
+        self._own = LookUp(kind, self._sql["accounts"])
+        self.parts = {name: self._sql[f"{kind}_{name}"] for name in self.writes}
 
-    @abstractmethod
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
-        """Lock the accounts, then read *others*; return those that exist, the clock if it was read, and their rows."""
+        """
+        Lock the accounts in sorted order, then read *others*.
 
-    @abstractmethod
+        Return the accounts that exist, the clock if it was read, and the rows of *others*.
+        """
+        if self.kind == "sqlite":
+            rows, *rest = yield Together((self._own.of(keys), *others))
+            return [Account(*row) for row in rows], None, rest
+        rows, *rest = yield Together((Execute(self._sql["lock"], (json.dumps(sorted(keys)),)), *others))
+        return [Account(*row[:3]) for row in rows], max((row[3] for row in rows), default=None), rest
+
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
-        """Return the rows to write, by the names of ``parts``."""
+        """Return the rows to write, by the names of ``parts``; an account that is moved must hold what was loaded."""
+        yield from ()
+        return {
+            "new_accounts": list(changes.new_accounts.values()),
+            "accounts": [(cents, at, key, was[key].balance_cents) for key, cents, at in changes.accounts.values()],
+        }
 
     def stored(
         self,
@@ -78,20 +95,23 @@ class Balances(ABC):
         """Do what ``parts`` cannot: nothing."""
         yield from ()
 
-    @abstractmethod
     def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents as it is committed, or None if there is no such account."""
+        rows: Rows = yield Execute(self._sql["balance"], (key,))
+        return rows[0][0] if rows else None
 
 
-class _Dialect(ABC):
-    """What both dialects share: which rows a batch needs and changes, and in which order they are read."""
+class SqlDialect:
+    """Which rows a batch needs and changes, in which order they are read, and how they are written."""
 
-    kind: Kind
+    def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int], *, beside: str = "") -> None:
+        """
+        *clock_millis* is the clock for SQLite.
 
-    def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int] | None = None) -> None:
-        """*clock_millis* is the clock, unless it is the server's."""
-        self.accounts, self.key_parts = accounts, accounts.key_parts
-        self._clock_millis = clock_millis
+        *beside* is further columns of the statement that stores in PostgreSQL, each with a comma before it.
+        """
+        self.kind, self.accounts, self.key_parts = accounts.kind, accounts, accounts.key_parts
+        self._clock_millis, self._beside = clock_millis, beside
         self.sources = Sources(self.kind, prefix)
         self._prefix = prefix
         self._oldest_writer = OLDEST_WRITER.format(prefix=prefix)
@@ -111,6 +131,7 @@ class _Dialect(ABC):
         self._upsert_anomaly = sql["upsert_anomaly"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
         self._parts |= accounts.parts
+        self._texts: dict[tuple[str, ...], str] = {}
 
     def load(self, needs: Needs) -> Script[Loaded]:
         """Lock the accounts, then read bets and calls, and the clock if it was not read with the lock."""
@@ -122,7 +143,7 @@ class _Dialect(ABC):
         accounts, now_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else ()
         if now_millis is None:
-            now_millis = self._clock_millis() if self._clock_millis else (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
+            now_millis = self._clock_millis() if self.kind == "sqlite" else (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
         calls = [CallRecord(*row) for rows in others for row in rows]
         return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis)
 
@@ -145,33 +166,11 @@ class _Dialect(ABC):
             upserted = yield Together(tuple(Execute(self._upsert_anomaly, row) for row in in_order))
             refuse_writer(upserted[0][0][0], self._prefix)
 
-    @abstractmethod
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""
-
-
-class SqliteDialect(_Dialect):
-    """How rows are loaded and stored in SQLite; the write lock is ours."""
-
-    kind = "sqlite"
-
-    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
-        writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
-        return (yield from self.accounts.stored(tuple(writes), changes, was))
-
-
-class PostgresDialect(_Dialect):
-    """How rows are loaded and stored in PostgreSQL."""
-
-    kind = "postgres"
-
-    def __init__(self, prefix: str, accounts: Balances, *, beside: str = "") -> None:
-        """*beside* is further columns of the statement that stores, each with a comma before it."""
-        super().__init__(prefix, accounts)
-        self._beside = beside
-        self._texts: dict[tuple[str, ...], str] = {}
-
-    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
+        if self.kind == "sqlite":
+            writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]
+            return (yield from self.accounts.stored(tuple(writes), changes, was))
         names = tuple(rows)
         sql = self._texts.get(names)
         if sql is None:
