@@ -132,9 +132,8 @@ def test_keys_show_nothing(private_key: RSAPrivateKey) -> None:
 def test_what_a_code_lets_conclude(operation: str, code: str) -> None:
     """Only what may still succeed is sent again (docs/decisions/0013)."""
     due = Finality.FINAL
-    if code == "SYSTEM_ERROR":
-        due = Finality.UNKNOWN
-    elif code == "INVALID_SIGNATURE" or (operation == "deposit" and code in ("BET_NOT_FOUND", "PLAYER_NOT_FOUND")):
+    early = operation == "deposit" and code in ("BET_NOT_FOUND", "PLAYER_NOT_FOUND")
+    if code in ("SYSTEM_ERROR", "INVALID_SIGNATURE") or early:
         due = Finality.REPEAT
     elif code == "HOUSE_RULES" and operation != "withdraw":
         due = Finality.STRANGE

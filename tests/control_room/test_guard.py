@@ -120,7 +120,7 @@ def test_clients_reach_the_api_by_the_names_of_this_machine(
         for path in ("/api/v0.2/fetch-games", "/openapi.json"):
             refused = httpx.get(f"{sandbox.base_url}{path}", headers=foreign, trust_env=False)
             assert (refused.status_code, "control room" in refused.text) == (421, True)
-        assert (sandbox.faults.nth(), sandbox.live.recent()) == ({"api-500": 1}, [])
+        assert (sandbox.faults.plan.nth, sandbox.live.recent()) == ({"api-500": 1}, [])
         sandbox.faults.clear()
         for name in names:
             base_url = f"http://{name}:{port_of(sandbox)}"

@@ -162,7 +162,7 @@ def test_the_nth_call(own_sandbox: Sandbox, client: OperatorClient) -> None:
         except ServiceError:
             seen.append("500")
     assert seen == ["served", "served", "500", "served"]
-    assert own_sandbox.faults.nth() == {}
+    assert own_sandbox.faults.plan.nth == {}
 
 
 def test_two_that_wait_for_the_same_call(own_sandbox: Sandbox, client: OperatorClient) -> None:
@@ -201,7 +201,7 @@ def test_faults_of_webhooks_do_not_strike_the_api(own_sandbox: Sandbox, client: 
     own_sandbox.faults.set_nth("reset", 2)
     for _ in range(3):
         client.fetch_games()
-    assert own_sandbox.faults.nth() == {Fault.RESET: 2}
+    assert own_sandbox.faults.plan.nth == {Fault.RESET: 2}
     assert {exchange.fault for exchange in own_sandbox.live.recent()} == {""}
 
 
@@ -228,8 +228,8 @@ def test_only_signed_calls_are_struck(
             assert asked.status_code == status
             assert http.get("/api/v0.2/nowhere").status_code == 404
     assert grant["reference_id"] not in grants(own_sandbox)
-    assert own_sandbox.faults.nth() == {fault: 1}
+    assert own_sandbox.faults.plan.nth == {fault: 1}
     with pytest.raises((ServiceError, RateLimitedError, OperatorInactiveError)):
         client.fetch_bet(own_sandbox.bet_ids["OPEN"])
-    assert own_sandbox.faults.nth() == {}
+    assert own_sandbox.faults.plan.nth == {}
     assert [each.fault for each in own_sandbox.live.recent(3)] == [fault, "", ""]

@@ -123,10 +123,9 @@ def test_switches_are_turned_on_and_off() -> None:
     """Each has a rate; 0 is off, and both sides of the limits are kept to."""
     switches = FaultSwitches()
     assert switches.plan == NO_FAULTS
-    assert set(switches.rates().values()) == {0.0}
     switches.set("reset", 1)
     switches.set("api-500", 0.25)
-    assert {fault: rate for fault, rate in switches.rates().items() if rate} == {Fault.RESET: 1, Fault.API_500: 0.25}
+    assert switches.plan.rates == {Fault.RESET: 1, Fault.API_500: 0.25}
     switches.set("reset", 0)
     assert str(switches.plan) == "api-500=0.25"
     for rate in (-0.01, 1.01, float("nan"), float("inf")):
@@ -144,18 +143,18 @@ def test_a_switch_for_the_nth_call() -> None:
     switches.set_nth("reset", 3)
     switches.set_nth("api-500", 2)
     _played(switches, 1)
-    assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 2}
+    assert switches.plan.nth == {Fault.RESET: 2, Fault.API_500: 2}
     assert switches.strike_api("draw") is None
-    assert switches.nth() == {Fault.RESET: 2, Fault.API_500: 1}
+    assert switches.plan.nth == {Fault.RESET: 2, Fault.API_500: 1}
     _played(switches, 5)
-    assert switches.nth() == {Fault.RESET: 1, Fault.API_500: 1}, "a call of another kind leaves it for the next"
+    assert switches.plan.nth == {Fault.RESET: 1, Fault.API_500: 1}, "a call of another kind leaves it for the next"
     _played(switches, 1, Fault.RESET)
-    assert switches.nth() == {Fault.API_500: 1}
+    assert switches.plan.nth == {Fault.API_500: 1}
     assert [switches.strike_api("draw") for _ in range(2)] == [Fault.API_500, None]
-    assert switches.nth() == {}
+    assert switches.plan.nth == {}
     switches.set_nth("api-500", 7)
     switches.set_nth("api-500", 0)
-    assert switches.nth() == {}
+    assert switches.plan.nth == {}
     with pytest.raises(ConfigurationError, match="must be 1 or more"):
         switches.set_nth("reset", -1)
     with pytest.raises(ConfigurationError, match="no fault"):
@@ -174,11 +173,11 @@ def test_of_two_rounds_at_once_one_is_struck() -> None:
     switches.set("slow", 0.5)
     first, second = switches.reserve(), switches.reserve()
     assert (first.nth, second.nth, second.rates) == ({Fault.REPLY_LOST: 1}, {}, {Fault.SLOW: 0.5})
-    assert switches.nth() == {Fault.REPLY_LOST: 1}
+    assert switches.plan.nth == {Fault.REPLY_LOST: 1}
     switches.release(second, 2, [])
-    assert switches.nth() == {Fault.REPLY_LOST: 1}
+    assert switches.plan.nth == {Fault.REPLY_LOST: 1}
     switches.release(first, 2, [Fault.REPLY_LOST])
-    assert switches.nth() == {}
+    assert switches.plan.nth == {}
 
 
 def test_what_is_set_while_a_round_is_played_waits_for_the_next() -> None:
@@ -191,11 +190,11 @@ def test_what_is_set_while_a_round_is_played_waits_for_the_next() -> None:
     switches.set_nth("duplicate", 2)
     switches.set_nth("reset", 0)
     switches.release(reserved, 2, [Fault.FORGED])
-    assert switches.nth() == {Fault.FORGED: 3, Fault.DUPLICATE: 2}
+    assert switches.plan.nth == {Fault.FORGED: 3, Fault.DUPLICATE: 2}
     reserved = switches.reserve()
     switches.clear()
     switches.release(reserved, 2, [])
-    assert switches.nth() == {}
+    assert switches.plan.nth == {}
 
 
 def test_of_many_calls_of_the_api_at_once_one_is_struck() -> None:
@@ -215,5 +214,5 @@ def test_switches_may_be_turned_from_any_thread() -> None:
         for fault in Fault:
             threads.submit(switches.set, fault, 0.5)
             threads.submit(switches.set_nth, fault, 7)
-    assert Counter(switches.rates().values()) == {0.5: len(Fault)}
-    assert set(switches.nth()) == set(Fault)
+    assert Counter(switches.plan.rates.values()) == {0.5: len(Fault)}
+    assert set(switches.plan.nth) == set(Fault)

@@ -339,7 +339,7 @@ def test_the_nth_call_from_now_on(table: Table) -> None:
     table.sandbox.faults.set_nth("reply-lost", 4)
     notes = [[exchange.note for exchange in exchanges] for exchanges in (played_notes(table), played_notes(table))]
     assert notes == [["", ""], ["", "reply lost", "delivery 2"]]
-    assert table.sandbox.faults.nth() == {}
+    assert table.sandbox.faults.plan.nth == {}
 
 
 def played_notes(table: Table) -> list[Any]:

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from game_operator.errors import ConfigurationError, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
+from game_operator.provider import keys as service_keys
 from game_operator.provider.delivery import Post
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys, new_key
@@ -41,7 +42,7 @@ def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey,
     post = Post((withdraw(),), extra=extra)
     signature = keys.signature(post.request)
     current, stranger = (
-        load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, keys.stranger)
+        load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, service_keys.stranger())
     )  # fmt: skip
     assert isinstance(current, RSAPublicKey)
     assert isinstance(stranger, RSAPublicKey)
@@ -148,8 +149,8 @@ def test_keys_that_nobody_gave_are_made_once(private_key: RSAPrivateKey) -> None
     """When first needed, and for good."""
     keys = ServiceKeys(private_key)
     assert keys.old is keys.old
-    assert keys.stranger is keys.stranger
-    assert keys.old.public_key_pem() != keys.stranger.public_key_pem() != keys.current.public_key_pem()
+    assert service_keys.stranger() is service_keys.stranger()
+    assert keys.old.public_key_pem() != service_keys.stranger().public_key_pem() != keys.current.public_key_pem()
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "bytes", "object"])

@@ -44,10 +44,8 @@ class Finality(Enum):
 
     #: It moved nothing and, unchanged, never will: it is not sent again.
     FINAL = auto()
-    #: It moved nothing yet: it is sent again.
+    #: It moved nothing yet, or that is unknown: it is sent again.
     REPEAT = auto()
-    #: Unknown: it is sent again.
-    UNKNOWN = auto()
     #: The code is not one of the assumed ones.
     STRANGE = auto()
 
@@ -59,10 +57,8 @@ def finality(operation: str, code: str, *, early_code: str = WebhookErrorCode.BE
     *early_code* is the profile's ``early_deposit_code``. A service with another one than BET_NOT_FOUND gives up a
     deposit that is refused with BET_NOT_FOUND.
     """
-    if code == WebhookErrorCode.SYSTEM_ERROR:
-        return Finality.UNKNOWN
     is_early = operation == "deposit" and code in UNSEEN and early_code == WebhookErrorCode.BET_NOT_FOUND
-    if code == WebhookErrorCode.INVALID_SIGNATURE or is_early:
+    if code in NO_HELP or is_early:
         return Finality.REPEAT
     # An operator's own codes refuse withdraws alone, and for good.
     return Finality.FINAL if code in _KNOWN or operation == "withdraw" else Finality.STRANGE
@@ -284,11 +280,6 @@ class Answer:
     def succeeded(self) -> bool:
         """Whether it is a SUCCESS."""
         return self.reply is not None and self.reply.code is None
-
-    @property
-    def unreadable(self) -> bool:
-        """Whether there was an answer that is not a reply of spec §2.1."""
-        return self.reply is None and self.status is not None
 
     def settles(self, call: MovingCall) -> bool:
         """Return whether *call* need not be sent again (assumed, docs/decisions/0013)."""

@@ -16,7 +16,6 @@ from enum import StrEnum
 from pathlib import Path
 from random import Random
 from threading import Lock
-from types import MappingProxyType
 from typing import Final, Literal
 
 from game_operator.errors import ConfigurationError, shown
@@ -147,9 +146,9 @@ NO_FAULTS: Final = FaultPlan()
 class FaultSwitches:
     """The faults of a running sandbox, switched on and off from any thread."""
 
-    def __init__(self, plan: FaultPlan = NO_FAULTS) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
-        self._plan = plan
+        self._plan = NO_FAULTS
         #: Faults that wait for a call, each with the plan of the round that it is reserved for.
         self._reserved: dict[Fault, FaultPlan] = {}
 
@@ -163,15 +162,6 @@ class FaultSwitches:
         with self._lock:
             self._plan = plan
             self._reserved.clear()
-
-    def rates(self) -> Mapping[Fault, float]:
-        """Return the rate of each fault, 0 for one that is off."""
-        rates = self._plan.rates
-        return MappingProxyType({fault: rates.get(fault, 0.0) for fault in Fault})
-
-    def nth(self) -> Mapping[Fault, int]:
-        """Return which coming call each fault strikes, counted from 1, for those that wait for one."""
-        return MappingProxyType(dict(self._plan.nth))
 
     def set(self, name: str, rate: float) -> None:
         """

@@ -163,23 +163,31 @@ class HttpCarrier:
 
     async def post(self, post: Post) -> tuple[Answer, ...]:
         """Carry *post*, with its faults; see ``Courier``."""
+        carried = await self.carry_post(post)
+        if self._on_post is not None:
+            self._on_post(post, carried)
+        return answers_to(post, carried)
+
+    async def carry_post(self, post: Post) -> Carried:
+        """
+        Carry *post*, with its faults.
+
+        Raises:
+            RequestNotSentError: The wallet cannot be reached.
+        """
         if post.manner is Fault.REQUEST_LOST:
             request = post.request
             headers, began_millis = self._keys.headers(request, self._header), time.time_ns() // 1_000_000
             carried = Carried(request, headers, None, "request lost", 0.0, began_millis, self._url_of(request))
         else:
-            carried = await self.carry_one(post.request)
-        if carried.unreachable:
-            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+            carried = _delivered(await self.carry_one(post.request))
         if post.manner is Fault.REPLY_LOST and carried.answer is not None:
             carried = replace(carried, problem="reply lost")
-        if self._on_post is not None:
-            self._on_post(post, carried)
-        return answers_to(post, carried)
+        return carried
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
-        """Carry what was posted before, with the *headers* that it had."""
-        return await self.carry_one(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
+        """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
+        return _delivered(await self.carry_one(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers))))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -232,6 +240,12 @@ class HttpCarrier:
         for secret in self._secrets:
             text = text.replace(secret, "…".encode())
         return text
+
+
+def _delivered(carried: Carried) -> Carried:
+    if carried.unreachable:
+        raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+    return carried
 
 
 def _process(request: Request) -> str:

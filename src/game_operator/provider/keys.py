@@ -133,11 +133,6 @@ class ServiceKeys:
         """The key before a rotation, which a wallet must not accept any more."""
         return self._old or LocalSigner(new_key())
 
-    @property
-    def stranger(self) -> LocalSigner:
-        """A key that no wallet knows."""
-        return _stranger()
-
     def signature(self, request: Request) -> Signature:
         """Return the value of the signature header for *request*."""
         seal = request.seal
@@ -164,15 +159,14 @@ class ServiceKeys:
     def _signed(self, key: KeyName, message: bytes) -> bytes:
         match key:
             case "service":
-                signer = self.current
+                return self.current.sign(message)
             case "old":
-                signer = self.old
+                return self.old.sign(message)
             case "retired":
                 assert self._retired is not None
-                signer = self._retired
+                return self._retired.sign(message)
             case "stranger":
-                signer = self.stranger
-        return signer.sign(message)
+                return stranger().sign(message)
 
     def __repr__(self) -> str:
         return "ServiceKeys(…)"
@@ -202,6 +196,6 @@ class ThrowAwayKeys:
 
 
 @cache
-def _stranger() -> LocalSigner:
-    # One for this process: making a key takes longer than most scenarios.
+def stranger() -> LocalSigner:
+    """Return a key that no wallet knows; one for this process, because making it takes longer than most scenarios."""
     return LocalSigner(new_key())

@@ -8,15 +8,16 @@ slow or cut off: the faults ``timeout``, ``reset`` and ``slow`` each lose the re
 import inspect
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import httpx
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest
-from game_operator.provider.delivery import Answer, Post, answers_to
+from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault
 from game_operator.provider.in_process import (
     Begun,
@@ -33,9 +34,6 @@ from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
-
-if TYPE_CHECKING:
-    from game_operator.provider.delivery import Delivery
 
 #: Why there is no reply.
 _NO_REPLY: Final = {
@@ -108,12 +106,12 @@ class InProcessSandbox(SandboxBase):
         planned = self.service.requested.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
-        return await self._played(planned, deliver)
+        return await self.service.play(planned, partial(self._carry, deliver))
 
     async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
         deliver = self._check_ready()
-        return await self._played(self.service.requested.claim(free_bet_id), deliver)
+        return await self.service.play(self.service.requested.claim(free_bet_id), partial(self._carry, deliver))
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
@@ -154,7 +152,7 @@ class InProcessSandbox(SandboxBase):
 
     def _play(self, item: PlannedItem) -> PlayedRound:
         deliver = self._check_ready()
-        playing = self._played(item, lambda *request: self._awaited(deliver(*request)))
+        playing = self.service.play(item, partial(self._carry, lambda *request: self._awaited(deliver(*request))))
         try:
             # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
             playing.send(None)
@@ -162,25 +160,13 @@ class InProcessSandbox(SandboxBase):
             played: PlayedRound = ended.value
         return played
 
-    async def _played(self, item: PlannedItem, deliver: Deliver) -> PlayedRound:
-        deliveries: list[Delivery] = []
-        dealer = self.service.dealer(item)
-        try:
-            while (order := dealer.next()) is not None:
-                dealer.answered(order, [await self._post(post, deliver, deliveries) for post in order.posts])
-        finally:
-            played = self.service.played(item, dealer, deliveries)
-        return played
-
-    async def _post(self, post: Post, deliver: Deliver, deliveries: "list[Delivery]") -> tuple[Answer, ...]:
+    async def _carry(self, deliver: Deliver, post: Post) -> Carried:
         request, answer = post.request, None
         begun = Begun(request, self.service.keys.headers(request, self.service.profile.signature_header))
         if post.manner is not Fault.REQUEST_LOST:
             response = begun.delivered_to(deliver)
             answer = answer_of(await response if inspect.isawaitable(response) else response)
-        carried = begun.carried(answer, _NO_REPLY.get(post.manner, "") if post.manner else "")
-        self.service.saw(post, carried, deliveries)
-        return answers_to(post, carried)
+        return begun.carried(answer, _NO_REPLY.get(post.manner, "") if post.manner else "")
 
     def _awaited(self, response: Any) -> Any:
         """Return *response*, or what comes of it if it must be awaited."""

@@ -4,6 +4,7 @@ import asyncio
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import aclosing
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
@@ -22,7 +23,7 @@ from game_operator.sandbox.serving import ServingThread, application, listening_
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
-    from game_operator.provider.delivery import Delivery
+    from game_operator.provider.http import HttpCarrier
     from game_operator.provider.keys import SigningKey
 
 #: Nobody waits longer for a wallet that answers nothing definite.
@@ -172,42 +173,23 @@ class Sandbox(SandboxBase):
         return running.run(self._played(item, wallet_url))
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
-        from game_operator.provider.http import HttpCarrier
-        from game_operator.sandbox.dealing.carrying import play
-
-        deliveries: list[Delivery] = []
-
-        courier = HttpCarrier(
-            wallet_url,
-            self.service.keys,
-            profile=self.service.profile,
-            pooled=True,
-            on_post=lambda post, carried: self.service.saw(post, carried, deliveries),
-        )
-        dealer, began = self.service.dealer(item), time.monotonic()
+        began = time.monotonic()
         try:
-            async with asyncio.timeout(_PLAY_SECONDS):
-                await play(dealer, courier)
+            async with self._carrier(wallet_url) as carrier, asyncio.timeout(_PLAY_SECONDS):
+                return await self.service.play(item, carrier.carry_post)
         except TimeoutError:
             reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
             raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
-        finally:
-            played = self.service.played(item, dealer, deliveries)
-            await courier.aclose()
-        return played
 
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
-        from game_operator.provider.caller import not_delivered
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
+        return self.service.saw_again(before, carried)
+
+    def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
         from game_operator.provider.http import HttpCarrier
 
-        carrier = HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True)
-        try:
-            carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
-        finally:
-            await carrier.aclose()
-        if carried.unreachable:
-            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
-        return self.service.saw_again(before, carried)
+        return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True))
 
 
 def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":

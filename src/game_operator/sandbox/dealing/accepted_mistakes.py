@@ -34,30 +34,22 @@ def check_refused(bet: DealtBet, answer: Answer) -> None:
         bet.problems.append(f"its withdraw was refused with {answer.code}, and it is the only one of this bet")
 
 
-def check_overdrawn(pending: PendingCall, answer: Answer) -> None:
-    """A bet was accepted, and the player did not have the wager."""
-    if not isinstance(pending.call, WithdrawCall) or not answer.succeeded:
-        return
-    balance_cents = None if answer.reply is None else answer.reply.balance_cents
-    if balance_cents is not None and balance_cents < 0:
-        pending.dealt.problems.append(
-            f"its withdraw was accepted, and left {amount_from_cents(balance_cents)}, below zero"
-        )
-
-
-def check_covered(pending: PendingCall, answer: Answer) -> None:
+def check_funds(pending: PendingCall, answer: Answer, *, alone: bool) -> None:
     """
-    A bet was refused because of missing money, and the money was there.
+    A bet was accepted without the wager being there, or refused because of missing money that was there.
 
-    Call it only if the player had nothing else under way: else the balance may be another moment's.
+    Without *alone* the player had other calls under way, and the balance of a refusal may be another moment's.
     """
-    if not isinstance(pending.call, WithdrawCall) or answer.code != WebhookErrorCode.INSUFFICIENT_BALANCE:
+    call, balance_cents = pending.call, None if answer.reply is None else answer.reply.balance_cents
+    if not isinstance(call, WithdrawCall) or balance_cents is None:
         return
-    balance_cents = None if answer.reply is None else answer.reply.balance_cents
-    if balance_cents is not None and balance_cents >= pending.call.amount_cents:
-        pending.dealt.problems.append(
-            f"its withdraw of {amount_from_cents(pending.call.amount_cents)} was refused with {answer.code}, and the "
-            f"balance reported is {amount_from_cents(balance_cents)}"
+    balance, problems = amount_from_cents(balance_cents), pending.dealt.problems
+    if answer.succeeded and balance_cents < 0:
+        problems.append(f"its withdraw was accepted, and left {balance}, below zero")
+    elif alone and answer.code == WebhookErrorCode.INSUFFICIENT_BALANCE and balance_cents >= call.amount_cents:
+        wager = amount_from_cents(call.amount_cents)
+        problems.append(
+            f"its withdraw of {wager} was refused with {answer.code}, and the balance reported is {balance}"
         )
 
 

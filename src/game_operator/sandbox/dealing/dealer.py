@@ -222,6 +222,8 @@ class Dealer:
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def _check(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        # It is its call's only delivery, with nothing else of its player under way.
+        alone = pending.attempts == len(answered) == 1 and self._balances.is_alone(pending.dealt.player_id)
         for post, answer in answered:
             if not post.is_genuine:
                 if answer.succeeded:
@@ -235,10 +237,7 @@ class Dealer:
             if answer.settles(pending.call):
                 pending.first = pending.first or answer
                 accepted_mistakes.check_repeat(pending, answer)
-                accepted_mistakes.check_overdrawn(pending, answer)
-        # Of the call's only delivery, with nothing else of its player under way: else the balance may be older.
-        if pending.attempts == len(answered) == 1 and self._balances.is_alone(pending.dealt.player_id):
-            accepted_mistakes.check_covered(pending, answered[0][1])
+                accepted_mistakes.check_funds(pending, answer, alone=alone)
 
     def _follow(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
         definite = [answer for post, answer in answered if post.is_genuine and answer.settles(pending.call)]

@@ -6,7 +6,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -18,7 +18,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.delivery import Post
+from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
@@ -32,8 +32,7 @@ from game_operator.sandbox.service.world import PlacedBet, SandboxWorld
 
 if TYPE_CHECKING:
     # A process that only serves pays for no client.
-    from game_operator.provider.caller import Delivery
-    from game_operator.provider.delivery import Carried
+    from game_operator.provider.delivery import Carried, Delivery
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
 _MOST_ATTEMPTS: Final = 12
@@ -173,6 +172,23 @@ class SandboxService:
             balances=self.balances,
             most_attempts=_MOST_ATTEMPTS,
         )
+
+    async def play(self, item: PlannedItem, carry: "Callable[[Post], Awaitable[Carried]]") -> PlayedRound:
+        """Play *item*, one post at a time; *carry* brings each to the wallet. What it raises breaks off."""
+        deliveries: list[Delivery] = []
+        dealer = self.dealer(item)
+
+        async def answers(post: Post) -> tuple[Answer, ...]:
+            carried = await carry(post)
+            self.saw(post, carried, deliveries)
+            return answers_to(post, carried)
+
+        try:
+            while (order := dealer.next()) is not None:
+                dealer.answered(order, [await answers(post) for post in order.posts])
+        finally:
+            played = self.played(item, dealer, deliveries)
+        return played
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: "list[Delivery]") -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""

@@ -109,7 +109,7 @@ def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
     for each in dealt:
         genuine = (sent.answer for sent in each.history if sent.post.is_genuine)
         # An answer of another status is a difference already.
-        unreadable = next((answer for answer in genuine if answer.unreadable and answer.status == _HTTP_OK), None)
+        unreadable = next((answer for answer in genuine if answer.reply is None and answer.status == _HTTP_OK), None)
         problems = [*each.problems, *each.wrong_statuses()]
         if unreadable is not None:
             problems.append(f"a call was answered, and not with a reply of spec §2.1: {unreadable.problem}")
