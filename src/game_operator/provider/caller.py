@@ -8,7 +8,6 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 import ssl
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Final, Self, TypeAlias
 
 from game_operator._version import __version__
@@ -159,9 +158,7 @@ class WebhookCaller(_Caller):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
 
@@ -208,9 +205,7 @@ class AsyncWebhookCaller(_Caller):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.aclose()
 
 

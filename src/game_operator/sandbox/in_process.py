@@ -9,7 +9,6 @@ import inspect
 from collections.abc import Callable
 from email.utils import formatdate
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 import httpx
@@ -120,9 +119,7 @@ class InProcessSandbox(SandboxBase):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -181,7 +178,7 @@ class InProcessSandbox(SandboxBase):
         return self._loop.result_of(response)
 
 
-class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+class InProcessTransport(httpx.MockTransport):
     """
     Hands requests to *service* as raw as they would stand on the wire; for ``httpx.Client`` and ``AsyncClient``.
 
@@ -189,22 +186,15 @@ class InProcessTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     """
 
     def __init__(self, service: SandboxService, clock: Callable[[], int]) -> None:
+        super().__init__(self._answer)
         self._service = service
         self._clock = clock
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer *request*."""
-        return self._answer(request, request.read())
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer *request*."""
-        return self._answer(request, await request.aread())
-
-    def _answer(self, request: httpx.Request, body: bytes) -> httpx.Response:
+    def _answer(self, request: httpx.Request) -> httpx.Response:
         now_millis = self._clock()
         # Servers hand over header names in lower case.
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         path = request.url.raw_path.decode("ascii")
-        response = self._service.answered(HttpRequest(request.method, path, headers, body), now_millis)
+        response = self._service.answered(HttpRequest(request.method, path, headers, request.content), now_millis)
         date = (b"date", formatdate(now_millis // 1_000, usegmt=True).encode())
         return httpx.Response(response.status, headers=[*response.headers, date], content=response.body)

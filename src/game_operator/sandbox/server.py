@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import aclosing
 from importlib import import_module
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -146,9 +145,7 @@ class Sandbox(SandboxBase):
         )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         running, self._running = self._running, None
         if running is not None:
             running.stop()

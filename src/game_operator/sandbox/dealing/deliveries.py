@@ -6,8 +6,11 @@ endless (assumed, docs/decisions/0017).
 """
 
 import heapq
+import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -30,10 +33,6 @@ _IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LA
 #: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
 _CALM_FROM: Final = 6
 
-_SECOND: Final = 1_000
-_MINUTE: Final = 60 * _SECOND
-_DAY: Final = 24 * 60 * _MINUTE
-
 
 @dataclass(frozen=True, slots=True)
 class RetryPreset:
@@ -49,32 +48,21 @@ class RetryPreset:
 
     name: str
     title: str
-    waits_millis: tuple[int, ...]
-    then_millis: int | None
+    waits_millis: Sequence[int]
+    then_millis: int | None = None
 
     def wait_millis(self, attempts: int) -> int | None:
         """Return how long to wait after *attempts* deliveries; None if there is no further one."""
         return self.waits_millis[attempts - 1] if attempts <= len(self.waits_millis) else self.then_millis
 
 
-#: By name.
+#: By name; retries.toml has them.
 RETRY_PRESETS: Final = MappingProxyType(
     {
-        preset.name: preset
-        for preset in (
-            RetryPreset("none", "never again", (), None),
-            RetryPreset(
-                "three", "3 times after 1, 2 and 4 s, then every 10 minutes", (_SECOND, 2 * _SECOND, 4 * _SECOND),
-                10 * _MINUTE,
-            ),
-            RetryPreset("ten", "10 times, 1 s apart, then every 60 s", (_SECOND,) * 10, _MINUTE),
-            RetryPreset(
-                "exponential", "after 1, 2, 4 s and so on, up to every 24 h",
-                tuple(_SECOND << doubled for doubled in range(17)), _DAY,
-            ),
-        )
+        name: RetryPreset(name, **entry)
+        for name, entry in tomllib.loads(Path(__file__).with_name("retries.toml").read_text(encoding="utf-8")).items()
     }
-)  # fmt: skip
+)
 DEFAULT_RETRIES: Final = "three"
 
 

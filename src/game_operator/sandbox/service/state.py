@@ -16,7 +16,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.protocol.service import OperatorAccount, World, answer, signature_verdict
+from game_operator.protocol.service import World, answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.faults import Fault, FaultSwitches
@@ -325,19 +325,5 @@ def _response(world: World, request: HttpRequest, now_millis: int, fault: Fault 
             # The worst case: the call is carried out all the same.
             answer(request, world, now_millis=now_millis)
             return _BROKEN
-        case Fault.API_INACTIVE:
-            return answer(request, _Inactive(world), now_millis=now_millis)
         case _:
-            return answer(request, world, now_millis=now_millis)
-
-
-class _Inactive:
-    """A world whose operators are all inactive: no call gets beyond that."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.games, self.bet, self.round, self.grant = world.games, world.bet, world.round, world.grant
-
-    def account(self, operator_id: str) -> OperatorAccount | None:
-        account = self._world.account(operator_id)
-        return None if account is None else replace(account, active=False)
+            return answer(request, world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
