@@ -98,7 +98,9 @@ class _OverLedger(Generic[LedgerT]):
         if inspect.iscoroutinefunction(apply) is not self._awaited:
             kind, other = ("is not awaited", "Wallet") if self._awaited else ("is awaited", "AsyncWallet")
             raise TypeError(f"the ledger {type(ledger).__name__} {kind}: give it to {other}")
-        _check_source(ledger, source)
+        check: Any = getattr(ledger, "check_source", None)
+        if check is not None:  # Before the first call comes, where the ledger can tell.
+            check(source)
         self.ledger = ledger
         rules = profile or Profile()
         self.terms = Terms(rules=rules, source=source, may_bet=may_bet, account_of=account_of, within=within)
@@ -181,7 +183,7 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
         self.ledger = ledger
         self.terms = Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of)
         self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)
-        _check_source(ledger, source)
+        ledger.check_source(source)
 
 
 class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
@@ -240,10 +242,3 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in one of your transactions."""
         await awaited(self._block.keep_anomaly(operation, kind, body))
-
-
-def _check_source(ledger: Any, source: str) -> None:
-    """Raise UnknownSourceError before the first call comes, where the ledger can tell."""
-    check: Any = getattr(ledger, "check_source", None)
-    if check is not None:
-        check(source)

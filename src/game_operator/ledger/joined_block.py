@@ -5,7 +5,6 @@ The operator says how a transaction is opened and which statements belong to the
 ``apply``, so that no call is answered before a real commit.
 """
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -60,7 +59,12 @@ class JoinedBlock:
         *,
         awaits: bool,
     ) -> None:
-        _check_ledger(ledger, awaits=awaits)
+        wanted, other = (AsyncSqlLedger, SqlLedger) if awaits else (SqlLedger, AsyncSqlLedger)
+        if not isinstance(ledger, wanted):
+            advice = ", because a call joins a transaction of a database"
+            if isinstance(ledger, other):
+                advice = f": give it to {'JoinedWallet' if awaits else 'AsyncJoinedWallet'}"
+            raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
         if not callable(transaction):
             raise TypeError(
                 f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
@@ -139,7 +143,7 @@ class JoinedBlock:
             except Exception as failed:
                 if not left or not asks_to_repeat(failed):
                     raise
-            yield self._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
+            yield self._ledger._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
         raise AssertionError("the last attempt returns or raises")
 
     def _inside(self, manager: Any, work: Callable[[Any], Work[T]], done: list[T]) -> None:
@@ -181,23 +185,10 @@ class JoinedBlock:
             at_millis: int | None = yield self._ledger._read(query)
             if at_millis is not None:
                 return at_millis
-            yield self._sleep(nap)
+            yield self._ledger._sleep(nap)
             if time.monotonic() > until:
                 raise _not_committed()
             nap = min(2 * nap, 0.1)
-
-    def _sleep(self, seconds: float) -> Any:
-        return asyncio.sleep(seconds) if self._awaits else time.sleep(seconds)
-
-
-def _check_ledger(ledger: object, *, awaits: bool) -> None:
-    wanted, other = (AsyncSqlLedger, SqlLedger) if awaits else (SqlLedger, AsyncSqlLedger)
-    if isinstance(ledger, wanted):
-        return
-    advice = ", because a call joins a transaction of a database"
-    if isinstance(ledger, other):
-        advice = f": give it to {'JoinedWallet' if awaits else 'AsyncJoinedWallet'}"
-    raise TypeError(f"ledger must be an open {wanted.__name__}, not {type(ledger).__name__}{advice}")
 
 
 def _check_manager(manager: Any, *, awaits: bool) -> None:

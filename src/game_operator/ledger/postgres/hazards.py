@@ -61,7 +61,7 @@ class CommitWarnings:
             )
 
 
-class CommitWatch:
+class CommitWatch(CommitWarnings):
     """
     Watches the commit of a caller's transaction; without psycopg below it, it sees nothing.
 
@@ -78,16 +78,14 @@ class CommitWatch:
         LedgerUnavailableError: On leaving a block that raised nothing: the commit is in doubt. Never retry it.
     """
 
-    def __init__(self) -> None:
-        self._warnings = CommitWarnings()
-        self._connection: Any = None
+    _connection: Any = None
 
     def observe(self, connection: Any) -> None:
         """Watch *connection*, as ``apply(connection=…)`` takes it; an AsyncSession must have executed a statement."""
         self._leave()
         self._connection = psycopg_of(connection)
         if self._connection is not None:
-            self._connection.add_notice_handler(self._warnings.notice)
+            self._connection.add_notice_handler(self.notice)
 
     def __enter__(self) -> "CommitWatch":
         return self
@@ -95,12 +93,12 @@ class CommitWatch:
     def __exit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         self._leave()
         if kind is None:
-            self._warnings.check()
+            self.check()
 
     def _leave(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            connection.remove_notice_handler(self._warnings.notice)
+            connection.remove_notice_handler(self.notice)
 
 
 def psycopg_of(connection: Any) -> Any:
