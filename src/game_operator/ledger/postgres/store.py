@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import uniform
 from typing import Any, ClassVar, TypeVar
 
@@ -147,8 +147,11 @@ class _Store:
         until, nap = time.monotonic() + self._patience_seconds, 0.005
         doubt = " A call under way may have been committed: its repeat finds out." if self._session else ""
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
+        table: str | None = None
         while True:
             try:
+                if table is not None:  # A new id in it was taken already, so its sequence is behind.
+                    yield from self._attempt(partial(self._identities.advanced, failed_table=table))
                 return (yield from self._attempt(script))
             except (*_AGAIN, *_GONE, psycopg.errors.UniqueViolation) as failed:
                 theirs, self._theirs = self._theirs, None
@@ -158,7 +161,6 @@ class _Store:
                     table = self._identities.table_of(failed)
                     if table is None:
                         raise
-                    yield from self._advance(table)
                 elif not isinstance(failed, _AGAIN):
                     yield from self._drop()
                     self._raise_if_warned()
@@ -246,18 +248,6 @@ class _Store:
         self._connection, self._cursor = connection, connection.cursor()
         self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
         return connection
-
-    def _advance(self, table: str) -> Work[None]:
-        """Advance the sequences, because a new id in *table* was taken already."""
-        advance = self._identities.advanced(failed_table=table)
-        try:
-            connection = self._live() or (yield from self._connected())
-            yield from driven(advance, lambda step: _unprepared(step, connection))
-        except asyncio.CancelledError:
-            yield from self._drop()
-            raise
-        except _GONE:
-            yield from self._drop()
 
     def _perform(self, step: Step) -> Work[Any]:
         connection = self._connection
