@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -355,20 +355,14 @@ class SqlLedger(LedgerBase):
     def _survey(self, script: Callable[[], Script[T]]) -> T:
         return queries.survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
 
-    @contextmanager
-    def _listing(self) -> Iterator[Callable[..., Any]]:
-        """Yield what reads the pages of a list: beside the ledger's own connection, so that calls do not wait."""
-        if not has_own_snapshot(self._url):
-            yield self._read
-            return
-        self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
-        with closing(queries.Listing(self._url)) as listing:
-            yield listing.read
-
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
-        """Yield the records that are admitted, of all pages of at most so many."""
-        after: R | None = None
-        with self._listing() as read:
+        """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""
+        read: Callable[..., Any] = self._read
+        with ExitStack() as stack:
+            if has_own_snapshot(self._url):
+                self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
+                read = stack.enter_context(closing(queries.Listing(self._url))).read
+            after: R | None = None
             while True:
                 records = read(partial(page, after, most))
                 yield from filter(admits, records)
@@ -406,6 +400,5 @@ def old_bets(
     ledger: SqlLedger, before_millis: int, most: int, *, only_open: bool, source: str | None
 ) -> list[BetRecord]:
     """Return at most *most* bets that were opened before a time, the oldest first."""
-    with ledger._listing() as read:
-        script = partial(queries.bets_before, ledger._prefix, before_millis, most, only_open=only_open, source=source)
-        return list(read(script))
+    script = partial(queries.bets_before, ledger._prefix, before_millis, most, only_open=only_open, source=source)
+    return list(ledger._listed(lambda *_: script(), most + 1))  # More than there can be: no page follows.

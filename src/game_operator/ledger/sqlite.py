@@ -107,6 +107,10 @@ class SqliteStore(Forkable):
     _ended = _held = 0.0
 
     def __init__(self, path: str, prefix: str, *, migrate: bool, patience_seconds: float, check: Check) -> None:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise ConfigurationError(
+                f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
+            )
         self._check = check
         self._path = path
         self._prefix = prefix
@@ -116,16 +120,9 @@ class SqliteStore(Forkable):
         self._committed = _set_event()
         self._closed = False
         self._file: tuple[int, int] | None = None
-        self._connection: sqlite3.Connection | None = self._connected(migrate, create=True)
-        notify_of_forks(self)
-
-    def _connected(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
-        if sqlite3.sqlite_version_info < _OLDEST:
-            raise ConfigurationError(
-                f"This Python brings SQLite {sqlite3.sqlite_version}; the ledger needs 3.38 or newer. Upgrade Python."
-            )
         # SQLite does not wait by itself when two processes turn on WAL at a time.
-        return self._tried(lambda: self._opened(migrate, create))
+        self._connection: sqlite3.Connection | None = self._tried(partial(self._opened, migrate, create=True))
+        notify_of_forks(self)
 
     def _tried(self, work: Callable[[], T]) -> T:
         """Return what *work* returns; repeat it while somebody else holds a lock."""
@@ -140,7 +137,7 @@ class SqliteStore(Forkable):
             time.sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the waiters, hides nothing
             nap = min(nap * 1.5, _LONGEST_NAP)
 
-    def _opened(self, migrate: bool, create: bool) -> sqlite3.Connection:
+    def _opened(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
         in_memory = self._path == IN_MEMORY
         if create and not in_memory:
             _make_private_file(self._path)
@@ -240,17 +237,18 @@ class SqliteStore(Forkable):
 
     def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
-        # A reader waits for nobody, but for one who repairs the file after a process died.
-        return self._tried(lambda: self._read_once(script))
 
-    def _read_once(self, script: Callable[[], Script[T]]) -> T:
-        with self._busy:
-            connection = self._mine()
-            connection.execute("BEGIN")
-            try:
-                return drive(script(), partial(self._perform, connection))
-            finally:
-                self._roll_back(connection)
+        def read_once() -> T:
+            with self._busy:
+                connection = self._mine()
+                connection.execute("BEGIN")
+                try:
+                    return drive(script(), partial(self._perform, connection))
+                finally:
+                    self._roll_back(connection)
+
+        # A reader waits for nobody, but for one who repairs the file after a process died.
+        return self._tried(read_once)
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
@@ -297,7 +295,7 @@ class SqliteStore(Forkable):
             # What is written to a file that was moved away is lost.
             self._discard()
         if self._connection is None:
-            self._connection = self._connected(migrate=False, create=False)
+            self._connection = self._tried(partial(self._opened, migrate=False, create=False))
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, wait: bool) -> None:

@@ -16,8 +16,6 @@ from game_operator.ledger.engine.script import Result, Work, at_once, awaited
 from game_operator.ledger.rules.book import Item
 
 _MOST = 64
-Run = Callable[[Sequence[Item]], list[Result]]
-AsyncRun = Callable[[Sequence[Item]], Awaitable[list[Result]]]
 _Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
 
 
@@ -74,7 +72,9 @@ class _Queue:
 class CommitQueue(_Queue):
     """Lets one caller at a time commit, for itself and for those who wait."""
 
-    def __init__(self, run: Run, *, most: int = _MOST, longest_seconds: float = -1) -> None:
+    def __init__(
+        self, run: Callable[[Sequence[Item]], list[Result]], *, most: int = _MOST, longest_seconds: float = -1
+    ) -> None:
         super().__init__(run, most=most)
         self._longest_seconds = longest_seconds
         self._lock = Lock()
@@ -190,7 +190,7 @@ def _share(first: Item, other: Item, room: int) -> bool:
 class AsyncCommitQueue(_Queue):
     """The same for tasks of one event loop: what arrives during a commit is committed together."""
 
-    def __init__(self, run: AsyncRun, *, most: int = _MOST) -> None:
+    def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None

@@ -102,6 +102,7 @@ class _Store:
         except psycopg.ProgrammingError:
             raise unreadable() from None
         self._patience_seconds = patience_seconds
+        self._pid = os.getpid()
         self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
         self._cursor: Any = None
         self._prepared: Prepared | None = None
@@ -325,11 +326,7 @@ class PostgresStore(_Store):
 
     _awaits = False
     _done = staticmethod(at_once)
-
-    def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
-        super().__init__(url, prefix, patience_seconds=patience_seconds, pooler=pooler)
-        self._pid = os.getpid()
-        self._closed = False
+    _closed = False
 
     def rest(self) -> None:
         """Close the connection until it is needed again."""
