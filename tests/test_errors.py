@@ -6,6 +6,7 @@ import inspect
 import pickle
 import pkgutil
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,6 +47,7 @@ from game_operator.errors import (
     WebhookSignatureError,
     one_line,
     shown,
+    without_frames,
 )
 from tests.support.wire import examples
 
@@ -427,6 +429,57 @@ def test_any_text_fits_into_one_line(text: str) -> None:
 def test_values_are_shown_short(value: object, text: str) -> None:
     """A value in a message is escaped, cut after 200 characters, and never a key."""
     assert shown(value) == text
+
+
+@without_frames
+def _refuses(secret: str, raises: str, kind: type[BaseException]) -> None:
+    def fails() -> None:
+        raise ValueError(len(secret))
+
+    if raises == "at once":
+        raise kind("refused")
+    try:
+        fails()
+    except ValueError as failed:
+        if raises == "in between":
+            raise kind("refused")  # noqa: B904 - what stays behind as its context
+        if raises == "because":
+            raise kind("refused") from failed
+        raise kind("refused") from None
+
+
+def _reachable(error: BaseException | None, seen: set[int]) -> Iterator[str]:
+    """Yield the repr of each local of each frame that *error*, its causes and its contexts lead to, ours apart."""
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_name != "test_without_frames_no_argument_can_be_reached":
+            yield from map(repr, frame.f_locals.values())
+    yield from _reachable(error.__cause__, seen)
+    yield from _reachable(error.__context__, seen)
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, KeyboardInterrupt])
+@pytest.mark.parametrize("raises", ["at once", "in between", "because", "from nothing"])
+def test_without_frames_no_argument_can_be_reached(raises: str, kind: type[BaseException]) -> None:
+    """Neither by the traceback, nor by a cause, nor by a context; the error itself arrives."""
+    with pytest.raises(kind, match="refused") as raised:
+        _refuses("s3cret", raises, kind)
+    told = list(_reachable(raised.value, set()))
+    assert told
+    assert not [each for each in told if "s3cret" in each]
+
+
+def test_without_frames_what_the_caller_was_handling_stays() -> None:
+    """It is the caller's own, and a reader of the traceback needs it."""
+    with pytest.raises(ConfigurationError) as raised:  # noqa: PT012 - the outer error is the point
+        try:
+            raise OSError("before")
+        except OSError:
+            _refuses("s3cret", "at once", ConfigurationError)
+    assert isinstance(raised.value.__context__, OSError)
+    assert not raised.value.__suppress_context__
 
 
 def test_an_error_keeps_its_own_headers() -> None:

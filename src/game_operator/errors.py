@@ -85,11 +85,13 @@ def without_frames(check: Callable[_P, _T]) -> Callable[_P, _T]:
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return check(*args, **kwargs)
-        except Exception as raised:
+        except BaseException as raised:
             error = raised
         finally:
             del args, kwargs
         error.__traceback__ = error.__context__ = None  # Both lead to frames.
+        if error.__cause__ is not None:
+            error.__cause__ = None  # As this does; setting it hides what the caller was handling.
         raise error
 
     return checked

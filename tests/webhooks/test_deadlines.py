@@ -68,7 +68,7 @@ async def test_each_at_its_time() -> None:
 
 @pytest.mark.anyio
 async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
-    """Whoever cancels the task meanwhile is obeyed, also when the time is over as well."""
+    """Whoever cancels the task meanwhile is obeyed."""
     budget = Budget(1)
     task = asyncio.create_task(budget.awaited(0.05, _naps, 30))
     await asyncio.sleep(0.01)
@@ -76,16 +76,58 @@ async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    async def twice() -> object:
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("first", ["the cancellation", "the time limit"])
+@pytest.mark.parametrize("cleans_up", [False, True])
+async def test_a_cancellation_at_the_same_moment_counts(first: str, *, cleans_up: bool) -> None:
+    """Both are due in the same turn of the loop, in either order; the handler may await something on its way out."""
+    ended: list[bool] = []
+
+    def cancel_soon() -> None:
         current = asyncio.current_task()
         assert current
-        # Both are due in the same turn of the loop.
         asyncio.get_running_loop().call_later(0.05, current.cancel)
-        return await budget.awaited(0.05, _naps, 30)
 
-    both = asyncio.create_task(twice())
+    async def handler() -> None:
+        await asyncio.sleep(0)  # From here on there is a time limit.
+        if first == "the time limit":
+            cancel_soon()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            if cleans_up:
+                await asyncio.sleep(0)
+            ended.append(True)
+
+    async def call() -> object:
+        if first == "the cancellation":
+            cancel_soon()
+        return await Budget(1).awaited(0.05, handler)
+
+    both = asyncio.create_task(call())
     with pytest.raises(asyncio.CancelledError):
         await both
+    assert both.cancelled()
+    assert ended == [True]
+
+
+@pytest.mark.anyio
+async def test_a_cancellation_behind_the_time_limit_counts() -> None:
+    """A handler that still cleans up when its time is over can be cancelled from elsewhere, and that is obeyed."""
+
+    async def handler() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(Budget(1).awaited(0.05, handler))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
 
 
 def test_loops_of_several_threads_share_a_budget() -> None:

@@ -77,9 +77,7 @@ class Budget:
         started = time.perf_counter()
         try:
             result = method(*arguments)
-        except Exception as failed:  # Whatever it is, the caller gets a reply.
-            return failed
-        except BaseExceptionGroup as failed:
+        except (Exception, BaseExceptionGroup) as failed:  # Whatever it is, the caller gets a reply.
             if _holds(failed, KeyboardInterrupt, SystemExit):
                 raise
             return failed
@@ -88,10 +86,7 @@ class Budget:
 
     def in_thread(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
         """Run in one of the threads, and wait no longer than *seconds*."""
-        try:
-            future = self._submitted(method, arguments)
-        except RuntimeError as closing:  # The interpreter is on its way out and starts no thread.
-            return closing
+        future = self._submitted(method, arguments)
         try:
             return future.result(seconds)
         except TimeoutError:
@@ -99,10 +94,7 @@ class Budget:
 
     async def from_loop(self, seconds: float, method: Callable[..., object], *arguments: object) -> object:
         """Run in one of the threads, and await it no longer than *seconds*."""
-        try:
-            future = self._submitted(method, arguments)
-        except RuntimeError as closing:  # As above.
-            return closing
+        future = self._submitted(method, arguments)
         waiting = asyncio.wrap_future(future)
         try:
             done, _ = await asyncio.wait((waiting,), timeout=seconds)
@@ -133,15 +125,13 @@ class Budget:
             if _is_being_cancelled():
                 raise
             return cancelled  # Something the handler awaited was cancelled, and not this call.
-        except Exception as failed:  # Whatever it is, the caller gets a reply.
-            is_late = isinstance(failed, TimeoutError) and limit is not None and limit.expired()
-            return OverBudget(seconds, "it was cancelled") if is_late else failed
-        except BaseExceptionGroup as failed:
+        except (Exception, BaseExceptionGroup) as failed:  # Whatever it is, the caller gets a reply.
             if _holds(failed, KeyboardInterrupt, SystemExit):
                 raise
             if _is_being_cancelled() and _holds(failed, asyncio.CancelledError):
                 raise asyncio.CancelledError from failed  # The task's own, put into a group on its way.
-            return failed
+            is_late = isinstance(failed, TimeoutError) and limit is not None and limit.expired()
+            return OverBudget(seconds, "it was cancelled") if is_late else failed
 
     def _submitted(self, method: Callable[..., object], arguments: tuple[object, ...]) -> "Future[object]":
         with self._making_pool:
@@ -150,7 +140,12 @@ class Budget:
                 self._pool = ThreadPoolExecutor(self.max_threads, thread_name_prefix="game-operator-webhook")
                 self._pool_owner = os.getpid()
             pool = self._pool
-        return pool.submit(contextvars.copy_context().run, _caught, method, arguments)
+        try:
+            return pool.submit(contextvars.copy_context().run, _caught, method, arguments)
+        except RuntimeError as closing:  # The interpreter is on its way out and starts no thread.
+            failed: Future[object] = Future()
+            failed.set_result(closing)
+            return failed
 
     def _abandoned(self, future: "Future[object]", seconds: float, method: Callable[..., object]) -> OverBudget:
         if future.cancel():
@@ -173,9 +168,9 @@ def _is_being_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _holds(group: BaseExceptionGroup[BaseException], *kinds: type[BaseException]) -> bool:
-    # Not by its own methods: split and subgroup call what a subclass may have changed.
-    waiting: list[BaseException] = [group]
+def _holds(error: BaseException, *kinds: type[BaseException]) -> bool:
+    # Not by a group's own methods: split and subgroup call what a subclass may have changed.
+    waiting = [error]
     while waiting:
         error = waiting.pop()
         if isinstance(error, kinds):
@@ -219,15 +214,10 @@ def _is_plain(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    chain: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        link = waiting.pop()
-        if link is not None and all(link is not known for known in chain):
-            chain.append(link)
-            waiting += [
-                link.__cause__,
-                link.__context__,
-                *(link.exceptions if isinstance(link, BaseExceptionGroup) else ()),
-            ]
+    chain = [error]
+    for link in chain:  # Which grows meanwhile.
+        members = link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+        for each in (link.__cause__, link.__context__, *members):
+            if each is not None and all(each is not known for known in chain):
+                chain.append(each)
     return chain
