@@ -26,7 +26,7 @@ from game_operator.errors import (
 )
 from game_operator.models import GrantAccepted, OpenBet
 from game_operator.transport.settings import ReadLimits
-from tests.support.flavours import FLAVOURS, run
+from tests.support.flavours import FLAVOURS, look_up, make_grant, run
 from tests.support.hostile_server import (
     Connection,
     HostileServer,
@@ -97,14 +97,6 @@ def _echo(connection: Connection) -> None:
     connection.close()
 
 
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
-
-
 def _ending(
     flavour: str, scenario: Callable[[AsyncOperatorClient], Any], base_url: str, key: RSAPrivateKey, **options: Any
 ) -> tuple[GameOperatorError, float]:
@@ -147,8 +139,8 @@ def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
     # What ends by itself may take its time on a busy machine; only what hangs has to be timed out.
     timeout = _PATIENT if timed_out is False else _TIMEOUT
     with HostileServer(script) as server:
-        lookup, seconds = _ending(flavour, _look_up, server.base_url, private_key, timeout=timeout)
-        grant, grant_seconds = _ending(flavour, _grant, server.base_url, private_key, timeout=timeout)
+        lookup, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=timeout)
+        grant, grant_seconds = _ending(flavour, make_grant, server.base_url, private_key, timeout=timeout)
         assert server.wait_until_closed()
     assert type(lookup) is NoAnswerError
     assert type(grant) is OutcomeUnknownError
@@ -217,7 +209,7 @@ def test_in_sync_the_deadline_is_exact(over: Any, script: Script, private_key: R
     http_client = None if over is None else over(trust_env=False)
     with HostileServer(script) as server:
         error, seconds = _ending(
-            "sync", _grant, server.base_url, private_key, deadline=0.3, timeout=30.0, http_client=http_client
+            "sync", make_grant, server.base_url, private_key, deadline=0.3, timeout=30.0, http_client=http_client
         )
         assert server.wait_until_closed()
     if http_client is not None:
@@ -236,7 +228,7 @@ def test_in_sync_the_deadline_bounds_a_resolver(private_key: RSAPrivateKey, monk
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", silent)
-    error, seconds = _ending("sync", _grant, "https://api.example.com", private_key, deadline=0.3, timeout=30.0)
+    error, seconds = _ending("sync", make_grant, "https://api.example.com", private_key, deadline=0.3, timeout=30.0)
     released.set()
     assert type(error) is RequestNotSentError
     assert error.timed_out
@@ -261,7 +253,7 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(
 
         monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", silent_when_gone)
         base_url = f"http://two.localhost:{server.port}"
-        assert isinstance(run("sync", _grant, base_url, private_key, timeout=9.0), GrantAccepted)
+        assert isinstance(run("sync", make_grant, base_url, private_key, timeout=9.0), GrantAccepted)
 
 
 _BOMB = gzip.compress(b" " * 30_000_000)
@@ -298,8 +290,8 @@ def test_a_success_that_cannot_be_read_is_no_success(
 ) -> None:
     """Encoded, too long, unfit: unexpected to a look-up, and to a grant a doubt (spec §4.2, docs/decisions/0004)."""
     with HostileServer(_said(data)) as server:
-        lookup, _ = _ending(flavour, _look_up, server.base_url, private_key, read_limits=ReadLimits(other=50_000))
-        grant, _ = _ending(flavour, _grant, server.base_url, private_key)
+        lookup, _ = _ending(flavour, look_up, server.base_url, private_key, read_limits=ReadLimits(other=50_000))
+        grant, _ = _ending(flavour, make_grant, server.base_url, private_key)
         assert server.wait_until_closed()
     assert type(lookup) is UnexpectedResponseError
     assert told in str(lookup)
@@ -334,7 +326,7 @@ def _never_ending(connection: Connection) -> None:
 def test_a_body_without_end_is_not_read_to_it(flavour: str, private_key: RSAPrivateKey) -> None:
     """Reading stops at the limit, long before the timeout (docs/decisions/0004)."""
     with HostileServer(_after_request(_never_ending)) as server:
-        error, seconds = _ending(flavour, _look_up, server.base_url, private_key, timeout=8.0)
+        error, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=8.0)
         assert server.wait_until_closed()
     assert "longer than 50000 bytes" in str(error)
     assert seconds < 4.0
@@ -369,7 +361,7 @@ def test_a_body_that_pours_is_not_read_beyond_its_limit(
     """Reading stops soon after the limit even if the next piece is always there (docs/decisions/0004)."""
     pouring = _Outpouring(head, piece, 256_000_000)
     with HostileServer(pouring) as server:
-        error, seconds = _ending(flavour, _look_up, server.base_url, private_key, timeout=8.0)
+        error, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=8.0)
         assert server.wait_until_closed()
     assert "longer than 50000 bytes" in str(error)
     assert seconds < 4.0
@@ -387,7 +379,7 @@ def test_a_body_that_pours_ends_with_its_time(
     pouring = _Outpouring(head, piece, 3_000_000_000)
     with HostileServer(pouring) as server:
         error, seconds = _ending(
-            flavour, _look_up, server.base_url, private_key, timeout=0.1, read_limits=ReadLimits(other=2**32)
+            flavour, look_up, server.base_url, private_key, timeout=0.1, read_limits=ReadLimits(other=2**32)
         )
         assert server.wait_until_closed()
     assert isinstance(error, NoAnswerError)
@@ -471,7 +463,7 @@ def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RS
     with HostileServer(answer(_GRANTED)) as elsewhere:
         location = f"Location: {elsewhere.base_url}/api/v0.2/free-bet/grant".encode()
         with HostileServer(answer(response_bytes(status, b"", location))) as server:
-            for scenario in (_look_up, _grant):
+            for scenario in (look_up, make_grant):
                 error, _ = _ending(flavour, scenario, server.base_url, private_key, timeout=_PATIENT)
                 assert type(error) is UnexpectedResponseError
                 assert "redirects to" in str(error)
@@ -480,7 +472,7 @@ def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RS
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 def test_a_refused_connection_sends_nothing(
     flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
 ) -> None:
@@ -493,7 +485,7 @@ def test_a_refused_connection_sends_nothing(
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 def test_a_name_that_does_not_exist_sends_nothing(
     flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
 ) -> None:
@@ -503,7 +495,7 @@ def test_a_name_that_does_not_exist_sends_nothing(
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_server_that_accepts_no_more_sends_nothing(
     flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
@@ -551,8 +543,8 @@ def test_a_connection_closed_while_idle_is_not_used_again(
 def test_a_connection_reset_at_once_may_or_may_not_have_come_about(flavour: str, private_key: RSAPrivateKey) -> None:
     """Either is told, and never that a grant was refused (docs/decisions/0004)."""
     with HostileServer(Connection.reset) as server:
-        lookup, _ = _ending(flavour, _look_up, server.base_url, private_key)
-        grant, _ = _ending(flavour, _grant, server.base_url, private_key)
+        lookup, _ = _ending(flavour, look_up, server.base_url, private_key)
+        grant, _ = _ending(flavour, make_grant, server.base_url, private_key)
     assert isinstance(lookup, RequestNotSentError | NoAnswerError)
     assert isinstance(grant, RequestNotSentError | OutcomeUnknownError)
 
@@ -656,6 +648,6 @@ def test_many_answers_come_over_one_connection(flavour: str, private_key: RSAPri
 def test_the_error_of_a_lost_grant_names_its_cause(private_key: RSAPrivateKey) -> None:
     """OutcomeUnknownError tells what went wrong, and what to do (docs/decisions/0004)."""
     with HostileServer(_after_request(Connection.reset)) as server:
-        error, _ = _ending("sync", _grant, server.base_url, private_key)
+        error, _ = _ending("sync", make_grant, server.base_url, private_key)
     assert isinstance(error.__cause__, TransportError)
     assert "Repeat the grant with the same reference_id 'welcome-7'" in str(error)

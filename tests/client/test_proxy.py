@@ -22,10 +22,9 @@ from game_operator.errors import (
 )
 from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
-from tests.support.flavours import run
+from tests.support.flavours import look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
-from tests.support.wire import grant_request
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
@@ -33,14 +32,6 @@ _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 # The client over aiohttp is the user's own, and knows its proxies by itself.
 OURS = pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
-
-
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +78,7 @@ def test_https_goes_through_a_tunnel(
     """HTTPS_PROXY is asked to connect, sees its own credentials and nothing of the call (docs/decisions/0004)."""
     with HostileServer(forward) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
-        found = run(flavour, _look_up, secure.base_url, private_key, trust_env=True, ssl_context=trusting)
+        found = run(flavour, look_up, secure.base_url, private_key, trust_env=True, ssl_context=trusting)
         (asked,) = proxy.requests
     assert isinstance(found, OpenBet)
     assert asked.startswith(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n" % secure.port)
@@ -105,7 +96,7 @@ def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
         base_url = f"http://{NAMED_BY_PROXY}:{server.port}"
-        found = run(flavour, _look_up, base_url, private_key, trust_env=True, allow_insecure_http=True)
+        found = run(flavour, look_up, base_url, private_key, trust_env=True, allow_insecure_http=True)
         (asked,) = proxy.requests
         assert len(server.requests) == 1
     assert isinstance(found, OpenBet)
@@ -135,7 +126,7 @@ def test_no_proxy_is_used_where_none_is_wanted(
         for name, value in ({"HTTPS_PROXY": proxy.base_url} | variables).items():
             monkeypatch.setenv(name, value)
         options: dict[str, Any] = {"trust_env": trust_env, "ssl_context": trusting}
-        assert isinstance(run(flavour, _look_up, secure.base_url, private_key, **options), OpenBet)
+        assert isinstance(run(flavour, look_up, secure.base_url, private_key, **options), OpenBet)
         assert proxy.connections == []
 
 
@@ -147,12 +138,12 @@ def test_plain_http_to_this_machine_stays_here(
     """A proxy would carry the signature off this machine in the open (spec §5; docs/decisions/0004)."""
     with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
-        assert isinstance(run(flavour, _look_up, server.base_url, private_key, trust_env=True), OpenBet)
+        assert isinstance(run(flavour, look_up, server.base_url, private_key, trust_env=True), OpenBet)
         assert proxy.connections == []
 
 
 @OURS
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.parametrize("status", [407, 502])
 def test_a_proxy_that_refuses_lets_nothing_through(
     flavour: str,
@@ -175,7 +166,7 @@ def test_a_proxy_that_refuses_lets_nothing_through(
 
 
 @OURS
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio",))
 def test_a_proxy_that_keeps_silent_lets_nothing_through(
     flavour: str,
@@ -223,9 +214,9 @@ def test_what_is_lost_inside_the_tunnel_is_in_doubt(
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0}
         with pytest.raises(NoAnswerError):
-            run(flavour, _look_up, server.base_url, private_key, **options)
+            run(flavour, look_up, server.base_url, private_key, **options)
         with pytest.raises(OutcomeUnknownError):
-            run(flavour, _grant, server.base_url, private_key, **options)
+            run(flavour, make_grant, server.base_url, private_key, **options)
 
 
 @OURS
@@ -237,9 +228,9 @@ def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
         monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "retries": 0, "allow_insecure_http": True}
         with pytest.raises(ServiceError):
-            run(flavour, _look_up, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
+            run(flavour, look_up, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
         with pytest.raises(OutcomeUnknownError):
-            run(flavour, _grant, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
+            run(flavour, make_grant, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
 
 
 @OURS
@@ -298,7 +289,7 @@ def test_a_proxy_that_cannot_be_one_is_a_setting_to_mend(
     """The error names the variables, and not the password (docs/decisions/0004)."""
     monkeypatch.setenv("HTTPS_PROXY", address)
     with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as raised:
-        run(flavour, _look_up, "https://127.0.0.1:9", private_key, trust_env=True)
+        run(flavour, look_up, "https://127.0.0.1:9", private_key, trust_env=True)
     assert "pr0xy" not in str(raised.value)
 
 

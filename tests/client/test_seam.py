@@ -36,7 +36,7 @@ from game_operator.errors import (
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
 from game_operator.transport.http_library import failure
-from tests.support.flavours import run, run_over
+from tests.support.flavours import look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_request, granted, wire
@@ -57,14 +57,6 @@ LIBRARIES = pytest.mark.parametrize(
         pytest.param(httpx2, "trio", id="httpx2 on trio"),
     ],
 )
-
-
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
 
 
 def _ending(
@@ -120,8 +112,8 @@ def test_both_libraries_end_alike(
     def handler(request: Any) -> Any:
         return library.Response(status, content=body)
 
-    assert type(_ending(library, flavour, handler, _look_up, private_key)) is lookup
-    assert type(_ending(library, flavour, handler, _grant, private_key)) is grant
+    assert type(_ending(library, flavour, handler, look_up, private_key)) is lookup
+    assert type(_ending(library, flavour, handler, make_grant, private_key)) is grant
 
 
 @pytest.mark.outside
@@ -186,8 +178,8 @@ def test_only_what_surely_never_left_counts_as_not_sent(
     def handler(request: Any) -> Any:
         raise _made(kind)
 
-    lookup = _ending(library, flavour, handler, _look_up, private_key)
-    grant = _ending(library, flavour, handler, _grant, private_key)
+    lookup = _ending(library, flavour, handler, look_up, private_key)
+    grant = _ending(library, flavour, handler, make_grant, private_key)
     never_sent = kind.__name__ in _NEVER_SENT
     assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
     assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
@@ -242,8 +234,8 @@ def test_behind_httpx_aiohttp_the_error_of_aiohttp_counts(
     def handler(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
 
-    lookup = _ending(httpx, "asyncio", handler, _look_up, private_key)
-    grant = _ending(httpx, "asyncio", handler, _grant, private_key)
+    lookup = _ending(httpx, "asyncio", handler, look_up, private_key)
+    grant = _ending(httpx, "asyncio", handler, make_grant, private_key)
     assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
     assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
     assert lookup.timed_out is grant.timed_out is timed_out
@@ -271,7 +263,7 @@ def test_a_connection_that_is_refused_is_no_timeout(behind: Exception, told: str
     def handler(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
 
-    assert told in str(_ending(httpx, "asyncio", handler, _look_up, private_key))
+    assert told in str(_ending(httpx, "asyncio", handler, look_up, private_key))
 
 
 @LIBRARIES
@@ -285,7 +277,7 @@ def test_what_is_no_error_passes(library: ModuleType, flavour: str, private_key:
         raise Interrupted
 
     with pytest.raises(Interrupted):
-        run_over(library, flavour, handler, _grant, _URL, private_key)
+        run_over(library, flavour, handler, make_grant, _URL, private_key)
 
 
 @LIBRARIES
@@ -307,7 +299,7 @@ def test_your_headers_are_kept_beside_ours(library: ModuleType, flavour: str, pr
         "Host": "elsewhere.example",
         "Content-Length": "7",
     }
-    _ending(library, flavour, handler, _look_up, private_key, headers=yours)
+    _ending(library, flavour, handler, look_up, private_key, headers=yours)
     (headers,) = seen
     assert headers["authorization"] == "Bearer gateway"
     assert headers["x-team"] == "wallet"
@@ -382,7 +374,7 @@ def test_what_is_no_failure_of_the_network_passes_with_a_note(
     hooks = {} if when == "transport" else {when: [hook if flavour == "sync" else async_hook]}
     # Neither a generator nor a coroutine lets a StopIteration pass.
     raised_kind = RuntimeError if kind is StopIteration else kind
-    for scenario, notes in ((_grant, 1), (_look_up, 0)):
+    for scenario, notes in ((make_grant, 1), (look_up, 0)):
         with pytest.raises(raised_kind) as raised:
             run_over(library, flavour, handler, scenario, _URL, private_key, retries=5, event_hooks=hooks)
         told = getattr(raised.value, "__notes__", [])
@@ -406,7 +398,7 @@ def test_your_hook_may_read_the_answer_first(library: ModuleType, flavour: str, 
         told.append(await response.aread())
 
     hooks = {"response": [hook if flavour == "sync" else async_hook]}
-    made = _ending(library, flavour, handler, _grant, private_key, event_hooks=hooks)
+    made = _ending(library, flavour, handler, make_grant, private_key, event_hooks=hooks)
     assert isinstance(made, GrantAccepted)
     assert told == [wire(granted())]
 
@@ -422,7 +414,7 @@ def test_an_answer_read_before_is_still_refused_when_encoded(
         response.headers["Content-Encoding"] = "gzip"
         return response
 
-    error = _ending(library, flavour, handler, _look_up, private_key)
+    error = _ending(library, flavour, handler, look_up, private_key)
     assert isinstance(error, UnexpectedResponseError)
     assert "'gzip' encoded" in str(error)
 
@@ -518,9 +510,9 @@ def test_respx_stands_in_for_the_service(flavour: str, private_key: RSAPrivateKe
             ]
         )
         service.post("/free-bet/grant").mock(side_effect=httpx.ReadTimeout("silent"))
-        found = _over_respx(flavour, _look_up, private_key)
+        found = _over_respx(flavour, look_up, private_key)
         with pytest.raises(OutcomeUnknownError) as raised:
-            _over_respx(flavour, _grant, private_key)
+            _over_respx(flavour, make_grant, private_key)
     assert isinstance(found, ClosedBet)
     assert route.call_count == 3
     assert raised.value.timed_out
@@ -555,7 +547,7 @@ def test_a_watcher_sees_each_attempt_and_changes_nothing(
             httpx,
             flavour,
             handler,
-            _grant,
+            make_grant,
             _URL,
             private_key,
             retries=RetryPolicy(base_delay_seconds=0.01),

@@ -27,10 +27,10 @@ from game_operator import (
     launch_url,
 )
 from game_operator.protocol.signing import Signature, sign
-from tests.support.flavours import FLAVOURS, run, run_over
+from tests.support.flavours import FLAVOURS, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.leaks import everything_told
-from tests.support.wire import bet, grant_operation, grant_request, granted, wire
+from tests.support.wire import bet, grant_operation, granted, wire
 
 _PASSPHRASE = "pl4nted-passphrase"
 
@@ -78,14 +78,6 @@ def test_the_search_finds_what_it_looks_for(secrets: dict[str, str], private_pem
     error = GameOperatorError("harmless")
     error.__cause__ = RuntimeError(_PASSPHRASE)
     assert _leaks(everything_told(error), secrets) == ["the passphrase"]
-
-
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
 
 
 async def _games(client: AsyncOperatorClient) -> Any:
@@ -159,7 +151,7 @@ def test_no_error_of_a_call_gives_a_secret_away(
 ) -> None:
     """Neither its texts and attributes, nor its pickle, nor the locals of our frames (spec §5)."""
     with HostileServer(service) as server:
-        for scenario in (_look_up, _grant, _games):
+        for scenario in (look_up, make_grant, _games):
             with pytest.raises(GameOperatorError) as raised:
                 run(flavour, scenario, server.base_url, private_key, retries=0, timeout=0.15)
             told = everything_told(raised.value) + "".join(traceback.format_exception(raised.value))
@@ -215,7 +207,7 @@ def test_an_echo_in_any_form_is_cut_out(form: str, status: int, private_key: RSA
         return httpx.Response(status, content=body, headers=headers)
 
     with pytest.raises(GameOperatorError) as raised:
-        run_over(httpx, "sync", handler, _look_up, "http://localhost:9", private_key, on_exchange=seen.append)
+        run_over(httpx, "sync", handler, look_up, "http://localhost:9", private_key, on_exchange=seen.append)
     told = _letters_of(everything_told(raised.value) + repr(seen))
     pieces = [signature[at : at + 32] for at in range(len(signature) - 32)]
     assert [piece for piece in pieces if piece in told] == []
@@ -291,7 +283,7 @@ def test_a_proxy_that_cannot_be_read_is_not_shown(
     """Its password stands neither in the error nor in what is behind it, nor in anybody's frames (spec §5)."""
     monkeypatch.setenv(kind, proxy)
     with pytest.raises(GameOperatorError) as raised:
-        run(flavour, _look_up, "https://api.example.com", private_key, trust_env=True, deadline=0.2, retries=0)
+        run(flavour, look_up, "https://api.example.com", private_key, trust_env=True, deadline=0.2, retries=0)
     error = raised.value
     assert error.__context__ is error.__cause__ is None
     frames = traceback.TracebackException.from_exception(error, capture_locals=True, compact=False).stack
@@ -311,7 +303,7 @@ def test_no_log_gives_a_secret_away(
         raise RuntimeError(f"a bug in a watcher, over {exchange}")
 
     async def several(client: AsyncOperatorClient) -> None:
-        for scenario in (_look_up, _grant, _games):
+        for scenario in (look_up, make_grant, _games):
             with pytest.raises(GameOperatorError):
                 await scenario(client)
 
@@ -355,7 +347,7 @@ def test_no_exchange_gives_a_secret_away(private_key: RSAPrivateKey, secrets: di
         echo = request.headers["x-signature"]
         return httpx.Response(200, content=wire(granted(echo=echo)), headers={"X-Echo": echo})
 
-    run_over(httpx, "sync", handler, _grant, "http://localhost:9", private_key, on_exchange=seen.append)
+    run_over(httpx, "sync", handler, make_grant, "http://localhost:9", private_key, on_exchange=seen.append)
     (exchange,) = seen
     assert b"[signature removed]" in exchange.response_body
     assert _leaks(f"{exchange!r}", secrets) == []

@@ -12,9 +12,9 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign, verify
-from tests.support.flavours import run
+from tests.support.flavours import look_up, make_grant, run
 from tests.support.hostile_server import HostileServer, answer, response_bytes
-from tests.support.wire import bet, grant_request, wire
+from tests.support.wire import bet, wire
 
 pytestmark = pytest.mark.outside
 
@@ -49,14 +49,6 @@ class Awaited:
         self.asked.append(message)
         await anyio.sleep(self._seconds)
         return sign(self._key, message)
-
-
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +120,7 @@ class UnreachableError(Exception):
     """What a key management service may raise."""
 
 
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.parametrize(
     ("flavour", "kind"),
     [
@@ -150,7 +142,7 @@ def test_a_signers_own_exception_passes_unchanged(flavour: str, kind: Any, scena
     assert raised.value.__cause__ is None
 
 
-@pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.parametrize(
     ("flavour", "kind", "exact"),
     [

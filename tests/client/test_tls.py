@@ -21,9 +21,9 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
-from tests.support.flavours import FLAVOURS, run
+from tests.support.flavours import FLAVOURS, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
-from tests.support.wire import bet, grant_request, wire
+from tests.support.wire import bet, wire
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio", "aiohttp"))]
 
@@ -59,15 +59,7 @@ def stranger() -> Authority:
     return Authority(trustme.CA())
 
 
-async def _look_up(client: AsyncOperatorClient) -> Any:
-    return await client.fetch_bet("bet-1")
-
-
-async def _grant(client: AsyncOperatorClient) -> Any:
-    return await client.grant_free_bet(**grant_request())
-
-
-_CALLS = pytest.mark.parametrize("scenario", [_look_up, _grant], ids=["look-up", "grant"])
+_CALLS = pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -76,7 +68,7 @@ def test_a_private_authority_is_trusted_when_named(
 ) -> None:
     """ssl_context= names whom to trust (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
-        found = run(flavour, _look_up, server.base_url, private_key, ssl_context=authority.client())
+        found = run(flavour, look_up, server.base_url, private_key, ssl_context=authority.client())
         assert server.wait_until_closed()
     assert isinstance(found, OpenBet)
     assert server.requests[0].startswith(b"GET /api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n")
@@ -150,7 +142,7 @@ def test_roots_that_cannot_be_read_are_a_setting_to_mend(
     _http._system_context.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
-        run(flavour, _look_up, "https://127.0.0.1:9", private_key, trust_env=True)
+        run(flavour, look_up, "https://127.0.0.1:9", private_key, trust_env=True)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
@@ -238,10 +230,10 @@ def test_a_client_certificate_is_shown_where_asked(
     with_certificate, without = authority.client(), authority.client()
     authority.ca.issue_cert("acme.example").configure_cert(with_certificate)
     with HostileServer(_FOUND, tls=tls) as server:
-        assert isinstance(run(flavour, _look_up, server.base_url, private_key, ssl_context=with_certificate), OpenBet)
+        assert isinstance(run(flavour, look_up, server.base_url, private_key, ssl_context=with_certificate), OpenBet)
         # In TLS 1.3 the server says no only after the client has begun to speak.
         with pytest.raises(NoAnswerError if version == ssl.TLSVersion.TLSv1_3 else RequestNotSentError):
-            run(flavour, _look_up, server.base_url, private_key, ssl_context=without, retries=0)
+            run(flavour, look_up, server.base_url, private_key, ssl_context=without, retries=0)
         assert len(server.requests) == 1
 
 

@@ -4,7 +4,10 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+
+from tests.support.postgres import PostgresServer
 
 pytest.register_assert_rewrite("tests.ledger_contract")
 
@@ -17,6 +20,38 @@ def quiet_ledger() -> Iterator[None]:
     logger.setLevel(logging.ERROR)
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The ledgers and the drivers of databases are for asyncio."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def module_url(postgres: PostgresServer) -> Iterator[str]:
+    """One PostgreSQL database for the tests of a module, which is quicker than one for each."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def emptied_url(module_url: str) -> str:
+    """That database, emptied."""
+    with psycopg.connect(module_url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return module_url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an emptied database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    address: str = request.getfixturevalue("emptied_url")
+    return address
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -19,7 +19,6 @@ from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.wallet import Wallet
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.drawn(6, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
 
@@ -41,14 +40,6 @@ def _by_currency(call: Any) -> tuple[str, ...]:
 TERMS = Terms(account_of=_by_currency)
 
 
-@pytest.fixture(scope="module")
-def postgres_module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One database for this module, emptied before each test."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database of each kind, with balances by player and currency."""
@@ -58,7 +49,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def _database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     if kind == "postgres":
-        url = request.getfixturevalue("postgres_module_url")
+        url = request.getfixturevalue("module_url")
         _run(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     _run(
         url,
@@ -369,7 +360,6 @@ def test_in_the_callers_transaction(request: pytest.FixtureRequest, tmp_path: Pa
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_ledger_of_asyncio(url: str) -> None:
     """The same, awaited."""
     async with AsyncSqlLedger(url, accounts=WALLETS) as ledger:

@@ -16,7 +16,6 @@ from game_operator.ledger import Accounts, AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.drawn(6, url=("postgres",))
 
@@ -57,23 +56,6 @@ class AsyncPurses(Purses):
         update = "UPDATE purses SET cash = cash + %s WHERE id = %s RETURNING cash + bonus"
         row = await (await connection.execute(update, (delta_cents, account))).fetchone()
         return Cents(row[0])
-
-
-@pytest.fixture(scope="module")
-def module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One PostgreSQL database for these tests, which is quicker than one for each."""
-    address = postgres.create_database()
-    yield address
-    postgres.drop_database(address)
-
-
-@pytest.fixture
-def emptied_url(module_url: str) -> str:
-    """That database, emptied."""
-    with psycopg.connect(module_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return module_url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -211,7 +193,6 @@ def test_in_the_callers_transaction_it_is_given_the_callers_connection(
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_object_may_be_awaited(emptied_url: str) -> None:
     """AsyncAccounts on PostgreSQL, alone and joined."""
     async with await psycopg.AsyncConnection.connect(emptied_url) as connection:
@@ -226,7 +207,6 @@ async def test_an_object_may_be_awaited(emptied_url: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_cannot_be_awaited_is_refused_in_words(tmp_path: Path, emptied_url: str) -> None:
     """On SQLite, and in a SqlLedger, nothing awaits: better an error than a coroutine taken for an answer."""
     async with AsyncSqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=AsyncPurses("%s")) as ledger:

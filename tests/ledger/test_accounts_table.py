@@ -27,26 +27,6 @@ pytestmark = pytest.mark.drawn(21, url=("postgres",))
 Run = Callable[..., list[tuple[Any, ...]]]
 
 
-@pytest.fixture(scope="module")
-def postgres_module_url(postgres: Any) -> Iterator[str]:
-    """One database for this module; each test has its own schema in it."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
-    address: str = request.getfixturevalue("postgres_module_url")
-    with psycopg.connect(address, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return address
-
-
 @pytest.fixture
 def run(url: str) -> Iterator[Run]:
     """Run a statement of the operator's, committed at once."""
@@ -516,7 +496,6 @@ def test_a_timestamp_never_goes_back(url: str, run: Run) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_ledger_of_asyncio_takes_them_too(url: str, run: Run) -> None:
     """The same accounts, awaited."""
     run("CREATE TABLE players (id integer PRIMARY KEY, balance bigint)")

@@ -266,7 +266,6 @@ def test_a_balance_in_the_operators_own_table(database_url: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_awaited(database_url: str) -> None:
     """An AsyncSqlLedger does the same."""
     async with AsyncSqlLedger(database_url) as ledger:

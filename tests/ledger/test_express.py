@@ -81,7 +81,6 @@ def test_all_of_a_lone_withdraw_is_stored(postgres_url: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> None:
     """A call that fails rolls back, and the next one is applied as if nothing had been."""
 

@@ -20,12 +20,6 @@ TABLES = ["postings", "anomalies"]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """The ledgers are for asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture
 def url(postgres_url: str) -> str:
     """A ledger with forty postings and forty anomalies."""
     with SqlLedger(postgres_url) as ledger:

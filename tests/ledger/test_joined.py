@@ -14,7 +14,6 @@ from game_operator.errors import GameOperatorError, TransactionRequiredError
 from game_operator.ledger import TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.drawn(50, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
 
@@ -38,14 +37,6 @@ def kind(request: pytest.FixtureRequest) -> CallerKind:
     return chosen
 
 
-@pytest.fixture(scope="module")
-def shared_database(postgres: PostgresServer) -> Iterator[str]:
-    """One PostgreSQL database for all these tests: each has a schema of its own, which is quicker to make."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
 def _postgres_schema(url: str) -> str:
     name = f"test_{next(_SCHEMAS)}"
     with psycopg.connect(url, autocommit=True) as connection:
@@ -60,7 +51,7 @@ def url(kind: CallerKind, request: pytest.FixtureRequest, tmp_path: Path) -> str
     if kind.database == "sqlite":
         address, maker = f"sqlite:///{tmp_path / 'wallet.db'}", KINDS[0]
     else:
-        address, maker = _postgres_schema(request.getfixturevalue("shared_database")), _PSYCOPG
+        address, maker = _postgres_schema(request.getfixturevalue("module_url")), _PSYCOPG
     with maker.open(address) as joining:
         joining.begin()
         for statement in _TABLES:

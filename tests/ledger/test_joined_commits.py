@@ -30,7 +30,6 @@ from game_operator.webhooks import AcceptUnsigned, KeepsAnomalies, WebhookReceiv
 from tests.support.callers import KINDS, CallerKind, django_alias, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, of_sqlite3
-from tests.support.postgres import PostgresServer
 from tests.support.webhooks import encoded
 
 
@@ -47,38 +46,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
     pytest.mark.drawn(10, url=("postgres",)),
 ]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Database drivers live on asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One PostgreSQL database for these tests."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of each kind, emptied."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
-    address: str = request.getfixturevalue("emptied_url")
-    return address
-
-
-@pytest.fixture
-def emptied_url(module_url: str) -> str:
-    """The PostgreSQL database, emptied."""
-    with psycopg.connect(module_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return module_url
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.wallet import Wallet
 from tests.support.callers import sqlalchemy_url
 from tests.support.calls import deposit, withdraw
-from tests.support.postgres import PostgresServer
 
 
 class _Base(DeclarativeBase):
@@ -36,35 +35,6 @@ class _Player(_Base):
 
 
 PLAYERS = TableAccounts(table="players", key="id", balance="balance_cents", unit="cents")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Database drivers live on asyncio."""
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One PostgreSQL database for these tests, which is quicker than one for each."""
-    address = postgres.create_database()
-    yield address
-    postgres.drop_database(address)
-
-
-@pytest.fixture
-def emptied_url(module_url: str) -> str:
-    """That database, emptied."""
-    with psycopg.connect(module_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return module_url
-
-
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """An SQLite file."""
-    return f"sqlite:///{tmp_path / 'wallet.db'}"
 
 
 @pytest.fixture

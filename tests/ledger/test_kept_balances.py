@@ -1,7 +1,7 @@
 """An update of the operator's balance that did not happen as it was written: nothing of the call may be committed."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +17,6 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.staff.queries import survey
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
-from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -99,14 +98,6 @@ _MEDDLING = [
 ]
 
 
-@pytest.fixture(scope="module")
-def postgres_module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One database for this module, emptied before each test."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
 @pytest.fixture
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
     """Make the operator's table in a database of a kind, and return its address."""
@@ -115,7 +106,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
         if database == "sqlite":
             url = f"sqlite:///{tmp_path / 'wallet.db'}"
         else:
-            url = request.getfixturevalue("postgres_module_url")
+            url = request.getfixturevalue("module_url")
             _run(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
         _run(url, *_MAKE)
         return url
@@ -241,7 +232,6 @@ def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: Caller
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 async def test_the_ledger_of_asyncio_reads_it_again_too(make: Callable[[str], str], database: str) -> None:
     """The same check, awaited."""

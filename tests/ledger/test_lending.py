@@ -47,12 +47,6 @@ ENDS = [
 ]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """An AsyncSqlLedger is one of asyncio."""
-    return "asyncio"
-
-
 def _within(misuse: Misuse) -> Terms:
     return Terms(within=lambda _call, _outcome, connection: misuse(connection))
 

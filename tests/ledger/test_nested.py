@@ -28,12 +28,6 @@ MOVES: dict[str, Callable[[Any], Any]] = {  # Any: a ledger of any kind.
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The AsyncSqlLedger is one of asyncio."""
-    return "asyncio"
-
-
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def ledger(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
     """A ledger of each kind, where p1 has 10.00."""

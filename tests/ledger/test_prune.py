@@ -393,7 +393,6 @@ def test_while_calls_go_on(database_url: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_awaited(database_url: str) -> None:
     """An AsyncSqlLedger prunes alike."""
     async with AsyncSqlLedger(database_url) as ledger:

@@ -562,7 +562,6 @@ def test_while_calls_go_on(database_url: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_awaited(book: str) -> None:
     """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
     async with AsyncSqlLedger(book) as ledger:

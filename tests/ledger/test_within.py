@@ -108,7 +108,6 @@ def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> Non
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> None:
     """The same for asyncio."""
     with psycopg.connect(postgres_url) as connection:
@@ -131,7 +130,6 @@ async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> No
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_within_sees_its_callers_context(database_url: str) -> None:
     """Whoever commits, the tenant or trace that is asked for in within is that of the call."""
     tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
@@ -155,7 +153,6 @@ async def test_within_sees_its_callers_context(database_url: str) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("terms", [Terms(), Terms(may_bet=lambda *_: None)], ids=["express", "the long way"])
 async def test_a_call_that_is_given_up_is_cancelled_in_the_database(postgres_url: str, terms: Terms) -> None:
     """H01: at its time budget a call is cancelled, and its statement with it: unless repeated, it never debits."""

@@ -40,6 +40,7 @@ from game_operator.protocol.webhook import (
     read_call,
     read_call_and_oddities,
 )
+from tests.support.webhooks import DEPOSIT, GENUINE, ROLLBACK, WITHDRAW
 from tests.support.wire import JSON_VALUES, examples, hole, wire
 from tests.test_money import hostile_context
 
@@ -57,33 +58,8 @@ FLAT = Profile(
     }
 )
 
-WITHDRAW: Body = {
-    "player_id": "p1",
-    "amount": 5000,
-    "game": "aviator",
-    "instance_id": "i1",
-    "action": "BET",
-    "action_id": "b1",
-    "tx_id": "withdraw:bet:b1",
-}
-DEPOSIT: Body = {
-    "player_id": "p1",
-    "amount": 15000,
-    "game": "aviator",
-    "instance_id": "i1",
-    "action": {"type": "BET", "round_id": "r1", "wager": 5000, "won": 15000},
-    "action_id": "b1",
-    "tx_id": "deposit:bet:b1",
-}
 CLAIM: Body = DEPOSIT | {"action": {"type": "FREE_BET_CLAIM"}}
-ROLLBACK: Body = WITHDRAW | {"round_id": "r1"}
-BALANCE: Body = {"player_id": "p1"}
-SAMPLES: dict[str, Body] = {
-    "withdraw": WITHDRAW,
-    "deposit": DEPOSIT,
-    "rollback": ROLLBACK,
-    "player-balance": BALANCE,
-}
+SAMPLES: dict[str, Body] = {path.removeprefix("/"): body for path, body in GENUINE.items()}
 MOVING = ("withdraw", "deposit", "rollback")
 
 #: What each pinned body means.

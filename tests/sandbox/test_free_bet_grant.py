@@ -10,25 +10,9 @@ from game_operator import FreeBetRejectedError, GrantAccepted, GrantErrorCode
 from game_operator.sandbox import Sandbox
 from tests.sandbox.support import Asker, fresh_reference, outcome, terms
 from tests.support.signed_http import SignedHttp
+from tests.test_codes import MESSAGES
 
 INVALID = (400, {"error": "Invalid request"})
-
-#: The table of spec §7.2, word for word.
-MESSAGES = {
-    "INVALID_COUNT": "Count must be at least 1",
-    "COUNT_TOO_HIGH": "Count cannot exceed 50",
-    "INVALID_WAGER_AMOUNT": "Wager amount must be greater than 0",
-    "WAGER_AMOUNT_TOO_HIGH": "Wager amount cannot exceed $10,000.00",
-    "INVALID_EXPIRE_DURATION": "Expire duration must be greater than 0",
-    "EXPIRE_DURATION_TOO_LONG": "Expire duration cannot exceed 30 days",
-    "EMPTY_PLAYER_ID": "Player ID cannot be empty",
-    "PLAYER_ID_TOO_LONG": "Player ID cannot exceed 100 characters",
-    "EMPTY_REFERENCE_ID": "Reference ID cannot be empty",
-    "REFERENCE_ID_TOO_LONG": "Reference ID cannot exceed 100 characters",
-    "INVALID_INSTANCE_ID": "Invalid instance ID format",
-    "INSTANCE_NOT_FOUND": "Game instance not found",
-    "DUPLICATE_REFERENCE_ID": "Free bet with this reference ID already exists for this instance",
-}
 
 
 def refused(code: str) -> tuple[int, dict[str, object]]:

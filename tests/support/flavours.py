@@ -8,8 +8,11 @@ import anyio
 from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, OperatorClient
+from game_operator.models import GrantAccepted
+from game_operator.protocol.operations import AnyBet
+from tests.support.wire import grant_request
 
-__all__ = ["FLAVOURS", "Scenario", "run", "run_over"]
+__all__ = ["FLAVOURS", "Scenario", "look_up", "make_grant", "run", "run_over"]
 
 T = TypeVar("T")
 
@@ -72,6 +75,16 @@ def run_over(
                 afterwards(http_client.is_closed)
 
     return anyio.run(main, backend=flavour)
+
+
+async def look_up(client: AsyncOperatorClient) -> AnyBet:
+    """Ask for a bet: a scenario."""
+    return await client.fetch_bet("bet-1")
+
+
+async def make_grant(client: AsyncOperatorClient) -> GrantAccepted:
+    """Grant free bets: a scenario."""
+    return await client.grant_free_bet(**grant_request())
 
 
 async def _over_httpx(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:

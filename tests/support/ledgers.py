@@ -86,11 +86,8 @@ def _apply_or_refuse(apply: Callable[[WebhookCall, Terms], Outcome], work: Work)
         return refused
 
 
-class InMemory(AnyLedger):
-    """A MemoryLedger; nothing of it outlives it."""
-
-    def __init__(self) -> None:
-        self.ledger = MemoryLedger()
+class _Unawaited(AnyLedger):
+    ledger: MemoryLedger | SqlLedger
 
     def apply(self, call: WebhookCall, terms: Terms = DEFAULT_TERMS) -> Outcome:
         return self.ledger.apply(call, terms=terms)
@@ -115,7 +112,16 @@ class InMemory(AnyLedger):
         return self.ledger.bet(bet_id, source=source)
 
     def bets(self, **bounds: Any) -> list[BetRecord]:
-        return self.ledger.bets(**bounds)
+        return list(self.ledger.bets(**bounds))
+
+
+class InMemory(_Unawaited):
+    """A MemoryLedger; nothing of it outlives it."""
+
+    ledger: MemoryLedger
+
+    def __init__(self) -> None:
+        self.ledger = MemoryLedger()
 
     def moved_cents(self, account: str) -> int:
         into = sum(each.amount_cents for each in self.ledger.postings if each.to_account == account)
@@ -172,44 +178,23 @@ class _Rows:
         return [row[0] for row in self.rows(sql, source)]
 
 
-class InDatabase(AnyLedger):
-    """A SqlLedger."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.ledger = SqlLedger(url)
-        self._rows = _Rows(url)
-
-    def apply(self, call: WebhookCall, terms: Terms = DEFAULT_TERMS) -> Outcome:
-        return self.ledger.apply(call, terms=terms)
-
-    def at_once(self, work: Sequence[Work]) -> list[Outcome | LedgerError]:
-        with ThreadPoolExecutor(THREADS) as threads:
-            return list(threads.map(partial(_apply_or_refuse, self.apply), work))
-
-    def open_account(self, player_id: str, opening: Decimal = Decimal(0)) -> int:
-        return self.ledger.open_account(player_id, opening)
-
-    def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> int:
-        return self.ledger.adjust(player_id, amount, reference=reference)
-
-    def add_source(self, name: str) -> None:
-        self.ledger.add_source(name)
-
-    def balance(self, player_id: str) -> int:
-        return self.ledger.balance(player_id)
-
-    def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
-        return self.ledger.bet(bet_id, source=source)
-
-    def bets(self, **bounds: Any) -> list[BetRecord]:
-        return list(self.ledger.bets(**bounds))
+class _InTables(AnyLedger):
+    _rows: _Rows
 
     def moved_cents(self, account: str) -> int:
         return self._rows.moved_cents(account)
 
     def anomalies(self, source: str) -> list[str]:
         return self._rows.anomalies(source)
+
+
+class InDatabase(_Unawaited, _InTables):
+    """A SqlLedger."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.ledger = SqlLedger(url)
+        self._rows = _Rows(url)
 
     def reopen(self) -> None:
         self.ledger.close()
@@ -223,7 +208,7 @@ class InDatabase(AnyLedger):
         self.ledger.close()
 
 
-class AsyncInDatabase(AnyLedger):
+class AsyncInDatabase(_InTables):
     """An AsyncSqlLedger on a loop in a thread of its own."""
 
     def __init__(self, url: str) -> None:
@@ -285,12 +270,6 @@ class AsyncInDatabase(AnyLedger):
             return [bet async for bet in self.ledger.bets(**bounds)]
 
         return self.run(listed())
-
-    def moved_cents(self, account: str) -> int:
-        return self._rows.moved_cents(account)
-
-    def anomalies(self, source: str) -> list[str]:
-        return self._rows.anomalies(source)
 
     def reopen(self) -> None:
         self.run(self.ledger.close())

@@ -2,7 +2,7 @@
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -26,7 +26,7 @@ __all__ = [
     "signed",
 ]
 
-WITHDRAW: Mapping[str, Any] = {
+WITHDRAW: dict[str, Any] = {
     "player_id": "p1",
     "amount": 5000,
     "game": "aviator",
@@ -35,7 +35,7 @@ WITHDRAW: Mapping[str, Any] = {
     "action_id": "b1",
     "tx_id": "withdraw:bet:b1",
 }
-DEPOSIT: Mapping[str, Any] = {
+DEPOSIT: dict[str, Any] = {
     "player_id": "p1",
     "amount": 15000,
     "game": "aviator",
@@ -44,7 +44,7 @@ DEPOSIT: Mapping[str, Any] = {
     "action_id": "b1",
     "tx_id": "deposit:bet:b1",
 }
-ROLLBACK: Mapping[str, Any] = {
+ROLLBACK: dict[str, Any] = {
     "player_id": "p1",
     "game": "aviator",
     "instance_id": "i1",
@@ -54,9 +54,9 @@ ROLLBACK: Mapping[str, Any] = {
     "round_id": "r1",
     "amount": 5000,
 }
-BALANCE: Mapping[str, Any] = {"player_id": "p1"}
+BALANCE: dict[str, Any] = {"player_id": "p1"}
 #: A genuine body for each path.
-GENUINE: Mapping[str, Mapping[str, Any]] = {
+GENUINE: dict[str, dict[str, Any]] = {
     "/withdraw": WITHDRAW,
     "/deposit": DEPOSIT,
     "/rollback": ROLLBACK,
