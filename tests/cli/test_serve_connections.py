@@ -272,8 +272,8 @@ def test_a_burst_closes_idle_connections_first() -> None:
         each = Mock(peer=name, **{"transport.abort": lambda: closed.append(name)})
         connections.opened(each)
         if is_idle:
-            connections.arrived(each)
-            connections.answered(each)
+            connections.enters(each, "under way")
+            connections.enters(each, "idle")
         return each
 
     opened("idle", is_idle=True)

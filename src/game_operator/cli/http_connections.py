@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from itertools import chain, takewhile
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -19,6 +19,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from game_operator.cli.errors import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, shown
+
+#: Where a connection is: a request is not there as a whole, or is not answered, or there is none.
+Phase: TypeAlias = Literal["arriving", "under way", "idle"]
 
 _LOG = logging.getLogger("game_operator.serve")
 #: Open files that are left to the database, to logs and to the listener.
@@ -99,10 +102,9 @@ class Connections:
         self._request_seconds = request_seconds
         self._now = now
         self._open: set[LimitedProtocol] = set()
-        # Since when each waits, the longest first.
-        self._unfinished: dict[LimitedProtocol, float] = {}
+        # Since when each is in its phase, the longest first; and since when peers do not read.
+        self._in: dict[Phase, dict[LimitedProtocol, float]] = {"arriving": {}, "under way": {}, "idle": {}}
         self._stalled: dict[LimitedProtocol, float] = {}
-        self._idle: dict[LimitedProtocol, None] = {}
         self._late = _RareLine(
             "A request did not arrive within %g s, so its connection was closed: %d since the last such line, the last "
             "one from %s. Half requests can shut honest callers out. Find out who sends them, or change "
@@ -143,13 +145,20 @@ class Connections:
             self._close(last)
             if last is connection:
                 return
-        self._unfinished[connection] = self._now()
+        self.enters(connection, "arriving")
 
     def _least_needed(self, newest: "LimitedProtocol") -> "LimitedProtocol":
-        late = self._now() - _GRACE_SECONDS
+        late, arriving = self._now() - _GRACE_SECONDS, self._in["arriving"]
         # In a burst all requests have just begun: idle connections go before them.
-        overdue = takewhile(lambda each: self._unfinished[each] <= late, self._unfinished)
-        return next(chain(self._stalled, overdue, self._idle, self._unfinished), newest)
+        overdue = takewhile(lambda each: arriving[each] <= late, arriving)
+        return next(chain(self._stalled, overdue, self._in["idle"], arriving), newest)
+
+    def enters(self, connection: "LimitedProtocol", phase: Phase) -> None:
+        """Note that a connection is in *phase* from now on, unless it is already."""
+        if connection in self._open and connection not in self._in[phase]:
+            for others in self._in.values():
+                others.pop(connection, None)
+            self._in[phase][connection] = self._now()
 
     def stalled(self, connection: "LimitedProtocol") -> None:
         """Note that the peer does not read, and that more answers than fit wait for it."""
@@ -160,34 +169,17 @@ class Connections:
         """Note that the peer has read what waited for it."""
         self._stalled.pop(connection, None)
 
-    def waits_for_rest(self, connection: "LimitedProtocol") -> None:
-        """Note that a request has begun to arrive."""
-        self._idle.pop(connection, None)
-        if connection in self._open:
-            self._unfinished.setdefault(connection, self._now())
-
-    def arrived(self, connection: "LimitedProtocol") -> None:
-        """Note that a request is there as a whole."""
-        self._unfinished.pop(connection, None)
-        self._idle.pop(connection, None)
-
-    def answered(self, connection: "LimitedProtocol") -> None:
-        """Note that nothing is under way on the connection any more."""
-        if connection in self._open and connection not in self._unfinished:
-            self._idle[connection] = None
-
     def closed(self, connection: "LimitedProtocol") -> None:
         """Forget a connection."""
         self._open.discard(connection)
-        self._unfinished.pop(connection, None)
-        self._stalled.pop(connection, None)
-        self._idle.pop(connection, None)
+        for waiting in (self._stalled, *self._in.values()):
+            waiting.pop(connection, None)
 
     def close_late(self) -> None:
         """Close each connection whose request did not arrive, or whose answers were not read, in time."""
         now = self._now()
         late = now - self._request_seconds
-        for connection, since in list(takewhile(lambda each: each[1] <= late, self._unfinished.items())):
+        for connection, since in list(takewhile(lambda each: each[1] <= late, self._in["arriving"].items())):
             if connection.waits_for_body and since > late - _GRACE_SECONDS:
                 continue
             self._late.occurred(connection.peer, now)
@@ -267,7 +259,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         # Line breaks between requests count as the beginning of one: uvicorn takes them for a sign of life.
         if not self._under_way:
-            self.open_connections.waits_for_rest(self)
+            self.open_connections.enters(self, "arriving")
 
     # The names of httptools.
 
@@ -286,7 +278,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._in_request = False
         self._under_way += 1
-        self.open_connections.arrived(self)
+        self.open_connections.enters(self, "under way")
         super().on_message_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:  # uvicorn's own.
@@ -301,9 +293,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self.flow.resume_reading()  # uvicorn asks for it before it takes the last one from its queue.
         self._under_way = max(0, self._under_way - 1)
         if self._in_request and not self._under_way:
-            self.open_connections.waits_for_rest(self)
+            self.open_connections.enters(self, "arriving")
         elif not self._under_way:
-            self.open_connections.answered(self)
+            self.open_connections.enters(self, "idle")
 
 
 class WalletServer(uvicorn.Server):
