@@ -17,7 +17,7 @@ import pytest
 
 from game_operator import OperatorClient
 from game_operator.cli.keys import write_pair
-from tests.cli.support import COMMAND, Run, Told, clean_environment, command, mode_of, started, stopped
+from tests.cli.support import Run, Told, command, mode_of, started, stopped
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
 
@@ -102,26 +102,6 @@ def test_a_private_key_of_yours_is_used(tmp_path: Path) -> None:
     with served("--directory", str(tmp_path)) as (document, _), client_of(document) as client:
         assert client.fetch_games()
     assert mine.public.read_text() == mine.public_pem
-
-
-def test_it_ends_with_who_started_it() -> None:
-    """Hidden, for the demo: when the other end of its stdin goes, even by a kill, so does the sandbox."""
-    with subprocess.Popen(
-        [*COMMAND, "sandbox", "--json", "--stop-with-stdin"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment({}),
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        document = json.loads(process.stdout.readline())
-        process.stdin.close()
-        assert process.wait(20) == 0
-        assert process.stderr is not None
-        assert process.stderr.read() == ""
-    assert not Path(document["private_key_file"]).exists()
 
 
 def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) -> None:

@@ -994,17 +994,15 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     (_, *keygen), (_, *serve), (_, *storm) = commands
     assert run(*keygen).code == 0
     with subprocess.Popen(
-        [*COMMAND, *serve, "--port", "0", "--json", "--stop-with-stdin"],
-        stdin=subprocess.PIPE,
+        [*COMMAND, *serve, "--port", "0", "--json"],
         stdout=subprocess.PIPE,
         env=clean_environment({}),
     ) as wallet:
-        assert wallet.stdin is not None
         assert wallet.stdout is not None
         url = json.loads(wallet.stdout.readline())["url"]
         storm[storm.index("1000")] = "100"
         told = run(*[url if part == "http://127.0.0.1:8000" else part for part in storm])
-        wallet.stdin.close()
+        wallet.terminate()
     assert (told.code, after_notice(told.err)) == (0, "")
     shown = _PAGE.partition("```text\n")[2].partition("```")[0]
     for line in shown.splitlines()[:9]:

@@ -28,6 +28,21 @@ __all__ = ["RETRY_PRESETS", "Service", "WalletProcess"]
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
 
+#: The command, which SIGTERM stops when the other end of its stdin closes, as it does even if its holder is killed.
+_UNTIL_STDIN_ENDS = """
+import os, signal, sys, threading
+from game_operator.cli import main
+
+def wait():
+    # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
+    while os.read(0, 1024):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=wait, daemon=True).start()
+sys.exit(main())
+"""
+
 #: After how many seconds a call without an answer is sent again; when there are no more, it is redelivered in the end.
 #: Seconds here are a fiftieth of the service's, or nobody would wait.
 RETRY_PRESETS: Mapping[str, tuple[float, ...]] = {
@@ -72,7 +87,7 @@ class WalletProcess:
 
     def start(self) -> None:
         """Start; return when it takes calls."""
-        command = [sys.executable, "-m", "game_operator.cli", "serve", "--json", "--stop-with-stdin"]
+        command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, "serve", "--json"]
         command += ["--database", self._database, "--service-key", str(self._key_file), "--port", str(self._port)]
         with self._log.open("ab") as log:
             # It stops when our end of its input closes: it does not outlive us.

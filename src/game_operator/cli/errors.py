@@ -1,9 +1,7 @@
-"""How a command ends: by an error, with its message or document and its exit code, by a signal, or with stdin."""
+"""How a command ends: by an error, with its message or document and its exit code, or by a signal."""
 
-import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -159,15 +157,3 @@ def on_signals(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameT
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def when_stdin_ends(stop: Callable[[], object]) -> None:
-    """Call *stop*, in a thread, when the other end of stdin is closed, which happens even if its holder is killed."""
-
-    def wait() -> None:
-        # Not sys.stdin.read(): a thread inside it holds a lock that the interpreter needs to end.
-        while os.read(0, 1024):
-            pass
-        stop()
-
-    threading.Thread(target=wait, daemon=True).start()

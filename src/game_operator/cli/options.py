@@ -38,7 +38,6 @@ ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
 ]
-StopWithStdin = Annotated[bool, typer.Option("--stop-with-stdin", hidden=True)]
 
 # Decimal also takes 1e3 and 1_000, which are likelier to be typing mistakes than amounts.
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,2})?")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals, when_stdin_ends
-from game_operator.cli.options import AsJson, ProfileFile, StopWithStdin, read_profile
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, show_details, write_document
 from game_operator.errors import ConfigurationError
 
@@ -28,7 +28,6 @@ def sandbox(
     host: str = "127.0.0.1",
     allow_remote: bool = False,
     profile: ProfileFile = None,
-    stop_with_stdin: StopWithStdin = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -38,9 +37,6 @@ def sandbox(
     --directory are used again, so client and wallet keep working over a restart.
     """
     stopped = threading.Event()
-    if stop_with_stdin:
-        # The parent process holds the other end, and lets go of it even when it is killed.
-        when_stdin_ends(stopped.set)
     from game_operator.cli.keys import key_directory
     from game_operator.transport.settings import base_url_of
 

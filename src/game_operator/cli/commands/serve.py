@@ -23,8 +23,8 @@ from game_operator.cli.database import (
     address_of,
     check_file,
 )
-from game_operator.cli.errors import ExitCode, when_stdin_ends
-from game_operator.cli.options import AsJson, ProfileFile, StopWithStdin, read_profile
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.protocol.http import is_loopback
@@ -124,7 +124,6 @@ def serve(
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
     access_log: bool = False,
-    stop_with_stdin: StopWithStdin = False,
     as_json: AsJson = False,
 ) -> int:
     """
@@ -184,7 +183,7 @@ def serve(
                 timeout_graceful_shutdown=int(receiver.budget_seconds) + _LAST_WORDS_SECONDS,
             )
             with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-                runner.run(_serve(server, ledger, listener, stop_with_stdin=stop_with_stdin))
+                runner.run(_serve(server, ledger, listener))
     except SchemaError as missing:
         if not missing.statements:
             raise
@@ -232,15 +231,11 @@ def _unsigned(host: str) -> "Authenticator":
         return AcceptUnsigned()
 
 
-async def _serve(
-    server: "WalletServer", ledger: "AsyncSqlLedger", listener: socket.socket, *, stop_with_stdin: bool
-) -> None:
+async def _serve(server: "WalletServer", ledger: "AsyncSqlLedger", listener: socket.socket) -> None:
     async with ledger:
         # Balances in the operator's own table are an error now, which is better than one for every call.
         with suppress(AccountNotFoundError):
             await ledger.balance("-")
-        if stop_with_stdin:
-            when_stdin_ends(lambda: setattr(server, "should_exit", True))
         await server.serve([listener])
 
 
