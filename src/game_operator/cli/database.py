@@ -4,7 +4,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,32 +24,16 @@ DatabaseUrl = Annotated[
 ]
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 
-_accounts = partial(typer.Option, rich_help_panel="Balances in your own table")
-
 
 @dataclass(frozen=True, kw_only=True)
 class BalancesOptions:
     """The table of the operator's that holds the balances, if the ledger does not."""
 
-    accounts_table: Annotated[
-        str | None,
-        _accounts(metavar="TABLE", help="The table that holds the balances, if the ledger does not; or SCHEMA.TABLE."),
-    ] = None
-    accounts_key: Annotated[
-        list[str] | None,
-        _accounts(
-            metavar="COLUMN",
-            help="Its column with the player's id; of a key of two columns both, as player_id,currency.",
-        ),
-    ] = None
-    accounts_balance: Annotated[str | None, _accounts(metavar="COLUMN", help="Its column with the balance.")] = None
-    accounts_unit: Annotated[
-        str | None, _accounts(metavar="cents|units|micros", help="What the balance counts; else cents.")
-    ] = None
-    accounts_shared: Annotated[
-        bool,
-        _accounts("--accounts-shared", help="Two services share these balances, each with its own --table-prefix."),
-    ] = False
+    accounts_table: str | None = None
+    accounts_key: list[str] | None = None
+    accounts_balance: str | None = None
+    accounts_unit: str | None = None
+    accounts_shared: bool = False
 
     @property
     def are_given(self) -> bool:
