@@ -35,6 +35,12 @@ def private_key() -> RSAPrivateKey:
 
 
 @pytest.fixture(scope="session")
+def other_key() -> RSAPrivateKey:
+    """Somebody else's key."""
+    return generate_private_key(65537, 2048)
+
+
+@pytest.fixture(scope="session")
 def public_key(private_key: RSAPrivateKey) -> RSAPublicKey:
     """What the operator has registered with the service."""
     return private_key.public_key()

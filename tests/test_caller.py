@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import (
     BalanceCall,
@@ -68,12 +68,6 @@ def post(request: pytest.FixtureRequest) -> Post:
     """Either caller, the async one on both event loops."""
     backend = str(request.param)
     return _post_sync if backend == "sync" else lambda *args, **options: _post_async(backend, *args, **options)
-
-
-@pytest.fixture(scope="module")
-def stranger() -> RSAPrivateKey:
-    """A key that no receiver knows."""
-    return generate_private_key(65537, 2048)
 
 
 class Served:
@@ -138,9 +132,9 @@ def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: 
     assert [handled.call.operation for handled in wallet.handled if handled.call] == [path[1:] for path in told]
 
 
-def test_a_key_that_the_wallet_does_not_know_is_refused(post: Post, wallet: Served, stranger: RSAPrivateKey) -> None:
+def test_a_key_that_the_wallet_does_not_know_is_refused(post: Post, wallet: Served, other_key: RSAPrivateKey) -> None:
     """The signature is the key's own: another one's is refused, and nothing moves (docs/decisions/0011)."""
-    assert post(wallet.url, stranger, WITHDRAW).code == "INVALID_SIGNATURE"
+    assert post(wallet.url, other_key, WITHDRAW).code == "INVALID_SIGNATURE"
     assert wallet.ledger.balance("p1") == 10_000
 
 

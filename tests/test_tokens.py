@@ -17,7 +17,7 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256, SHA512
 from hypothesis import given, strategies
 
@@ -42,12 +42,6 @@ Forge = Callable[[JsonObject], str]
 def tokens(private_key: RSAPrivateKey) -> SessionTokenBuilder:
     """Return a builder at a fixed time."""
     return SessionTokenBuilder("acme", private_key, clock=lambda: NOW + 0.75)
-
-
-@pytest.fixture(scope="session")
-def stranger() -> RSAPrivateKey:
-    """Return a key that is not the operator's."""
-    return generate_private_key(65537, 2048)
 
 
 def segment(content: bytes | JsonObject) -> str:
@@ -529,12 +523,12 @@ def test_other_algorithms_are_refused(
         tokens.decode(signed(private_key, good(), {"typ": "JWT"}), instance_id="i1")
 
 
-def test_a_token_of_another_key_is_refused(tokens: SessionTokenBuilder, stranger: RSAPrivateKey) -> None:
+def test_a_token_of_another_key_is_refused(tokens: SessionTokenBuilder, other_key: RSAPrivateKey) -> None:
     """The signature has to be this operator's, whatever the claims say (spec §5)."""
     with pytest.raises(SessionTokenError, match=r"not this operator's. Do not trust it"):
-        tokens.decode(signed(stranger, good()), instance_id="i1")
+        tokens.decode(signed(other_key, good()), instance_id="i1")
     with pytest.raises(SessionTokenError, match="not this operator's"):
-        tokens.decode(SessionTokenBuilder("acme", stranger).build(player_id="p1", instance_id="i1"), instance_id="i1")
+        tokens.decode(SessionTokenBuilder("acme", other_key).build(player_id="p1", instance_id="i1"), instance_id="i1")
 
 
 def test_a_changed_token_is_refused(tokens: SessionTokenBuilder, private_key: RSAPrivateKey) -> None:

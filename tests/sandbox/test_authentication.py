@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS, PKCS1v15
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 
 from game_operator import AuthenticationError, BetNotFound, ConfigurationError, OperatorInactiveError
@@ -20,12 +20,6 @@ pytestmark = pytest.mark.outside
 INVALID = (400, {"error": "Invalid request"})
 FAILED = (401, {"error": "Authentication failed"})
 INACTIVE = (403, {"error": "Operator account is inactive"})
-
-
-@pytest.fixture(scope="module")
-def other_key() -> RSAPrivateKey:
-    """A key that no operator has registered."""
-    return generate_private_key(65537, 2048)
 
 
 def test_a_signed_call_is_let_in(http: SignedHttp, any_call: RawCall) -> None:

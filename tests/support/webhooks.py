@@ -24,6 +24,7 @@ __all__ = [
     "encoded",
     "signature_of",
     "signed",
+    "told",
 ]
 
 WITHDRAW: dict[str, Any] = {
@@ -84,6 +85,13 @@ def code_of(reply: HttpReply) -> str | None:
     assert reply.headers["content-type"] == "application/json"
     assert reply.headers["content-length"] == str(len(reply.body))
     return read_reply(reply.body).code
+
+
+def told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
+    """Return the status and the code of a reply read off the wire."""
+    status, headers, body = reply
+    assert headers["content-type"] == "application/json"
+    return status, read_reply(body).code
 
 
 class Handler:

@@ -3,19 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver
 from tests.support.webhooks import Handler, encoded, signed
 
 #: Posts a signed body to a path and returns the reply.
 Post = Callable[[str, object], HttpReply]
-
-
-@pytest.fixture(scope="session")
-def other_key() -> RSAPrivateKey:
-    """Somebody else's key."""
-    return generate_private_key(65537, 2048)
 
 
 @pytest.fixture

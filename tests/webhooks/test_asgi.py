@@ -32,7 +32,7 @@ from game_operator.webhooks import (
     success,
 )
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
-from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed
+from tests.support.webhooks import DEPOSIT, GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed, told
 
 _BODY = encoded(WITHDRAW)
 _SERVERS = [
@@ -56,19 +56,13 @@ async def _waiting_if_told(call: WebhookCall) -> Reply:
     return success(balance_cents=10_000)
 
 
-def _told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
-    status, headers, body = reply
-    assert headers["content-type"] == "application/json"
-    return status, read_reply(body).code
-
-
 @pytest.mark.outside
 @pytest.mark.parametrize("path", GENUINE)
 def test_a_genuine_call_is_answered(path: str, served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """HTTP 200 with the reply of spec §2.1, below the prefix."""
     body = encoded(GENUINE[path])
     reply = reply_to(served[0], request_bytes(f"/wallet{path}", body, signed(private_key, body)))
-    assert _told(reply) == (200, None)
+    assert told(reply) == (200, None)
     assert reply[1]["cache-control"] == "no-store"
 
 
@@ -95,7 +89,7 @@ def test_paths_and_methods(
     if method == "BREW" and "400 Bad Request" in _first_line(served[0], data):
         return  # httptools knows a list of methods, and answers others itself.
     reply = reply_to(served[0], data)
-    assert _told(reply) == (status, None if status == 200 else "INVALID_REQUEST")
+    assert told(reply) == (status, None if status == 200 else "INVALID_REQUEST")
     assert reply[1].get("allow") == ("POST" if status == 405 else None)
 
 
@@ -119,16 +113,16 @@ def test_the_content_type_is_not_looked_at(
 ) -> None:
     """F10: what is signed is the body; a wrong label does not lose a bet."""
     headers = {**signed(private_key, _BODY), "Content-Type": content_type}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, headers))) == (200, None)
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, headers))) == (200, None)
 
 
 def test_a_compressed_body_is_no_json(served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """F10: gzip is never unpacked (a bomb would be), signed or not."""
     body = gzip.compress(_BODY)
     headers = {**signed(private_key, body), "Content-Encoding": "gzip"}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", body, headers))) == (200, "INVALID_REQUEST")
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", body, headers))) == (200, "INVALID_REQUEST")
     unpacked = {**signed(private_key, _BODY), "Content-Encoding": "gzip"}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", body, unpacked))) == (200, "INVALID_SIGNATURE")
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", body, unpacked))) == (200, "INVALID_SIGNATURE")
 
 
 def _chunked(body: bytes, size: int) -> bytes:
@@ -141,7 +135,7 @@ def test_a_body_may_come_in_chunks(size: int, served: tuple[int, AsyncHandler], 
     """F10: chunked, and byte by byte over the wire."""
     headers = {**signed(private_key, _BODY), "Transfer-Encoding": "chunked"}
     data = request_bytes("/wallet/withdraw", _chunked(_BODY, size), headers, length=None)
-    assert _told(reply_to(served[0], data)) == (200, None)
+    assert told(reply_to(served[0], data)) == (200, None)
 
 
 def test_a_body_may_drip(served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
@@ -151,7 +145,7 @@ def test_a_body_may_drip(served: tuple[int, AsyncHandler], private_key: RSAPriva
         for start in range(0, len(data), 40):
             client.send(data[start : start + 40])
             time.sleep(0.002)
-        assert _told(client.reply()) == (200, None)
+        assert told(client.reply()) == (200, None)
 
 
 @pytest.mark.parametrize("sent", [0, 1, 50])
@@ -166,7 +160,7 @@ def test_a_body_that_does_not_arrive_is_answered_all_the_same(
         client.send(data[: len(data) - len(_BODY) + sent])
         reply = client.reply()
         assert 0.2 < time.perf_counter() - began < PATIENCE_SECONDS / 2
-        assert _told(reply) == (200, "INVALID_REQUEST")
+        assert told(reply) == (200, "INVALID_REQUEST")
         assert reply[1]["connection"] == "close"
         assert client.is_closed()
     assert "did not arrive within 0.3 s" in caplog.text
@@ -183,9 +177,9 @@ def test_calls_follow_each_other_on_one_connection(
     with RawClient(served[0]) as client:
         for _ in range(3):
             client.send(good)
-            assert _told(client.reply()) == (200, None)
+            assert told(client.reply()) == (200, None)
         client.send(good + bad + lost + long + good)
-        assert [_told(client.reply()) for _ in range(5)] == [
+        assert [told(client.reply()) for _ in range(5)] == [
             (200, None),
             (200, "INVALID_SIGNATURE"),
             (404, "INVALID_REQUEST"),
@@ -203,7 +197,7 @@ def test_five_megabytes_from_a_stranger_are_answered(chunked: bool, served: tupl
         if chunked
         else request_bytes("/wallet/withdraw", body, {})
     )
-    assert _told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
+    assert told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
 
 
 def test_an_endless_body_is_cut_off(served: tuple[int, AsyncHandler]) -> None:
@@ -230,7 +224,7 @@ def test_a_client_may_hang_up_at_any_time(
         _until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     (client.reset if way == "reset" else client.__exit__)()
     good = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
-    assert _told(reply_to(port, good)) == (200, None)
+    assert told(reply_to(port, good)) == (200, None)
     if cut == len(data):
         _until(lambda: any(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls))
     assert sum(getattr(call, "tx_id", "") == f"{when} {way}" for call in handler.calls) == (cut == len(data))
@@ -247,20 +241,20 @@ def _until(holds: Any) -> None:
 def test_many_callers_at_once(served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """Twenty connections, five calls each, all answered."""
     good = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
-    told: list[tuple[int, str | None]] = []
+    replies: list[tuple[int, str | None]] = []
 
     def caller() -> None:
         with RawClient(served[0]) as client:
             for _ in range(5):
                 client.send(good)
-                told.append(_told(client.reply()))
+                replies.append(told(client.reply()))
 
     threads = [threading.Thread(target=caller) for _ in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
-    assert told == [(200, None)] * 100
+    assert replies == [(200, None)] * 100
 
 
 @pytest.mark.outside
@@ -270,7 +264,7 @@ def test_a_sync_handler_is_served_too(public_key: RSAPublicKey, private_key: RSA
     with asgi_server(asgi_app(WebhookReceiver(authenticator=RsaSignature(public_key)), handler)) as port:
         for path, call in GENUINE.items():
             body = encoded(call)
-            assert _told(reply_to(port, request_bytes(path, body, signed(private_key, body)))) == (200, None)
+            assert told(reply_to(port, request_bytes(path, body, signed(private_key, body)))) == (200, None)
     assert len(handler.calls) == 4
 
 
@@ -280,25 +274,19 @@ def test_a_forged_forwarded_header_changes_no_address(public_key: RSAPublicKey, 
     receiver = WebhookReceiver(authenticator=IpAllowList(["192.0.2.7"]))
     headers = {**signed(private_key, _BODY), "X-Forwarded-For": "192.0.2.7", "Forwarded": "for=192.0.2.7"}
     with asgi_server(asgi_app(receiver, Handler())) as port:
-        assert _told(reply_to(port, request_bytes("/withdraw", _BODY, headers))) == (200, "INVALID_SIGNATURE")
+        assert told(reply_to(port, request_bytes("/withdraw", _BODY, headers))) == (200, "INVALID_SIGNATURE")
     receiver = WebhookReceiver(authenticator=IpAllowList(["127.0.0.1"]))
     with asgi_server(asgi_app(receiver, Handler())) as port:
-        assert _told(reply_to(port, request_bytes("/withdraw", _BODY, headers))) == (200, None)
+        assert told(reply_to(port, request_bytes("/withdraw", _BODY, headers))) == (200, None)
 
 
 def test_a_header_sent_twice_is_refused(served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """E05: over the wire, in two cases."""
     good = signed(private_key, _BODY)
     twice = {**good, "SIGNATURE": good["Signature"]}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
     upper = {"SIGNATURE": good["Signature"]}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, upper))) == (200, None)
-
-
-@pytest.fixture
-def receiver(public_key: RSAPublicKey) -> WebhookReceiver:
-    """With the defaults."""
-    return WebhookReceiver(authenticator=RsaSignature(public_key))
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, upper))) == (200, None)
 
 
 async def _posted(app: Any, path: str, private_key: RSAPrivateKey, root_path: str = "") -> tuple[int, str | None]:

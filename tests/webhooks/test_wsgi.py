@@ -21,19 +21,13 @@ from game_operator import Profile
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import IpAllowList, Reply, RsaSignature, WebhookCall, WebhookReceiver, success, wsgi_app
 from tests.support.servers import PATIENCE_SECONDS, RawClient, reply_to, request_bytes, wsgi_server
-from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed
+from tests.support.webhooks import GENUINE, WITHDRAW, AsyncHandler, Handler, encoded, signed, told
 
 _BODY = encoded(WITHDRAW)
 
 
 class _Threaded(socketserver.ThreadingMixIn, WSGIServer):
     """A thread for each connection, as gunicorn's gthread and waitress have."""
-
-
-@pytest.fixture
-def receiver(public_key: RSAPublicKey) -> WebhookReceiver:
-    """With the defaults."""
-    return WebhookReceiver(authenticator=RsaSignature(public_key))
 
 
 @pytest.fixture(params=["wsgiref, validated", "werkzeug"])
@@ -54,21 +48,15 @@ def served(request: pytest.FixtureRequest, receiver: WebhookReceiver) -> Iterato
             yield port, handler
 
 
-def _told(reply: tuple[int, dict[str, str], bytes]) -> tuple[int, str | None]:
-    status, headers, body = reply
-    assert headers["content-type"] == "application/json"
-    return status, read_reply(body).code
-
-
 @pytest.mark.outside
 def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
     """HTTP 200 with the reply of spec §2.1, below the prefix; unsigned ones are refused, other paths not found."""
     port, handler = served
     for path, call in GENUINE.items():
         body = encoded(call)
-        assert _told(reply_to(port, request_bytes(f"/wallet{path}", body, signed(private_key, body)))) == (200, None)
-        assert _told(reply_to(port, request_bytes(f"/wallet{path}", body, {}))) == (200, "INVALID_SIGNATURE")
-        assert _told(reply_to(port, request_bytes(path, body, {})))[0] == 404
+        assert told(reply_to(port, request_bytes(f"/wallet{path}", body, signed(private_key, body)))) == (200, None)
+        assert told(reply_to(port, request_bytes(f"/wallet{path}", body, {}))) == (200, "INVALID_SIGNATURE")
+        assert told(reply_to(port, request_bytes(path, body, {})))[0] == 404
     assert [call.operation for call in handler.calls] == [path[1:] for path in GENUINE]
 
 
@@ -77,7 +65,7 @@ def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAP
 def test_other_methods(method: str, served: tuple[int, Handler]) -> None:
     """F10: 405 with a JSON body; HEAD without."""
     reply = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method=method))
-    assert (_told(reply), reply[1]["allow"]) == ((405, "INVALID_REQUEST"), "POST")
+    assert (told(reply), reply[1]["allow"]) == ((405, "INVALID_REQUEST"), "POST")
     head = reply_to(served[0], request_bytes("/wallet/withdraw", b"", {}, method="HEAD"), has_body=False)
     assert (head[0], head[2]) == (405, b"")
 
@@ -87,14 +75,14 @@ def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key
     """E05: servers join the two by a comma, which no signature has."""
     good = signed(private_key, _BODY)
     twice = {**good, "SIGNATURE": good["Signature"]}
-    assert _told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
+    assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
 
 
 @pytest.mark.outside
 def test_five_megabytes_from_a_stranger(served: tuple[int, Handler]) -> None:
     """E11: read away and answered."""
     data = request_bytes("/wallet/withdraw", b"[" * 5_000_000, {})
-    assert _told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
+    assert told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
 
 
 @pytest.mark.outside
@@ -105,7 +93,7 @@ def test_a_client_that_hangs_up(served: tuple[int, Handler], private_key: RSAPri
         client = RawClient(served[0])
         client.send(data[:cut])
         client.reset()
-    assert _told(reply_to(served[0], data)) == (200, None)
+    assert told(reply_to(served[0], data)) == (200, None)
 
 
 def _environ(**change: Any) -> dict[str, Any]:
