@@ -10,7 +10,7 @@ import pytest
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from game_operator.ledger.engine.tables import CLOCK
-from game_operator.ledger.postgres.express import Express, Statement
+from game_operator.ledger.postgres.express import Express
 from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.rules.book import Item
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
@@ -26,7 +26,7 @@ def test_what_a_rollback_has_dropped_is_prepared_again(postgres_url: str) -> Non
     """Psycopg drops whatever is prepared after a rollback; the statement is prepared anew and done once."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         prepared = Prepared(connection.pgconn)
-        statement = Statement("SELECT 'a' || $1", ["b"])
+        statement = ("SELECT 'a' || $1", ["b"])
         assert connection.wait(prepared.execution(statement)) == [["ab"]]
         connection.execute("DEALLOCATE ALL")
         assert connection.wait(prepared.execution(statement)) == [["ab"]]
@@ -36,8 +36,8 @@ def test_a_name_leads_to_no_statement_of_another(postgres_url: str) -> None:
     """As behind a pooler that we did not recognise: the server connection changes, and another has prepared there."""
     with psycopg.connect(postgres_url, autocommit=True) as one, psycopg.connect(postgres_url, autocommit=True) as other:
         theirs, ours = Prepared(one.pgconn), Prepared(other.pgconn)
-        one.wait(theirs.execution(Statement("SELECT 'theirs ' || $1", ["a"])))
-        statement = Statement("SELECT 'ours ' || $1", ["b"])
+        one.wait(theirs.execution(("SELECT 'theirs ' || $1", ["a"])))
+        statement = ("SELECT 'ours ' || $1", ["b"])
         other.wait(ours.execution(statement))
         ours._pgconn = one.pgconn
         assert one.wait(ours.execution(statement)) == [["ours b"]]
@@ -48,13 +48,13 @@ def test_what_the_server_refuses_is_raised_as_psycopg_would(postgres_url: str) -
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         prepared = Prepared(connection.pgconn)
         with pytest.raises(psycopg.errors.DivisionByZero):
-            connection.wait(prepared.execution(Statement("SELECT 1 / CAST(CAST($1 AS text) AS bigint)", ["0"])))
+            connection.wait(prepared.execution(("SELECT 1 / CAST(CAST($1 AS text) AS bigint)", ["0"])))
         with pytest.raises(psycopg.errors.SyntaxError):
-            connection.wait(prepared.execution(Statement("SELEKT $1", ["0"])))
-        assert connection.wait(prepared.execution(Statement("SELECT $1", ["é"]))) == [["é"]]
+            connection.wait(prepared.execution(("SELEKT $1", ["0"])))
+        assert connection.wait(prepared.execution(("SELECT $1", ["é"]))) == [["é"]]
         connection.close()
         with pytest.raises(psycopg.OperationalError):
-            connection.wait(prepared.execution(Statement("SELECT $1", ["é"])))
+            connection.wait(prepared.execution(("SELECT $1", ["é"])))
 
 
 def test_a_nul_is_refused_and_not_cut_off(postgres_url: str) -> None:

@@ -9,7 +9,7 @@ deposit that another machine stores at the same moment is a unique violation, wh
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
@@ -18,12 +18,8 @@ from game_operator.ledger.rules.book import Item
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from game_operator.money import Cents
 
-
-class Statement(NamedTuple):
-    """A statement of PostgreSQL with ``$1``, ``$2`` and so on, all of them of the type text, and what they are."""
-
-    sql: str
-    parameters: Sequence[str | None]
+#: A statement of PostgreSQL with ``$1``, ``$2`` and so on, all of them of the type text, and what they are.
+Statement: TypeAlias = tuple[str, Sequence[str | None]]
 
 
 class Express:
@@ -53,10 +49,9 @@ class Express:
         source = items[0].terms.source
         if len(rows) == 1 and rows[0][1] == "withdraw":
             index, _, account, tx_id, action, bet_id, cents, _, *content = rows[0]
-            return Statement(
-                self._sql["lone_withdraw"], (str(index), source, account, tx_id, action, bet_id, str(cents), *content)
-            )
-        return Statement(self._sql["batch"], (json.dumps(rows), source))
+            parameters = (str(index), source, account, tx_id, action, bet_id, str(cents), *content)
+            return self._sql["lone_withdraw"], parameters
+        return self._sql["batch"], (json.dumps(rows), source)
 
     def outcomes(self, rows: Iterable[Sequence[str]]) -> dict[int, Outcome]:
         """Return the outcomes by the index of their items, from the rows of the statement."""

@@ -190,14 +190,14 @@ class Prepared:
             return (yield from self._executed(statement))
 
     def _executed(self, statement: Statement) -> "PQGen[list[list[str]]]":
-        name = self._names.get(statement.sql)
+        sql, parameters = statement
+        name = self._names.get(sql)
         if name is None:
-            sql = statement.sql.encode()
-            name = statement_name(sql)
-            self._pgconn.send_prepare(name, sql)
+            name = statement_name(sql.encode())
+            self._pgconn.send_prepare(name, sql.encode())
             yield from self._result()
-            self._names[statement.sql] = name
-        values = [None if text is None else text.encode() for text in statement.parameters]
+            self._names[sql] = name
+        values = [None if text is None else text.encode() for text in parameters]
         # Binary, which for a text is its bytes as they are: otherwise libpq would cut it at a NUL, and not refuse it.
         self._pgconn.send_query_prepared(name, values, [Format.BINARY] * len(values))
         result = yield from self._result()
