@@ -185,7 +185,7 @@ MODULES = {
             ('"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"'),
             ('"PRAGMA journal_mode = WAL"', '"PRAGMA journal_mode = DELETE"'),
             ('connection.execute("BEGIN IMMEDIATE")\n        except', 'connection.execute("BEGIN")\n        except'),
-            ("as failed:\n                self._roll_back(connection)\n", "as failed:\n"),
+            ("no transaction open.\n                self._roll_back(connection)\n", "no transaction open.\n"),
             (
                 "        if self._closed:\n            raise LedgerUnavailableError(",
                 "        if False:\n            raise LedgerUnavailableError(",

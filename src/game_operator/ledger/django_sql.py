@@ -59,7 +59,7 @@ class DjangoLedger(SqlLedger):
                 if self._depth == 1:
                     self._turn()
                 yield
-            except Exception as failed:
+            except Exception as failed:  # Any driver's: it is known by its SQLSTATE.
                 if UNDEFINED_TABLE in sqlstates(failed):  # Another database has come under this name.
                     self._forget()
                 raise

@@ -140,7 +140,7 @@ class JoinedBlock:
                 ) from failed
             except LedgerError:
                 raise
-            except Exception as failed:
+            except Exception as failed:  # Any driver's: it is known by its SQLSTATE.
                 if not left or not asks_to_repeat(failed):
                     raise
             yield self._ledger._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart

@@ -111,7 +111,7 @@ class Joiner:
         yield from after(outcome)
         try:
             yield from caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())
-        except Exception as failed:
+        except Exception as failed:  # Each library has errors of its own, and none of them is imported here.
             if asks_to_repeat(failed):
                 raise
             if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
@@ -166,7 +166,7 @@ class Joiner:
                 has_made_tables = True
                 self._dialects.clear()
                 repair = self.make_tables(kind)
-            except Exception as failed:
+            except Exception as failed:  # Any driver's: it is known by its text.
                 table = self._identities.table_of(failed) if kind == "postgres" else None
                 if table is None:
                     raise
@@ -246,7 +246,7 @@ class Joiner:
                     for each in statements:
                         answers.append((yield from caller.execute(each.sql, each.parameters))[0])  # noqa: PERF401 - a comprehension cannot yield
                     return answers
-        except Exception as failed:
+        except Exception as failed:  # Any driver's: it is known by its SQLSTATE or its text.
             self._raise_translated(failed)
             raise
         return (yield from answering(step, caller.original, awaits=self._awaits))
@@ -286,7 +286,7 @@ def _saved(script: Script[T], point: str) -> Script[T]:
     yield Execute(f"SAVEPOINT {point}", ())
     try:
         result = yield from script
-    except Exception:
+    except Exception:  # Whatever it is, nothing of the script may stay.
         # If the connection is gone, the first error is the one to raise.
         with contextlib.suppress(Exception):
             yield Execute(f"ROLLBACK TO SAVEPOINT {point}", ())

@@ -158,7 +158,7 @@ class SqliteStore(Forkable):
             connection.execute("COMMIT")
             connection.execute("PRAGMA busy_timeout = 0")
             self._file = self._file_now()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves no connection open.
             connection.close()  # It rolls back, too.
             raise
         return connection
@@ -210,7 +210,7 @@ class SqliteStore(Forkable):
                         yield elsewhere(partial(self._commit, connection))
                     finally:
                         self._committed.set()
-            except BaseException as failed:
+            except BaseException as failed:  # Ctrl-C, too, leaves no transaction open.
                 self._roll_back(connection)
                 if isinstance(failed, sqlite3.Error):
                     self._raise_translated(failed)

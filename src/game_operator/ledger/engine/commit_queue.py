@@ -47,7 +47,7 @@ class _Queue:
             # Those who have waited all the while would only wait as long again.
             batch += behind()
             return [unavailable] * len(batch)
-        except Exception as raised:
+        except Exception as raised:  # Each caller raises it.
             return [raised] * len(batch)
 
     def _outcomes(self, items: list[Item]) -> Work[list[Result]]:

@@ -306,7 +306,7 @@ async def awaited(work: Work[T]) -> T:
             try:
                 # Asked so because inspect.isawaitable costs a call for each step of each ledger call.
                 answer = await called if hasattr(called, "__await__") else called
-            except BaseException as raised:
+            except BaseException as raised:  # CancelledError, too, is for the work to handle.
                 called = work.throw(raised)
             else:
                 called = work.send(answer)

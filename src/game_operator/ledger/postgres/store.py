@@ -205,7 +205,7 @@ class _Store:
                     yield connection.execute(statement)
                 result: T = yield self._done(driven(script(), self._perform))
                 yield connection.execute("COMMIT")
-            except BaseException as raised:
+            except BaseException as raised:  # What cancels the task, too, leaves the pipeline.
                 yield self._left_pipeline(raised)
                 raise
             yield self._left_pipeline()
@@ -213,7 +213,7 @@ class _Store:
             # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
             yield from self._drop()
             raise
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, leaves no transaction open.
             yield from self._roll_back(connection)
             raise
         self._raise_if_warned()
