@@ -61,10 +61,8 @@ class FaultForm(BaseModel):
 
 def read_fault_form(form: Mapping[str, str]) -> tuple[FaultForm | None, dict[str, str]]:
     """Return the form, or None and a sentence for each wrong field, by ``rate-`` or ``call-`` and the fault's name."""
-    parts = {
-        part: {info.name: form.get(f"{part}-{info.name}", "").strip() for info in FAULTS} for part in ("rate", "call")
-    }
-    return checked(FaultForm, {**parts, "retries": form.get("retries", "").strip()})
+    parts = {part: {info.name: form.get(f"{part}-{info.name}", "") for info in FAULTS} for part in ("rate", "call")}
+    return checked(FaultForm, {**parts, "retries": form.get("retries", "")})
 
 
 def typed_form(plan: FaultPlan, retries: str) -> dict[str, str]:
@@ -98,7 +96,7 @@ class FaultsPage(Page):
         fields = await self._context.form(request)
         form, problems = read_fault_form(fields)
         if form is None:
-            typed = {name: fields.get(name, "").strip() for name in typed_form(FaultPlan(), "")}
+            typed = {name: fields.get(name, "") for name in typed_form(FaultPlan(), "")}
             return self._page(request, typed, problems)
         self._sandbox.service.retries = form.retries
         return self._changed(form.plan())

@@ -31,8 +31,6 @@ _REFUSED: Final = {
 #: What a duration may be given in, in milliseconds.
 _UNITS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "milliseconds": 1}
 _SUGGESTED: Final = {"count": "5", "wager": "1.00", "duration": "1", "unit": "days"}
-#: Ids are sent as they were typed.
-_IDS: Final = ("player_id", "reference_id")
 
 
 def _duration(typed: str, info: ValidationInfo) -> int:
@@ -87,22 +85,19 @@ class FreeBetsPage(Page):
     async def show(self, request: Request) -> Response:
         """Show the grants, and a form that is filled in."""
         reference_id = f"free-bets-{len(self._sandbox.world.grants()) + 1}"
-        return self._page(request, self._suggested(self._context.likely_player(), reference_id))
+        return self._page(request, self._suggested(self._context.likely_player(), reference_id), {})
 
     async def grant(self, request: Request) -> Response:
         """Grant free bets."""
         fields = await self._context.form(request)
-        typed = {
-            name: fields.get(name, "") if name in _IDS else fields.get(name, "").strip()
-            for name in self._suggested("", "")
-        }
+        typed = {name: fields.get(name, "") for name in self._suggested("", "")}
         asked, problems = read_grant_form(typed)
         if asked is None:
-            return self._page(request, typed, problems, status=422)
+            return self._page(request, typed, problems)
         now_millis = self._context.now_millis()
         granted = self._sandbox.world.grant(self._sandbox.operator_id, asked, now_millis=now_millis)
         if isinstance(granted, GrantErrorCode):
-            return self._page(request, typed, refused(granted), status=422)
+            return self._page(request, typed, refused(granted))
         return see_other(f"{self.PATH}?granted={granted.free_bet_id}#grants")
 
     async def claim(self, request: Request) -> Response:
@@ -111,7 +106,7 @@ class FreeBetsPage(Page):
         try:
             played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
-            return self._page(request, self._suggested("p1", ""), status=422, said=str(failed))
+            return self._page(request, self._suggested("p1", ""), {}, said=str(failed))
         self._mistakes[free_bet_id] = played.problems
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
 
@@ -120,13 +115,7 @@ class FreeBetsPage(Page):
         return _SUGGESTED | ids
 
     def _page(
-        self,
-        request: Request,
-        form: Mapping[str, str],
-        problems: Mapping[str, str] | None = None,
-        *,
-        status: int = 200,
-        said: str = "",
+        self, request: Request, form: Mapping[str, str], problems: Mapping[str, str], *, said: str = ""
     ) -> Response:
         world, now_millis = self._sandbox.world, self._context.now_millis()
         grants = [(grant, world.grant_status(grant, now_millis=now_millis)) for grant in world.grants()]
@@ -134,9 +123,9 @@ class FreeBetsPage(Page):
         return self._context.page(
             request,
             "free_bets.html",
-            status=status,
+            status=422 if problems or said else 200,
             form=form,
-            problems=problems or {},
+            problems=problems,
             grants=grants[: -_SHOWN - 1 : -1],
             total=len(grants),
             changed=next((each for each in grants if each[0].free_bet_id == changed), None),

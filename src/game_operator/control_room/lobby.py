@@ -155,20 +155,19 @@ class LobbyPage(Page):
         form = {name: query.get(name, usual) for name, usual in form.items()}
         form["instance_id"] = "" if instance is None else instance.id
         bet_ids, mistakes = self._played.get(query.get("played", ""), ((), ()))
-        return self._page(request, form, played=bet_ids, mistakes=mistakes)
+        return self._page(request, form, {}, played=bet_ids, mistakes=mistakes)
 
     async def play(self, request: Request) -> Response:
         """Play a round."""
         fields = {"outcome": Outcome.RULES} | await self._context.form(request)
         typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
-        typed |= {name: text.strip() for name, text in typed.items() if name != "player_id"}
         playable = {each.id: each for _, instances in self._playable() for each in instances}
         form, problems = checked(PlayForm, typed, playable)
         if not self._sandbox.wallet_url:
             problems["round"] = "There is no wallet to take the wager from, so nothing was played."
         if form is None or problems:
-            return self._page(request, typed, problems, status=422)
-        newest = self._sandbox.live.recent(1)
+            return self._page(request, typed, problems)
+        before = self._sandbox.live.count
         try:
             played = await self._context.call_wallet(
                 self._sandbox.play_round,
@@ -180,10 +179,10 @@ class LobbyPage(Page):
             )
         except TransportError as unreachable:
             problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
-            begun = self._begun(form.player_id, after=newest[0].number if newest else 0)
-            return self._page(request, typed, problems, status=502, played=begun, unreachable=True)
+            begun = self._begun(form.player_id, after=before)
+            return self._page(request, typed, problems, played=begun, unreachable=True)
         except GameOperatorError as failed:
-            return self._page(request, typed, {"round": str(failed)}, status=422)
+            return self._page(request, typed, {"round": str(failed)})
         # Not all of it is kept: the deliveries are in the live log, too.
         self._played[played.round_id] = played.bet_ids, played.problems
         # The form stays filled in, to play another round.
@@ -202,9 +201,8 @@ class LobbyPage(Page):
         self,
         request: Request,
         form: Mapping[str, str],
-        problems: Mapping[str, str] | None = None,
+        problems: Mapping[str, str],
         *,
-        status: int = 200,
         played: Sequence[str] = (),
         mistakes: Sequence[str] = (),
         unreachable: bool = False,
@@ -215,14 +213,14 @@ class LobbyPage(Page):
         return self._context.page(
             request,
             "lobby.html",
-            status=status,
+            status=502 if unreachable else 422 if problems else 200,
             games=[game for game in games if chosen.admits(game)],
             playable=self._playable(),
             genres=sorted({str(game.genre) for game in games}),
             statuses=sorted({str(game.status) for game in games}),
             chosen=chosen,
             form=form,
-            problems=problems or {},
+            problems=problems,
             played=[(bet_id, self._context.bet(bet_id)) for bet_id in played],
             wallet_mistakes=mistakes,
             unreachable=unreachable,

@@ -122,7 +122,9 @@ class PageContext:
 
     async def form(self, request: Request) -> dict[str, str]:
         """
-        Return the fields of a form; where a name repeats, the last one counts.
+        Return the fields of a form, an id as it was typed and all else without blanks around it.
+
+        Where a name repeats, the last one counts.
 
         Raises:
             HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
@@ -143,7 +145,7 @@ class PageContext:
             raise HTTPException(
                 403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
             )
-        return fields
+        return {name: text if name.endswith("_id") else text.strip() for name, text in fields.items()}
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """

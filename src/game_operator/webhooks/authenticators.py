@@ -14,7 +14,6 @@ import warnings
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -114,13 +113,6 @@ class RsaSignature:
         if not hasattr(self, "_diagnosed_at"):
             return object.__repr__(self)  # An error tracker shows an authenticator whose construction failed.
         return f"RsaSignature({len(self._keys)} key{'s'[: len(self._keys) > 1]})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
-        form = PublicFormat.SubjectPublicKeyInfo
-        pems = [key.public_bytes(Encoding.PEM, form) for key in self._keys]
-        return partial(RsaSignature, header=self._header), (pems,)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
@@ -381,16 +373,23 @@ _DEEPEST_REWRITTEN = 8
 #: A string that does not end is taken to where it breaks off, and nothing is tried twice: else a body of many quotes
 #: and backslashes would be searched again from each of its quotes.
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\]:,]|[^\s{}\[\]:,"]++', re.DOTALL)
-_SPACINGS = ((",", ":"), (", ", ": "), (",", ": "))
-_INDENTS = ("  ", "    ", "\t")
+#: What stands for a comma and for a colon, and the indent of each level; without one, all is on one line.
+_LAYOUTS = (
+    (",", ":", ""),
+    (", ", ": ", ""),
+    (",", ": ", ""),
+    (",", ": ", "  "),
+    (",", ": ", "    "),
+    (",", ": ", "\t"),
+)
 
 
 def other_forms(body: bytes) -> Iterator[bytes]:
     """Yield *body* as common JSON writers would have written it."""
     yield from (body.strip(), body + b"\n", body + b"\r\n", b"\xef\xbb\xbf" + body, body.removeprefix(b"\xef\xbb\xbf"))
     for tokens in _spellings(body):
-        for text in _layouts(tokens):
-            form = text.encode("utf-8", "surrogatepass")
+        for layout in _LAYOUTS:
+            form = "".join(_laid_out(tokens, *layout)).encode("utf-8", "surrogatepass")
             yield form
             yield form + b"\n"
 
@@ -415,25 +414,16 @@ def _spellings(body: bytes) -> Iterator[Sequence[str]]:
             yield [spelled.get(token, token) for token in tokens]
 
 
-def _layouts(tokens: Sequence[str]) -> Iterator[str]:
-    for comma, colon in _SPACINGS:
-        spaced = {",": comma, ":": colon}
-        yield "".join([spaced.get(token, token) for token in tokens])
-    for indent in _INDENTS:
-        yield "".join(_indented(tokens, indent))
-
-
-def _indented(tokens: Sequence[str], indent: str) -> Iterator[str]:
-    depth, before = 0, ""
+def _laid_out(tokens: Sequence[str], comma: str, colon: str, indent: str) -> Iterator[str]:
+    depth, before, spaced = 0, "", {",": comma, ":": colon}
     for part in tokens:
-        if part in ("}", "]"):
-            depth -= 1
-            # An empty object or array stays on its line.
-            yield "" if before in ("{", "[") else "\n" + indent * depth
-        elif before in ("{", "[", ","):
+        is_first, is_end = before in ("{", "["), part in ("}", "]")
+        depth -= is_end
+        # An empty object or array stays on its line.
+        if indent and (not is_first if is_end else is_first or before == ","):
             yield "\n" + indent * depth
-        yield ": " if part == ":" else part
+        yield spaced.get(part, part)
         depth += part in ("{", "[")
-        if depth > _DEEPEST_REWRITTEN:
+        if indent and depth > _DEEPEST_REWRITTEN:
             return
         before = part
