@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
-from game_operator.certify.report.verdicts import NO_REPLY, Exchange, Note, Outcome, Verdict, Weight, mistake_of
+from game_operator.certify.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight, mistake_of
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
@@ -164,13 +164,13 @@ def unjudged(scenario_id: str = "B03") -> Verdict:
         means="of the scenario",
         mend="of the scenario",
     )
-    return replace(verdict, notes=(replace(verdict.notes[0], cause=NO_REPLY),))
+    return replace(verdict, notes=(replace(verdict.notes[0], cause=KnownCause.NO_REPLY),))
 
 
 def hidden(count: int, *others: Cause) -> Report:
     """Return the report of a wallet whose answers nobody can read in *count* scenarios, and with *others*."""
     blind = [unjudged(f"B{number:02}") for number in range(1, count + 1)]
-    cause = Cause(blind[0], tuple(blind[1:]), mistake_of(NO_REPLY))
+    cause = Cause(blind[0], tuple(blind[1:]), mistake_of(KnownCause.NO_REPLY))
     seen = [each for other in others for each in (other.verdict, *other.others)]
     return report(passed("A01"), *blind, *seen, causes=(cause, *others))
 

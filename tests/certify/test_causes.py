@@ -6,9 +6,10 @@ import pytest
 
 from game_operator.certify import Note, Outcome, Verdict, Weight
 from game_operator.certify.report.report import ALL, causes_of
-from game_operator.certify.report.verdicts import NO_REPLY, SHARED, UNREADABLE
+from game_operator.certify.report.verdicts import KnownCause
 from tests.certify.reports import exchange
 
+UNREADABLE, SHARED, NO_REPLY = KnownCause.UNREADABLE, KnownCause.SHARED, KnownCause.NO_REPLY
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
 
 
@@ -84,7 +85,11 @@ def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
             id="what hides little does not",
         ),
         pytest.param(
-            [failed("A02", LOST, UNREADABLE), failed("B01", DOUBLED, UNREADABLE), failed("C01", LOST)],
+            [
+                failed("A02", LOST, UNREADABLE),
+                failed("B01", DOUBLED, UNREADABLE),
+                failed("C01", LOST),
+            ],
             known(A02=(ALL,)),
             [("A02", "B01", "C01")],
             id="no withdraw is understood: one mistake",

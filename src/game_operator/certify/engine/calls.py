@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from game_operator.certify.engine.steps import NotTried
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
@@ -51,6 +51,7 @@ class CallMaker:
         profile: What is assumed of the wallet.
         prefix: What all ids begin with.
         instance_id: The instance that is played.
+        playing: The players of the bets and claims that have been made, by their ids.
     """
 
     player: Player
@@ -59,7 +60,7 @@ class CallMaker:
     prefix: str
     instance_id: str | None
     _made: int = field(default=0, init=False)
-    _playing: set[str] = field(default_factory=set, init=False)
+    playing: dict[str, Player] = field(default_factory=dict, init=False)
     _bets: list[Bet] = field(default_factory=list, init=False)
 
     @cached_property
@@ -89,7 +90,7 @@ class CallMaker:
         """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
         bet_id = self.fresh("bet") if bet_id is None else bet_id
         player = player or self.player
-        self._playing.add(player.id)
+        self.playing[player.id] = player
         bet = Bet(
             player=player,
             player_id=player.id,
@@ -104,10 +105,6 @@ class CallMaker:
         )
         self._bets.append(bet)
         return bet
-
-    def plays(self, player: Player) -> bool:
-        """Return whether a bet or claim of the player's has been made."""
-        return player.id in self._playing
 
     def bets_of(self, player: Player) -> list[Bet]:
         """Return the bets that were made for a player, the last one first."""
@@ -124,7 +121,7 @@ class CallMaker:
             raise NotTried(f"the profile has no claims of the type {action}")
         claimed = self.fresh("claim") if bet_id is None else bet_id
         player = player or self.player
-        self._playing.add(player.id)
+        self.playing[player.id] = player
         return DepositCall(
             player_id=player.id,
             bet_id=claimed,
@@ -135,10 +132,10 @@ class CallMaker:
             game="certify",
         )
 
-    def jackpots(self, cents: int | None = None, **settings: Any) -> list[DepositCall]:  # Any: as for ``claim``.
+    def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
         """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
         cents = self.unit_cents if cents is None else cents
-        return [self.claim(cents, "JACKPOT", **settings)] if "JACKPOT" in self.claim_types else []
+        return [self.claim(cents, "JACKPOT", player=player)] if "JACKPOT" in self.claim_types else []
 
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""

@@ -13,7 +13,7 @@ from game_operator.certify.engine.steps import Act, Allowance, Found, NotTried, 
 from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.report import Latency
-from game_operator.certify.report.verdicts import NO_ANSWER, Exchange, Note, Outcome, Verdict, Weight
+from game_operator.certify.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
@@ -129,7 +129,7 @@ class Run:
         try:
             if is_gone:
                 told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
-                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
             self.allowance.check("not begun")
             stage = self._staged(scenario)
             notes = stage.notes
@@ -158,7 +158,7 @@ class Run:
         """Put balances back, and remember them if they are known."""
         self.known = dict.fromkeys(self.player_ids)
         if stage is None:
-            self._silent = self._silent + 1 if any(note.cause == NO_ANSWER for note in verdict.notes) else 0
+            self._silent = self._silent + 1 if any(note.cause == KnownCause.NO_ANSWER for note in verdict.notes) else 0
             return
         if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
             self.known = {player.id: player.due_cents for player in (stage.player, stage.other)}
@@ -315,7 +315,7 @@ def put_back(at: Stage) -> Judging:
 
 def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Carried], bool]:
     """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
-    for jackpot in at.jackpots(cents, player=player):
+    for jackpot in at.jackpots(cents, player):
         if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
             return True
     if (yield from _played(at, player, 1, cents + 1)):

@@ -5,30 +5,13 @@ Everything that asks is a generator, used by ``yield from``: it yields steps and
 scenario knows how its calls travel.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
 from game_operator.certify.engine.steps import Act, Found, NotTried, Send, Step, symptom_of, undone_by_errors
-from game_operator.certify.report.verdicts import (
-    CRASH,
-    FAILS,
-    FRACTIONS,
-    NO_ANSWER,
-    NO_BALANCE,
-    NO_REPLY,
-    OTHER_CODES,
-    SHARED,
-    STATUS,
-    STEADY,
-    TURNED_AWAY,
-    TURNING_AWAY,
-    UNREADABLE,
-    WRONG_BALANCE,
-    Note,
-    Weight,
-)
+from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
@@ -48,9 +31,9 @@ Judging: TypeAlias = Generator[Step, list[Carried], None]
 MOST_BALANCE_CENTS: Final = 10**14
 _WITHDRAW: Final = "/withdraw"
 #: What a refusal says of the wallet as a whole, by path and code.
-_CAUSES: Final = {
-    ("", Code.SYSTEM_ERROR.value): FAILS,
-    ("/withdraw", Code.INVALID_REQUEST.value): UNREADABLE,
+_CAUSES: Final[Mapping[tuple[str, str | None], str]] = {
+    ("", Code.SYSTEM_ERROR): KnownCause.FAILS,
+    (_WITHDRAW, Code.INVALID_REQUEST): KnownCause.UNREADABLE,
 }
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
@@ -131,7 +114,6 @@ class Stage(CallMaker):
         title: str = "",
         *,
         moves: int | None = None,
-        player: Player | None = None,
         unless_limited: bool = False,
     ) -> Asking:
         """
@@ -141,13 +123,12 @@ class Stage(CallMaker):
             what: A call, or a request.
             title: What a report calls it.
             moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
-            player: Whose; the player that the call names, or the first.
             unless_limited: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
         """
         heard = yield from self.ask(what, title)
         self.check_unlimited(heard, asked=unless_limited)
         moves = _moved_by(what) if moves is None else moves
-        yield from self.check_moved(heard, player or self._player_of(what), moves)
+        yield from self.check_moved(heard, self._player_of(what), moves)
         return heard
 
     def placed(self, *bets: Bet, title: str = "a withdraw") -> Generator[Step, list[Carried], Bet]:
@@ -157,7 +138,7 @@ class Stage(CallMaker):
             yield from self.accepts(bet.withdraw(), title)
         return bets[0]
 
-    def again(self, what: WebhookCall | Request, first: Carried, title: str, *, player: Player | None = None) -> Asking:
+    def again(self, what: WebhookCall | Request, first: Carried, title: str) -> Asking:
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
@@ -165,12 +146,12 @@ class Stage(CallMaker):
         """
         heard = yield from self.ask(what, title)
         if heard.succeeded != first.succeeded:
-            told = f"returned {_said(heard)}; the first time it returned {_said(first)}"
+            told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
             raise Found(told, heard, symptom=symptom_of(heard, "changed"))
         if heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
-            yield from self.check_balance(heard, player or self._player_of(what))
+            yield from self.check_balance(heard, self._player_of(what))
         return heard
 
     def refuses(
@@ -179,7 +160,6 @@ class Stage(CallMaker):
         title: str,
         code: str,
         *,
-        player: Player | None = None,
         success_is_advice: bool = False,
         final_code_is_advice: bool = False,
         status: int = 200,
@@ -194,14 +174,13 @@ class Stage(CallMaker):
             what: A call, or a request.
             title: What a report calls it.
             code: The code that is assumed, as the profile with the extended codes has it.
-            player: Whose balance is looked at; the player that the call names, or the first.
             success_is_advice: Whether a SUCCESS that moves nothing is advice, because it does no harm.
             final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
                 judges that.
             status: The HTTP status that is due.
         """
         heard = yield from self.ask(what, title, status=status)
-        who = player or self._player_of(what)
+        who = self._player_of(what)
         if heard.succeeded:
             yield from self._accepted_wrongly(heard, who, code, sound=success_is_advice)
             return heard
@@ -256,15 +235,15 @@ class Stage(CallMaker):
     def check_reply(self, heard: Carried, *, status: int = 200) -> None:
         """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
         if not heard.status:
-            raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+            raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
         if heard.reply is None:
             told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}"
             if heard.status in TURNING_AWAY:
-                cause = TURNED_AWAY
+                cause = KnownCause.TURNED_AWAY
             elif heard.status >= 500:
-                cause = CRASH
+                cause = KnownCause.CRASH
             else:
-                cause = FRACTIONS if FINER_THAN_A_CENT in heard.problem else NO_REPLY
+                cause = KnownCause.FRACTIONS if FINER_THAN_A_CENT in heard.problem else KnownCause.NO_REPLY
                 if not heard.body.lstrip().startswith((b"{", b"[")):
                     # A page, or nothing: another part of the application may answer at this address.
                     told += (
@@ -277,7 +256,7 @@ class Stage(CallMaker):
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
-            self.note(told, weight, f"{STATUS} {heard.status}", heard)
+            self.note(told, weight, f"{KnownCause.STATUS} {heard.status}", heard)
 
     def check_unlimited(self, heard: Carried, *, asked: bool) -> None:
         """Raise NotTried if a limit refused a withdraw; if one was *asked* for, an unknown code says so too."""
@@ -296,7 +275,7 @@ class Stage(CallMaker):
     def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
         """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
         if not heard.succeeded:
-            cause = _CAUSES.get((heard.request.path, str(heard.code))) or _CAUSES.get(("", str(heard.code)), "")
+            cause = _CAUSES.get((heard.request.path, heard.code)) or _CAUSES.get(("", heard.code), "")
             raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight, cause=cause)
 
     def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
@@ -324,7 +303,7 @@ class Stage(CallMaker):
             return
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
-        self.note(told, Weight.ADVICE, OTHER_CODES, heard)
+        self.note(told, Weight.ADVICE, KnownCause.OTHER_CODES, heard)
 
     def check_balance(self, heard: Carried, player: Player) -> Judging:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
@@ -333,7 +312,7 @@ class Stage(CallMaker):
             return
         yield from self.check_balances(player, after=heard)
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
-        self.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
+        self.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, heard)
 
     def check_balances(self, *players: Player, after: Carried | None = None) -> Judging:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
@@ -344,7 +323,7 @@ class Stage(CallMaker):
             much = "too much" if actual > due else "too little"
             since = f"after {after.request.title}, " if after else ""
             reason = f"{since}{player.id} has {units(actual)}; expected {units(due)}: {units(abs(actual - due))} {much}"
-            cause = SHARED if player is self.other and not self.plays(player) else ""
+            cause = KnownCause.SHARED if player is self.other and player.id not in self.playing else ""
             shown_by = after or self._moved or self._balance
             symptom = symptom_of(shown_by, much) if shown_by else ""
             raise Found(reason, cause=cause, place=shown_by.place if shown_by else None, symptom=symptom)
@@ -355,10 +334,10 @@ class Stage(CallMaker):
         self._balance = heard
         if heard.balance_cents is None or not heard.succeeded:
             told = f"refused with {heard.code} instead of a balance"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_BALANCE)
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_BALANCE)
         if heard.balance_cents > MOST_BALANCE_CENTS:
             told = f"returned {units(heard.balance_cents)}, which no call could move"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=WRONG_BALANCE)
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.WRONG_BALANCE)
         return heard.balance_cents
 
     def note(
@@ -373,16 +352,16 @@ class Stage(CallMaker):
         self.note(reason, Weight.ADVICE, "", heard)
 
     def _player_of(self, what: WebhookCall | Request) -> Player:
-        if not isinstance(what, Request) and what.player_id == self.other.id:
-            return self.other
-        return self.player
+        """Return the player that a call names; the first one for a request, or if nobody has that id."""
+        players = {self.other.id: self.other, **self.playing}
+        return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)
 
     def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> Judging:
         actual = yield from self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
             told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
-            self.note(told, Weight.ADVICE, STEADY, heard)
+            self.note(told, Weight.ADVICE, KnownCause.STEADY, heard)
             return
         what = "nothing moved, although the service believes it did"
         if moved:
@@ -396,10 +375,6 @@ def _moved_by(what: WebhookCall | Request) -> int:
     if isinstance(what, WithdrawCall):
         return -what.amount_cents
     return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
-
-
-def _said(heard: Carried) -> str:
-    return "SUCCESS" if heard.succeeded else str(heard.code)
 
 
 def _accepted_symptom(heard: Carried, code: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TypeAlias
 
-from game_operator.certify.report.verdicts import OUT_OF_TIME, Weight
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
 
@@ -123,9 +123,8 @@ class Allowance:
         if self.is_stopping:
             raise Stopped(f"{cut}: the run was stopped")
         if time.monotonic() > self._until:
-            raise Found(
-                f"{cut}: the run's {self._seconds:g} s were used up", weight=Weight.CONTRACT_BROKEN, cause=OUT_OF_TIME
-            )
+            told = f"{cut}: the run's {self._seconds:g} s were used up"
+            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.OUT_OF_TIME)
 
     @contextmanager
     def grace(self, seconds: float) -> Iterator[None]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from game_operator.certify.report.verdicts import SHARED, Mistake, Outcome, Verdict, mistake_of, slug_of
+from game_operator.certify.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
 from game_operator.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
@@ -220,7 +220,7 @@ def _explained(
     def is_same(other: Verdict) -> bool:
         if own := _slug(other, failed):
             return own == slug
-        if ALL in named or (slug in ("", SHARED) and other.id in named):
+        if ALL in named or (slug in ("", KnownCause.SHARED) and other.id in named):
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
 
@@ -234,7 +234,7 @@ def _symptom(verdict: Verdict) -> str:
 
 def _named(verdict: Verdict, slug: str, explains: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Return the scenarios that this one explains, where they have no mistake of their own."""
-    if slug == SHARED:
+    if slug == KnownCause.SHARED:
         return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
     return tuple(explains.get(verdict.id, ()))
 

@@ -11,23 +11,27 @@ from typing import Final
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
 
-#: The mistakes of mistakes.toml, by the words with which a note's cause begins.
-CRASH: Final = "fails with HTTP"
-STATUS: Final = "another HTTP status"
-NO_ANSWER: Final = "no answer"
-NO_REPLY: Final = "no reply of spec §2.1"
-NO_BALANCE: Final = "no balance"
-WRONG_BALANCE: Final = "tells a wrong balance"
-FAILS: Final = "answers SYSTEM_ERROR"
-FRACTIONS: Final = "a balance finer than a cent"
-OTHER_CODES: Final = "other codes"
-OUT_OF_TIME: Final = "out of time"
-SCALE: Final = "a hundredfold"
-SHARED: Final = "another player's balance"
-STEADY: Final = "SUCCESS where nothing was done"
-TURNED_AWAY: Final = "turned away with HTTP"
-UNREADABLE: Final = "every withdraw is INVALID_REQUEST"
-UNSERVED: Final = "batches are not served"
+
+class KnownCause(StrEnum):
+    """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
+
+    CRASH = "fails with HTTP"
+    STATUS = "another HTTP status"
+    NO_ANSWER = "no answer"
+    NO_REPLY = "no reply of spec §2.1"
+    NO_BALANCE = "no balance"
+    WRONG_BALANCE = "tells a wrong balance"
+    FAILS = "answers SYSTEM_ERROR"
+    FRACTIONS = "a balance finer than a cent"
+    OTHER_CODES = "other codes"
+    OUT_OF_TIME = "out of time"
+    SCALE = "a hundredfold"
+    SHARED = "another player's balance"
+    STEADY = "SUCCESS where nothing was done"
+    TURNED_AWAY = "turned away with HTTP"
+    UNREADABLE = "every withdraw is INVALID_REQUEST"
+    UNSERVED = "batches are not served"
+
 
 #: HTTP statuses of a proxy, firewall or login in front of a wallet.
 TURNING_AWAY: Final = frozenset({401, 403, 407, 429})

@@ -6,7 +6,7 @@ from typing import Final
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, NotTried
-from game_operator.certify.report.verdicts import SCALE, Weight
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall
@@ -43,7 +43,7 @@ def a02(at: Stage) -> Judging:
         if is_hundredfold or is_poor:
             what = "was refused for want of money" if is_poor else f"left {units(balance_cents)}"
             reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {what}"
-            raise Found(reason, cause=SCALE, place=heard.place)
+            raise Found(reason, cause=KnownCause.SCALE, place=heard.place)
     yield from at.check_moved(heard, at.player, -wager_cents)
     yield from at.check_balances(at.player)
     yield from at.accepts(bet.deposit(wager_cents * 5 // 2), "its deposit")

@@ -6,10 +6,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Found
-from game_operator.certify.report.verdicts import NO_ANSWER, UNSERVED, Weight
-from game_operator.codes import WebhookErrorCode as Code
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
@@ -100,25 +99,6 @@ def _spliced(body: Body, raw: str) -> bytes:
     return encode_json(body).replace(encode_json(_MARK), raw.encode())
 
 
-def better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
-    """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
-    heard = yield from refused_or_meant(at, request, moves=moves)
-    if heard.succeeded:
-        at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
-    else:
-        at.check_code(heard, Code.INVALID_REQUEST)
-    return heard
-
-
-def refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
-    """Hold that *request* moves money as it says or not at all."""
-    heard = yield from at.ask(request)
-    if heard.succeeded:
-        at.player.due_cents += moves
-    yield from at.check_balance(heard, at.player)
-    return heard
-
-
 _NOT_SERVED: Final = frozenset({404, 405})
 #: Where batches may come to; the body of the second is an object with the array in it.
 BATCH_PATHS: Final = (BATCH_PATH, "/deposit/batch")
@@ -150,10 +130,10 @@ def answers(heard: Carried, calls: Sequence[DepositCall]) -> list[Carried | None
     Each call has its own tx_id, which identifies its answer.
     """
     if not heard.status:
-        raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=NO_ANSWER)
+        raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
     if heard.status in _NOT_SERVED:
         told = f"answered HTTP {heard.status}, and the profile says that the service sends batches"
-        raise Found(told, heard, cause=UNSERVED)
+        raise Found(told, heard, cause=KnownCause.UNSERVED)
     try:
         replies = read_batch_reply(heard.body)
     except MalformedCallError as malformed:

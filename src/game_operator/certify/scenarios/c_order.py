@@ -154,8 +154,7 @@ def c14(at: Stage) -> Judging:
     else:
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
     yield from at.act("open_account", newcomer.id, newcomer.opening_cents)
-    late = "the withdraw that arrives after the account is opened"
-    yield from at.refuses(bet.withdraw(), late, Code.BET_ROLLED_BACK, player=newcomer)
+    yield from at.refuses(bet.withdraw(), "the withdraw that arrives after the account is opened", Code.BET_ROLLED_BACK)
     yield from at.check_balances(newcomer)
 
 

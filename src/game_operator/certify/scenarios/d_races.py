@@ -9,7 +9,7 @@ from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, Step
 from game_operator.certify.report.report import Latency
-from game_operator.certify.report.verdicts import STEADY, WRONG_BALANCE, Weight
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
@@ -66,7 +66,7 @@ def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, 
     for each in taken:
         if each.balance_cents not in left:
             told = f"returned a balance of {units(each.balance_cents or 0)}, which is not its own"
-            at.note(told, Weight.CONTRACT_BROKEN, WRONG_BALANCE, each)
+            at.note(told, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, each)
             return
         left.remove(each.balance_cents)
 
@@ -318,4 +318,4 @@ def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
         at.check_code(rollback, Code.BET_NOT_FOUND)
     elif at.profile.unknown_rollback != "success":
         told = f"returned SUCCESS without moving money; {Code.BET_NOT_FOUND} is assumed, and no harm is done"
-        at.note(told, Weight.ADVICE, STEADY, rollback)
+        at.note(told, Weight.ADVICE, KnownCause.STEADY, rollback)

@@ -7,7 +7,7 @@ from typing import Final
 
 from game_operator.certify.engine.stage import Judging, Stage
 from game_operator.certify.engine.steps import Found
-from game_operator.certify.report.verdicts import NO_ANSWER, Weight
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
@@ -171,7 +171,7 @@ def e11(at: Stage) -> Judging:
     huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
     heard = yield from at.send(huge)
     if heard.timed_out:
-        raise Found(heard.problem, heard, cause=NO_ANSWER)
+        raise Found(heard.problem, heard, cause=KnownCause.NO_ANSWER)
     if heard.succeeded:
         raise Found("returned SUCCESS", heard, weight=Weight.MONEY_DOUBLED)
     yield from at.check_balances(at.player)

@@ -9,21 +9,10 @@ from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Asking, Judging, Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import Weight
-from game_operator.certify.scenarios.bodies import (
-    LACKS,
-    better_refused,
-    deep,
-    lacking,
-    of_amount,
-    of_bytes,
-    refused_or_meant,
-    twice,
-    with_field,
-    with_raw,
-)
+from game_operator.certify.scenarios.bodies import LACKS, deep, lacking, of_amount, of_bytes, twice, with_raw
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
-from game_operator.protocol.exact_json import Json, encode_json
+from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
@@ -89,7 +78,7 @@ def f01(at: Stage) -> Judging:
     for what, changed in _UNUSUAL.items():
         bet = at.bet()
         genuine = at.request(bet.withdraw(), f"a body that is {what}")
-        yield from better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
+        yield from _better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
 
 
 def f02(at: Stage) -> Judging:
@@ -101,7 +90,7 @@ def f02(at: Stage) -> Judging:
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
             bet = at.bet()
-            yield from better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+            yield from _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
     ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
@@ -125,13 +114,13 @@ def f03(at: Stage) -> Judging:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
     yield from _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        yield from better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        yield from _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
         yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
     raw, cents = _POINTED
-    yield from refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+    yield from _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
     pointed = at.bet()
-    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=refused_or_meant)
+    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
 
 
 def f04(at: Stage) -> Judging:
@@ -198,7 +187,7 @@ def f07(at: Stage) -> Judging:
         bet = at.bet()
         bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
         request = with_raw(at, bet.withdraw(), "bet_id", encode_json(bet_id).decode(), title)
-        yield from better_refused(at, request, moves=-bet.wager_cents)
+        yield from _better_refused(at, request, moves=-bet.wager_cents)
 
 
 def f08(at: Stage) -> Judging:
@@ -209,7 +198,7 @@ def f08(at: Stage) -> Judging:
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
-        yield from better_refused(at, request, moves=-bet.wager_cents)
+        yield from _better_refused(at, request, moves=-bet.wager_cents)
 
 
 def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
@@ -282,16 +271,15 @@ def _said(heard: Carried) -> str:
 def f11(at: Stage) -> Judging:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     cancelled, settled = at.bet(), at.bet()
-    odd: list[tuple[Bet, WebhookCall, str, Json]] = [
-        (cancelled, cancelled.rollback(), "amount_cents", str(cancelled.wager_cents)),
-        (settled, settled.deposit(settled.wager_cents), "wager_cents", {"cents": settled.wager_cents}),
+    odd: list[tuple[Bet, WebhookCall, str, str]] = [
+        (cancelled, cancelled.rollback(), "amount_cents", f'"{cancelled.wager_cents}"'),
+        (settled, settled.deposit(settled.wager_cents), "wager_cents", f'{{"cents":{settled.wager_cents}}}'),
     ]
-    for bet, call, canonical, value in odd:
+    for bet, call, canonical, raw in odd:
         if name := at.writer.name(canonical, call.operation):
             yield from at.placed(bet)
-            title = f"a {call.operation} whose {name} is {encode_json(value).decode()}"
-            body = encode_json(with_field(at.writer.body(call), name, value))
-            yield from at.accepts(replace(at.request(call, title), body=body), moves=bet.wager_cents)
+            title = f"a {call.operation} whose {name} is {raw}"
+            yield from at.accepts(with_raw(at, call, canonical, raw, title), moves=bet.wager_cents)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
         bet = yield from at.placed()
         deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
@@ -303,8 +291,27 @@ def f11(at: Stage) -> Judging:
         yield from at.accepts(claim, "a claim of free bets that won more than its amount")
 
 
+def _better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
+    """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
+    heard = yield from _refused_or_meant(at, request, moves=moves)
+    if heard.succeeded:
+        at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
+    else:
+        at.check_code(heard, Code.INVALID_REQUEST)
+    return heard
+
+
+def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
+    """Hold that *request* moves money as it says or not at all."""
+    heard = yield from at.ask(request)
+    if heard.succeeded:
+        at.player.due_cents += moves
+    yield from at.check_balance(heard, at.player)
+    return heard
+
+
 def _end_better_refused(
-    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = better_refused
+    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = _better_refused
 ) -> Judging:
     """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
     yield from at.placed(bet)

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Judging, Stage, units
 from game_operator.certify.engine.steps import Found, NotTried, Step
-from game_operator.certify.report.verdicts import WRONG_BALANCE, Weight
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
@@ -128,7 +128,7 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
-        at.note(reason, Weight.CONTRACT_BROKEN, WRONG_BALANCE, heard)
+        at.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, heard)
     if _EXPONENT.search(heard.body):
         at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
 
