@@ -10,7 +10,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.scenario import Scenario
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Allowance, Found, NotTried
 from game_operator.certify.scenarios import h_time
 from game_operator.profile import Profile
@@ -106,11 +106,11 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
     """Whatever becomes of the scenario: nobody's wallet is left out of order, nor a player blocked."""
     wallet = opened()
 
-    def play(at: Stage) -> Judging:
-        yield from at.act("block", at.player.id)
-        yield from at.act("block", at.other.id)
-        yield from at.act("unblock", at.other.id)
-        yield from at.act("fail")
+    def play(at: Stage) -> None:
+        at.act("block", at.player.id)
+        at.act("block", at.other.id)
+        at.act("unblock", at.other.id)
+        at.act("fail")
         raise ends
 
     run = Run(

@@ -14,7 +14,7 @@ from game_operator.certify import Outcome, Supplies, Weight, certify_in_process
 from game_operator.certify.engine import run as run_module
 from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.scenario import Scenario
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Allowance, Found, NotTried
 from game_operator.certify.report.verdicts import Verdict
 from game_operator.errors import ConfigurationError
@@ -29,7 +29,7 @@ Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]
 
 
 def scenario(
-    play: Callable[[Stage], Judging], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
+    play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
 ) -> Scenario:
     return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "mend", play, needs)
 
@@ -53,15 +53,15 @@ def wallet() -> PlainWallet:
     return opened()
 
 
-def played(wallet: PlainWallet, play: Callable[[Stage], Judging], weight: Weight = Weight.MONEY_LOST) -> Verdict:
+def played(wallet: PlainWallet, play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST) -> Verdict:
     return run_on(delivered_to(wallet)).play(scenario(play, weight))
 
 
 def test_all_is_well(wallet: PlainWallet) -> None:
     """A scenario that finds nothing passes, with all its exchanges."""
 
-    def play(at: Stage) -> Judging:
-        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-at.unit_cents)
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-at.unit_cents)
 
     verdict = played(wallet, play)
     assert (verdict.outcome, verdict.reason, verdict.notes) == (Outcome.PASSED, "", ())
@@ -79,8 +79,7 @@ def test_all_is_well(wallet: PlainWallet) -> None:
 def test_the_balance_afterwards_is_looked_at(wallet: PlainWallet, off: int) -> None:
     """Whatever a scenario itself looks at, each ends with the balances of both players."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         at.other.due_cents -= off
 
     verdict = played(wallet, play)
@@ -100,11 +99,11 @@ def test_the_balance_afterwards_is_looked_at(wallet: PlainWallet, off: int) -> N
 def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, title: str) -> None:
     """A report shows the exchange that decided, where there is one."""
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         requests = [at.request(at.bet().withdraw(), "a withdraw") for _ in range(2)]
-        yield from at.send(requests[0])
+        at.send(requests[0])
         if at_once:
-            yield from at.together(requests)
+            at.together(requests)
 
     verdict = played(wallet, play)
     assert verdict.decisive is not None
@@ -122,8 +121,7 @@ def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, ti
 def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: Weight) -> None:
     """A finding costs what its scenario says, unless it says itself."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         raise found
 
     verdict = played(wallet, play, Weight.MONEY_DOUBLED)
@@ -134,10 +132,10 @@ def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: W
 def test_the_heaviest_note_decides(wallet: PlainWallet) -> None:
     """Notes do not end a scenario, and the heaviest of them is the reason, with the exchange that it is about."""
 
-    def play(at: Stage) -> Judging:
-        heard = yield from at.ask(BalanceCall(player_id=at.player.id), "first")
+    def play(at: Stage) -> None:
+        heard = at.ask(BalanceCall(player_id=at.player.id), "first")
         at.advise("could be better", heard)
-        heard = yield from at.ask(BalanceCall(player_id=at.player.id), "second")
+        heard = at.ask(BalanceCall(player_id=at.player.id), "second")
         at.note("is wrong", Weight.CONTRACT_BROKEN, "", heard)
 
     verdict = played(wallet, play)
@@ -150,8 +148,7 @@ def test_the_heaviest_note_decides(wallet: PlainWallet) -> None:
 def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
     """With its reason; a scenario that needs a supply is skipped without one, and nothing is sent."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         raise NotTried("not here")
 
     run = run_on(delivered_to(wallet))
@@ -171,8 +168,8 @@ def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
 def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
     """What whoever certifies could not do is no fault of the wallet's."""
 
-    def play(at: Stage) -> Judging:
-        yield from at.act("block", at.player.id)
+    def play(at: Stage) -> None:
+        at.act("block", at.player.id)
 
     def block(player_id: str) -> None:
         raise OSError("no such door")
@@ -187,10 +184,10 @@ def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
 def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
     """After a scenario that moved money, both players have what they had, and the next begins with that."""
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         bet = at.bet(cents=1_000)
-        yield from at.accepts(bet.withdraw(), "a withdraw", moves=-1_000)
-        yield from at.accepts(bet.deposit(1_000 + drift), "its deposit", moves=1_000 + drift)
+        at.accepts(bet.withdraw(), "a withdraw", moves=-1_000)
+        at.accepts(bet.deposit(1_000 + drift), "its deposit", moves=1_000 + drift)
 
     before = wallet.balance_cents(PLAYER)
     run = run_on(delivered_to(wallet))
@@ -211,8 +208,8 @@ def test_balances_are_put_back_without_jackpots() -> None:
     """A wallet that refuses what would be the shortest way may pay a win."""
     wallet = opened(PaysNoJackpots)
 
-    def play(at: Stage) -> Judging:
-        yield from at.accepts(at.bet(cents=1_000).withdraw(), "a withdraw", moves=-1_000)
+    def play(at: Stage) -> None:
+        at.accepts(at.bet(cents=1_000).withdraw(), "a withdraw", moves=-1_000)
 
     before = wallet.balance_cents(PLAYER)
     assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
@@ -264,8 +261,7 @@ def test_a_balance_that_players_share_is_told() -> None:
 def test_an_unforeseen_answer_is_a_verdict(wallet: PlainWallet) -> None:
     """A scenario that stumbles ends in a verdict which says so."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         raise TypeError("unsupported operand")
 
     verdict = played(wallet, play)
@@ -283,8 +279,8 @@ def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
             raise TimeoutError("hung up")
         return answering(path, headers, body)
 
-    def play(at: Stage) -> Judging:
-        yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+    def play(at: Stage) -> None:
+        at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     run = run_on(deliver)
     assert run.play(scenario(play)).outcome is Outcome.PASSED
@@ -304,8 +300,8 @@ def test_a_run_that_is_stopped_looks_for_no_wallet_that_is_gone(wallet: PlainWal
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         raise TimeoutError("hung up")
 
-    def play(at: Stage) -> Judging:
-        yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+    def play(at: Stage) -> None:
+        at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     stopping = Event()
     run = run_on(deliver, stopping=stopping)
@@ -328,9 +324,9 @@ def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) 
             raise ConnectionResetError("the queue is full")
         return answer
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         lost[0] = True
-        for heard in (yield from at.together([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)])):
+        for heard in at.together([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)]):
             lost[0] = False
             at.check_reply(heard)
 
@@ -345,8 +341,7 @@ def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) 
 def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
     """A hundred notes of one cause are one, with their number."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         for number in range(100):
             at.note(f"call {number} was odd", Weight.ADVICE, "other codes")
         at.advise("another thing")
@@ -358,8 +353,7 @@ def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
 def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -> None:
     """Two notes of one cause and two weights are two: advice says nothing of money, and money is no advice."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         at.note("an odd code", Weight.ADVICE, "codes")
         at.note("a wrong code", Weight.CONTRACT_BROKEN, "codes")
         at.note("another odd code", Weight.ADVICE, "codes")
@@ -375,8 +369,7 @@ def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -
 def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
     """What means and mends is the mistake's, where the scenario's own words would mislead."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         raise Found("no answer came", weight=Weight.CONTRACT_BROKEN, cause="no answer")
 
     verdict = played(wallet, play)
@@ -387,9 +380,9 @@ def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
 def test_a_run_has_an_end(wallet: PlainWallet) -> None:
     """When its time is used up a scenario is broken off, the rest fails, and the wallet has not passed."""
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         while True:
-            yield from at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+            at.ask(BalanceCall(player_id=at.player.id), "a balance check")
 
     run, began = run_on(delivered_to(wallet), seconds=0.2), time.monotonic()
     verdict = run.play(scenario(play))
@@ -402,9 +395,9 @@ def test_a_run_has_an_end(wallet: PlainWallet) -> None:
 def test_of_many_exchanges_the_first_and_the_last_are_kept(wallet: PlainWallet) -> None:
     """A note about one that is not kept has no exchange, and one that is kept has the right one."""
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         for number in range(300):
-            heard = yield from at.ask(BalanceCall(player_id=at.player.id), f"number {number}")
+            heard = at.ask(BalanceCall(player_id=at.player.id), f"number {number}")
             if number in (10, 100, 299):
                 at.note(f"note {number}", Weight.CONTRACT_BROKEN, "", heard)
 
@@ -427,8 +420,8 @@ def test_a_wrong_balance_that_is_told_is_no_lost_money(wallet: PlainWallet) -> N
         told = answer.body.replace(b'"balance":995.00', b'"balance":990.00') if path == "/withdraw" else answer.body
         return HttpResponse(answer.status, answer.headers, told)
 
-    def play(at: Stage) -> Judging:
-        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
 
     verdict = run_on(deliver).play(scenario(play))
     assert verdict.weight is Weight.CONTRACT_BROKEN
@@ -444,8 +437,8 @@ def test_another_status_than_200_is_noted(wallet: PlainWallet, status: int) -> N
         answer = answering(path, headers, body)
         return HttpResponse(status if path == "/withdraw" else answer.status, answer.headers, answer.body)
 
-    def play(at: Stage) -> Judging:
-        yield from at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
 
     verdict = run_on(deliver).play(scenario(play))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
@@ -519,10 +512,10 @@ def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
 def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
     """A scenario that is broken off while nearly all is wagered leaves nobody without money."""
 
-    def play(at: Stage) -> Judging:
-        yield from at.accepts(at.bet(cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
+    def play(at: Stage) -> None:
+        at.accepts(at.bet(cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
         while True:
-            yield from at.ask(BalanceCall(player_id=at.other.id), "a balance check")
+            at.ask(BalanceCall(player_id=at.other.id), "a balance check")
 
     before = wallet.balance_cents(PLAYER)
     verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
@@ -566,8 +559,7 @@ def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
 def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:
     """A note is a finding, whatever cannot be tried afterwards."""
 
-    def play(at: Stage) -> Judging:
-        yield from ()
+    def play(at: Stage) -> None:
         at.note("is wrong", Weight.CONTRACT_BROKEN)
         raise NotTried("not here")
 
@@ -583,12 +575,12 @@ def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
         unblock=lambda player_id: done.append(f"unblock {player_id}"),
     )
 
-    def lifts(at: Stage) -> Judging:
-        yield from at.act("block", at.player.id)
-        yield from at.act("unblock", at.player.id)
+    def lifts(at: Stage) -> None:
+        at.act("block", at.player.id)
+        at.act("unblock", at.player.id)
 
-    def breaks_off(at: Stage) -> Judging:
-        yield from at.act("block", at.player.id)
+    def breaks_off(at: Stage) -> None:
+        at.act("block", at.player.id)
         raise Found("wrong")
 
     for play in (lifts, breaks_off):
@@ -600,9 +592,9 @@ def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
 def test_an_answer_that_is_cut_is_dropped(wallet: PlainWallet) -> None:
     """In process the wallet is called all the same, and nobody hears it."""
 
-    def play(at: Stage) -> Judging:
+    def play(at: Stage) -> None:
         request = at.request(at.bet().withdraw(), "a withdraw")
-        heard = yield from at.send(replace(request, manner=Manner.CUT))
+        heard = at.send(replace(request, manner=Manner.CUT))
         assert (heard.status, heard.reply) == (0, None)
         at.player.due_cents -= at.unit_cents
 

@@ -1,13 +1,14 @@
 """The stage: how answers are judged, each acceptance beside its rejection."""
 
-from collections.abc import Generator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
 
 import pytest
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage
-from game_operator.certify.engine.steps import Act, Found, NotTried, Step
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
@@ -30,6 +31,8 @@ def stage(profile: Profile | None = None) -> Stage:
         profile=profile or Profile(),
         prefix="run-A99",
         instance_id=None,
+        carry=lambda _: pytest.fail("nothing is scripted"),
+        act=lambda *_: pytest.fail("nothing can be done"),
         supplied=frozenset(),
     )
 
@@ -41,18 +44,12 @@ def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Ca
     return Carried(request, (), HttpResponse(status, (), body), "", 0.001, 1, place=place)
 
 
-def judged(play: Generator[Step, list[Carried], Any], *answers: Answer, status: int = 200) -> Any:
-    """Play *play* with scripted *answers*; return what it returns, and hold that it asked for each of them."""
-    left, result = list(answers), None
-    try:
-        step = next(play)
-        while True:
-            assert not isinstance(step, Act)
-            step = play.send([heard(request, left.pop(0), 7, status) for request in step.requests])
-    except StopIteration as ended:
-        result = ended.value
+def judged(at: Stage, play: Callable[[], object], *answers: Answer, status: int = 200) -> None:
+    """Play *play* with scripted *answers*, and hold that it asks for each of them."""
+    left = list(answers)
+    at.carry = lambda requests: [heard(request, left.pop(0), 7, status) for request in requests]
+    play()
     assert not left, left
-    return result
 
 
 def weights(at: Stage) -> list[Weight]:
@@ -72,13 +69,13 @@ def weights(at: Stage) -> list[Weight]:
 def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> None:
     """A withdraw of 5.00 is a SUCCESS, and the balance is 5.00 less."""
     at = stage()
-    play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500)
     if found is None:
-        judged(play, *answers)
+        judged(at, play, *answers)
         assert (at.player.due_cents, at.player.drifted_cents, at.notes) == (9_500, -500, [])
         return
     with pytest.raises(Found) as raised:
-        judged(play, *answers)
+        judged(at, play, *answers)
     assert found in raised.value.reason
     assert raised.value.weight is None, "it weighs what the scenario says"
     assert raised.value.place == 7
@@ -87,7 +84,7 @@ def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> 
 def test_a_balance_that_is_told_wrongly_is_noted() -> None:
     """The money is right, and what the answer tells is not (spec §2.1)."""
     at = stage()
-    judged(at.accepts(at.bet().withdraw(), "a withdraw", moves=-500), (None, 10_000), (None, 9_500))
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), (None, 10_000), (None, 9_500))
     assert weights(at) == [BROKEN]
 
 
@@ -109,9 +106,9 @@ def test_a_limit_of_the_wallets_own(
 ) -> None:
     """Where a scenario bets high, a limit is no mistake; elsewhere only its own code is one (docs/decisions/0013)."""
     at = stage(Profile(codes=codes))
-    play = at.accepts(at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
+    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
     with pytest.raises(ends, match=code):
-        judged(play, (code, 10_000))
+        judged(at, play, (code, 10_000))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +119,7 @@ def test_a_final_word_for_a_forgery(operation: str, weight: Weight) -> None:
     at = stage()
     bet = at.bet()
     call = bet.withdraw() if operation == "withdraw" else bet.deposit(5)
-    judged(at.refuses(call, "a call", WebhookErrorCode.INVALID_SIGNATURE), ("INVALID_REQUEST", 10_000))
+    judged(at, partial(at.refuses, call, "a call", WebhookErrorCode.INVALID_SIGNATURE), ("INVALID_REQUEST", 10_000))
     assert weights(at) == [weight]
 
 
@@ -154,16 +151,16 @@ def test_codes_of_refusals(operation: str, due: str, code: str, noted: list[Weig
         "rollback": bet.rollback(),
     }
     call = calls[operation]
-    judged(at.refuses(call, "a call", due), (code, 10_000))
+    judged(at, partial(at.refuses, call, "a call", due), (code, 10_000))
     assert weights(at) == noted
 
 
 def test_few_codes() -> None:
     """With five codes the folded one is due (docs/decisions/0013)."""
     at = stage(Profile(codes="core"))
-    judged(at.refuses(at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ALREADY_CLOSED", 10_000))
+    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ALREADY_CLOSED", 10_000))
     assert at.notes == []
-    judged(at.refuses(at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ROLLED_BACK", 10_000))
+    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ROLLED_BACK", 10_000))
     assert weights(at) == [ADVICE]
 
 
@@ -179,13 +176,13 @@ def test_few_codes() -> None:
 def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: str | None) -> None:
     """A SUCCESS that moves money fails; one that moves none, unless no harm is done."""
     at = stage()
-    play = at.refuses(at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_advice=sound)
+    play = partial(at.refuses, at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_advice=sound)
     if found is None:
-        judged(play, (None, 10_000), (None, after))
+        judged(at, play, (None, 10_000), (None, after))
         assert weights(at) == [ADVICE]
         return
     with pytest.raises(Found, match=r"returned SUCCESS instead of BET_NOT_FOUND") as raised:
-        judged(play, (None, 10_000), (None, after))
+        judged(at, play, (None, 10_000), (None, after))
     assert found in raised.value.reason
 
 
@@ -193,7 +190,12 @@ def test_a_refusal_that_moves_money() -> None:
     """ERROR was said, and the balance it tells is another: the money is looked at."""
     at = stage()
     with pytest.raises(Found, match=r"5\.00 too little"):
-        judged(at.refuses(at.bet().withdraw(), "a withdraw", ROLLED_BACK), ("BET_ROLLED_BACK", 9_500), (None, 9_500))
+        judged(
+            at,
+            partial(at.refuses, at.bet().withdraw(), "a withdraw", ROLLED_BACK),
+            ("BET_ROLLED_BACK", 9_500),
+            (None, 9_500),
+        )
 
 
 @pytest.mark.parametrize(
@@ -218,11 +220,11 @@ def test_a_call_that_comes_again(first: Answer, again: Sequence[Answer], found: 
     call = at.bet().withdraw()
     known = heard(at.request(call, "first"), first, 0)
     if found is None:
-        judged(at.again(call, known, "again"), *again)
+        judged(at, partial(at.again, call, known, "again"), *again)
         assert at.notes == []
         return
     with pytest.raises(Found, match=found):
-        judged(at.again(call, known, "again"), *again)
+        judged(at, partial(at.again, call, known, "again"), *again)
 
 
 @pytest.mark.parametrize(
@@ -239,8 +241,8 @@ def test_status(due: int, status: int, noted: list[Weight]) -> None:
     """200 always (spec §4.1), unless the profile knows another for what nobody known signed."""
     at = stage()
     code = WebhookErrorCode.INVALID_SIGNATURE
-    play = at.refuses(at.bet().withdraw(), "a withdraw", code, status=due)
-    judged(play, (code, None), status=status)
+    play = partial(at.refuses, at.bet().withdraw(), "a withdraw", code, status=due)
+    judged(at, play, (code, None), status=status)
     assert weights(at) == noted
 
 

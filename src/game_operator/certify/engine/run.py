@@ -1,15 +1,15 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections.abc import Generator
-from contextlib import closing, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.scenario import STAGES, Record, Scenario, verdict_of
-from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Judging, Stage, units
-from game_operator.certify.engine.steps import Act, Allowance, Found, NotTried, Step, undone_by_errors
+from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Stage, units
+from game_operator.certify.engine.steps import Allowance, Found, NotTried, undone_by_errors
 from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.report import Latency
@@ -21,8 +21,6 @@ from game_operator.provider.delivery import Carried, reply_in
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.requests import Request
-
-T = TypeVar("T")
 
 #: How much of a body is kept.
 _KEPT_BYTES: Final = 65_536
@@ -74,7 +72,7 @@ class Run:
     def __post_init__(self) -> None:
         self.known = dict.fromkeys(self.player_ids)
         self._supplied = at_hand(self.supplies, self.profile, on_wire=self.carrier.on_wire)
-        self._to_undo: list[Act] = []
+        self._to_undo: list[tuple[str, tuple[object, ...]]] = []
         self._silent = 0
         self._record = Record()
         self._is_load = False
@@ -134,8 +132,8 @@ class Run:
             stage = self._staged(scenario)
             notes = stage.notes
             try:
-                self._drive(scenario.play(stage))
-                self._drive(stage.check_balances())
+                scenario.play(stage)
+                stage.check_balances()
             finally:
                 stuck = self._undo()
         except NotTried as why:
@@ -173,13 +171,13 @@ class Run:
     def _restored(self, stage: Stage) -> None:
         """Bring balances back. There is always a little time for it, because the players' money depends on it."""
         with suppress(Found), self.allowance.grace(_GRACE_SECONDS):  # The report says what was left.
-            self._drive(put_back(stage))
+            put_back(stage)
 
     def _staged(self, scenario: Scenario) -> Stage:
         stage = self._stage(scenario.id)
         for player in (stage.player, stage.other):
             if self.known[player.id] is None:
-                player.opening_cents = player.due_cents = self._drive(stage.balance_of(player))
+                player.opening_cents = player.due_cents = stage.balance_of(player)
             if player.opening_cents < _LEAST_CENTS:
                 told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
                 raise NotTried(f"{told}, and that is too little to bet")
@@ -190,6 +188,8 @@ class Run:
         return Stage(
             player=player,
             other=other,
+            carry=self._carry,
+            act=self._act,
             profile=self.profile,
             prefix=f"{self.run_id}-{name}",
             instance_id=self.instance_id,
@@ -210,46 +210,34 @@ class Run:
             self._silent = _MOST_SILENT + 1
         return self._silent >= _MOST_SILENT and not self.allowance.is_stopping
 
-    def _drive(self, play: Generator[Step, list[Carried], T]) -> T:
-        """Perform the steps of *play*; return what it returns."""
-        answers: list[Carried] | None = None
-        with closing(play):
-            while True:
-                try:
-                    step = next(play) if answers is None else play.send(answers)
-                except StopIteration as ended:
-                    result: T = ended.value
-                    return result
-                self.allowance.check("broken off")
-                if isinstance(step, Act):
-                    self._do(step)
-                    answers = []
-                else:
-                    answers = self._heard(step.requests)
+    def _carry(self, requests: Sequence[Request]) -> list[Carried]:
+        self.allowance.check("broken off")
+        return self._heard(requests)
 
-    def _do(self, act: Act) -> None:
+    def _act(self, what: str, *arguments: object) -> None:
         """Do to the wallet what a scenario asks for; raise ``Undone`` if it does not work."""
-        undone_by = UNDONE_BY.get(act.what, "")
+        self.allowance.check("broken off")
+        undone_by = UNDONE_BY.get(what, "")
         if getattr(self.supplies, undone_by, None) is not None:
-            self._to_undo.append(Act(undone_by, act.arguments))
-        with undone_by_errors(f"{act.what} could not be done"):
-            getattr(self.supplies, act.what)(*act.arguments)
+            self._to_undo.append((undone_by, arguments))
+        with undone_by_errors(f"{what} could not be done"):
+            getattr(self.supplies, what)(*arguments)
         with suppress(ValueError):
-            self._to_undo.remove(act)
+            self._to_undo.remove((what, arguments))
 
     def _undo(self) -> list[str]:
         """Undo what a scenario did to the wallet, if it was broken off before it could; return what did not work."""
         stuck = []
         while self._to_undo:
-            act = self._to_undo.pop()
+            what, arguments = self._to_undo.pop()
             try:
-                getattr(self.supplies, act.what)(*act.arguments)
+                getattr(self.supplies, what)(*arguments)
             except Exception as failed:  # The user's own code may raise anything.
                 reason = str(failed) if isinstance(failed, NotTried) else f"{type(failed).__name__}: {failed}"
-                stuck.append(f"{act.what} could not be done: {reason}")
+                stuck.append(f"{what} could not be done: {reason}")
         return stuck
 
-    def _heard(self, requests: tuple[Request, ...]) -> list[Carried]:
+    def _heard(self, requests: Sequence[Request]) -> list[Carried]:
         carried = self.carrier.carry(requests)
         self.calls += len(requests)
         if self._is_load and len(requests) > 1:
@@ -294,12 +282,12 @@ _MOST_PIECES: Final = 12
 _MOST_CANCELLED: Final = 20
 
 
-def put_back(at: Stage) -> Judging:
+def put_back(at: Stage) -> None:
     """Bring both balances to where they were; judge nothing."""
     for player in (at.player, at.other):
         piece_cents = MOST_BALANCE_CENTS
         for _ in range(_MOST_PIECES):
-            heard = yield from at.send(at.balance_request("the balance afterwards", player))
+            heard = at.send(at.balance_request("the balance afterwards", player))
             if heard.timed_out:
                 return
             if heard.balance_cents is None or not heard.succeeded:
@@ -308,28 +296,28 @@ def put_back(at: Stage) -> Judging:
             if not more or abs(more) > MOST_BALANCE_CENTS or not piece_cents:
                 break
             part = min(abs(more), piece_cents)
-            if not (yield from (_played(at, player, part, 0) if more > 0 else _given(at, player, part))):
+            if not (_played(at, player, part, 0) if more > 0 else _given(at, player, part)):
                 # The wallet may limit what a bet can be.
                 piece_cents = part // 4
 
 
-def _given(at: Stage, player: Player, cents: int) -> Generator[Step, list[Carried], bool]:
+def _given(at: Stage, player: Player, cents: int) -> bool:
     """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
     for jackpot in at.jackpots(cents, player):
-        if (yield from at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
+        if (at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
             return True
-    if (yield from _played(at, player, 1, cents + 1)):
+    if _played(at, player, 1, cents + 1):
         return True
     # A player without money cannot place a bet, so the last open one is cancelled.
     for bet in at.bets_of(player)[:_MOST_CANCELLED]:
-        if (yield from at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
+        if (at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
             return True
     return False
 
 
-def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> Generator[Step, list[Carried], bool]:
+def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> bool:
     bet = at.bet(player, wager_cents)
-    placed = yield from at.send(at.request(bet.withdraw(), "what brings the balance back"))
+    placed = at.send(at.request(bet.withdraw(), "what brings the balance back"))
     if placed.succeeded:
-        yield from at.send(at.request(bet.deposit(won_cents), "its end"))
+        at.send(at.request(bet.deposit(won_cents), "its end"))
     return placed.succeeded

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import NotTried, Stopped, Undone
 from game_operator.certify.report.report import ALL
 from game_operator.certify.report.verdicts import GROUPS, Exchange, Note, Outcome, Verdict, Weight, mistake_of
@@ -31,7 +31,7 @@ class Scenario:
         rests_on: Sections such as ``spec §4.1``, and decision notes such as ``decision 0014`` for what is assumed.
         means: What a failure means: who loses money, and when.
         mend: How it is usually fixed.
-        play: Starts it.
+        play: Plays it.
         needs: What the user must supply, by the names of ``Supplies``.
         stage: When it is tried.
         explains: Scenarios that fail by the same mistake, where this one shows it best; or ``*`` for all.
@@ -43,7 +43,7 @@ class Scenario:
     rests_on: tuple[str, ...]
     means: str
     mend: str
-    play: Callable[[Stage], Judging]
+    play: Callable[[Stage], object]
     needs: tuple[str, ...] = ()
     stage: str = STAGES[0]
     explains: tuple[str, ...] = ()

@@ -1,16 +1,15 @@
 """
 The stage of one scenario: ways to ask and to judge.
 
-Everything that asks is a generator, used by ``yield from``: it yields steps and receives their answers, so that no
-scenario knows how its calls travel.
+What it asks travels by a function of the run's, so that no scenario knows how its calls travel.
 """
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
-from game_operator.certify.engine.steps import Act, Found, NotTried, Send, Step, symptom_of, undone_by_errors
+from game_operator.certify.engine.steps import Found, NotTried, symptom_of, undone_by_errors
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
@@ -19,13 +18,6 @@ from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
 from game_operator.provider.requests import Request
-
-#: A part of a scenario that ends with one answer.
-Asking: TypeAlias = Generator[Step, list[Carried], Carried]
-#: And one with several.
-AskingMany: TypeAlias = Generator[Step, list[Carried], list[Carried]]
-#: A part of a scenario that ends with nothing to say.
-Judging: TypeAlias = Generator[Step, list[Carried], None]
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
@@ -50,11 +42,15 @@ class Stage(CallMaker):
     What a scenario has.
 
     Attributes:
+        carry: Brings requests to the wallet, all at once if there are several, and returns their answers in order.
+        act: Does something to the wallet that was supplied (``Supplies``): its name, and what it is given.
         supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         values: What was supplied that is a value, such as the number of random operations, by its name.
         notes: What is wrong and did not end the scenario.
     """
 
+    carry: Callable[[Sequence[Request]], list[Carried]]
+    act: Callable[..., None]
     supplied: frozenset[str]
     values: dict[str, object] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list, init=False)
@@ -64,33 +60,27 @@ class Stage(CallMaker):
 
     # Asking. These do not judge an answer.
 
-    def send(self, request: Request) -> Asking:
+    def send(self, request: Request) -> Carried:
         """Send one request, and return its answer."""
-        (heard,) = yield Send((request,))
+        (heard,) = self.carry([request])
         if request.path != "/player-balance":
             self._moved = heard
         return heard
 
-    def together(self, requests: Sequence[Request]) -> AskingMany:
+    def together(self, requests: Sequence[Request]) -> list[Carried]:
         """Send *requests* all at once, and return their answers in order."""
         self._moved = None
-        return (yield Send(tuple(requests)))
+        return self.carry(requests)
 
-    def act(self, what: str, *arguments: object) -> Judging:
-        """Do *what* to the wallet, one of ``Supplies``."""
-        yield Act(what, arguments)
-
-    def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> AskingMany:
+    def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> list[Carried]:
         """
         Send *requests* one by one between the acts *begin* and *end*, and return their answers in order.
 
         A finding ends a scenario, so nothing is judged before the wallet is as it was.
         """
-        yield from self.act(begin, *arguments)
-        heard = []
-        for request in requests:
-            heard.append((yield from self.send(request)))  # noqa: PERF401 - it yields
-        yield from self.act(end, *arguments)
+        self.act(begin, *arguments)
+        heard = [self.send(request) for request in requests]
+        self.act(end, *arguments)
         return heard
 
     def stored_cents(self, player: Player) -> int:
@@ -102,9 +92,9 @@ class Stage(CallMaker):
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 
-    def ask(self, what: WebhookCall | Request, title: str = "", *, status: int = 200) -> Asking:
+    def ask(self, what: WebhookCall | Request, title: str = "", *, status: int = 200) -> Carried:
         """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status *status* (spec §4.1)."""
-        heard = yield from self.send(what if isinstance(what, Request) else self.request(what, title))
+        heard = self.send(what if isinstance(what, Request) else self.request(what, title))
         self.check_reply(heard, status=status)
         return heard
 
@@ -115,7 +105,7 @@ class Stage(CallMaker):
         *,
         moves: int | None = None,
         unless_limited: bool = False,
-    ) -> Asking:
+    ) -> Carried:
         """
         Hold that *what* is answered SUCCESS with the balance that is due once it moved *moves* cents.
 
@@ -125,33 +115,33 @@ class Stage(CallMaker):
             moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
             unless_limited: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
         """
-        heard = yield from self.ask(what, title)
+        heard = self.ask(what, title)
         self.check_unlimited(heard, asked=unless_limited)
         moves = _moved_by(what) if moves is None else moves
-        yield from self.check_moved(heard, self._player_of(what), moves)
+        self.check_moved(heard, self._player_of(what), moves)
         return heard
 
-    def placed(self, *bets: Bet, title: str = "a withdraw") -> Generator[Step, list[Carried], Bet]:
+    def placed(self, *bets: Bet, title: str = "a withdraw") -> Bet:
         """Place *bets*, or a new one, and return the first."""
         bets = bets or (self.bet(),)
         for bet in bets:
-            yield from self.accepts(bet.withdraw(), title)
+            self.accepts(bet.withdraw(), title)
         return bets[0]
 
-    def again(self, what: WebhookCall | Request, first: Carried, title: str) -> Asking:
+    def again(self, what: WebhookCall | Request, first: Carried, title: str) -> Carried:
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
         It returns the current balance, or word for word the first answer (docs/decisions/0012).
         """
-        heard = yield from self.ask(what, title)
+        heard = self.ask(what, title)
         if heard.succeeded != first.succeeded:
             told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
             raise Found(told, heard, symptom=symptom_of(heard, "changed"))
         if heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
-            yield from self.check_balance(heard, self._player_of(what))
+            self.check_balance(heard, self._player_of(what))
         return heard
 
     def refuses(
@@ -163,7 +153,7 @@ class Stage(CallMaker):
         success_is_advice: bool = False,
         final_code_is_advice: bool = False,
         status: int = 200,
-    ) -> Asking:
+    ) -> Carried:
         """
         Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
 
@@ -179,28 +169,28 @@ class Stage(CallMaker):
                 judges that.
             status: The HTTP status that is due.
         """
-        heard = yield from self.ask(what, title, status=status)
+        heard = self.ask(what, title, status=status)
         who = self._player_of(what)
         if heard.succeeded:
-            yield from self._accepted_wrongly(heard, who, code, sound=success_is_advice)
+            self._accepted_wrongly(heard, who, code, sound=success_is_advice)
             return heard
         self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
-        yield from self.check_balance(heard, who)
+        self.check_balance(heard, who)
         return heard
 
-    def answered(self, requests: Sequence[Request]) -> AskingMany:
+    def answered(self, requests: Sequence[Request]) -> list[Carried]:
         """
         Send *requests* all at once, hold that each is answered by a reply, and return the answers in order.
 
         What was answered SYSTEM_ERROR is sent again, as the service would; that it was needed is advice.
         """
-        heard = yield from self.together(requests)
+        heard = self.together(requests)
         failed = 0
         for place, each in enumerate(heard):
             self.check_reply(each)
             if each.code == Code.SYSTEM_ERROR:
                 failed += 1
-                heard[place] = yield from self.insisted(each.request)
+                heard[place] = self.insisted(each.request)
         if failed:
             told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
@@ -211,21 +201,19 @@ class Stage(CallMaker):
         operation, early_code = heard.request.path.strip("/"), self.profile.early_deposit_code
         return heard.reply is None or not is_definite(operation, heard.code, early_code=early_code)
 
-    def insisted(self, request: Request) -> Asking:
+    def insisted(self, request: Request) -> Carried:
         """Send *request* again, whole, a few times at most, until an answer is final; hold that it is a reply."""
         again = replace(request, title=f"{request.title}, again", manner=Manner.WHOLE)
         for _ in range(_MOST_REPEATS):
-            heard = yield from self.send(again)
+            heard = self.send(again)
             if not self.is_unanswered(heard):
                 break
         self.check_reply(heard)
         return heard
 
-    def refunded(self, bets: Sequence[Bet]) -> Judging:
+    def refunded(self, bets: Sequence[Bet]) -> None:
         """Roll *bets* back, all at once, and hold that each is refunded."""
-        heard = yield from self.answered(
-            [self.request(bet.rollback(), "one of many rollbacks at once") for bet in bets]
-        )
+        heard = self.answered([self.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
         for bet, each in zip(bets, heard, strict=True):
             self.check_success(each)
             bet.player.due_cents += bet.wager_cents
@@ -266,11 +254,11 @@ class Stage(CallMaker):
         if heard.code == Code.LIMIT_EXCEEDED or (asked and own):
             raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
 
-    def check_moved(self, heard: Carried, player: Player, moves: int) -> Judging:
+    def check_moved(self, heard: Carried, player: Player, moves: int) -> None:
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
-        yield from self.check_balance(heard, player)
+        self.check_balance(heard, player)
 
     def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
         """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
@@ -305,19 +293,19 @@ class Stage(CallMaker):
             told += "; the service may send it again for hours"
         self.note(told, Weight.ADVICE, KnownCause.OTHER_CODES, heard)
 
-    def check_balance(self, heard: Carried, player: Player) -> Judging:
+    def check_balance(self, heard: Carried, player: Player) -> None:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
         told = heard.balance_cents
         if told is None or told == player.due_cents:
             return
-        yield from self.check_balances(player, after=heard)
+        self.check_balances(player, after=heard)
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         self.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, heard)
 
-    def check_balances(self, *players: Player, after: Carried | None = None) -> Judging:
+    def check_balances(self, *players: Player, after: Carried | None = None) -> None:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         for player in players or (self.player, self.other):
-            actual, due = (yield from self.balance_of(player)), player.due_cents
+            actual, due = (self.balance_of(player)), player.due_cents
             if actual == due:
                 continue
             much = "too much" if actual > due else "too little"
@@ -328,9 +316,9 @@ class Stage(CallMaker):
             symptom = symptom_of(shown_by, much) if shown_by else ""
             raise Found(reason, cause=cause, place=shown_by.place if shown_by else None, symptom=symptom)
 
-    def balance_of(self, player: Player) -> Generator[Step, list[Carried], int]:
+    def balance_of(self, player: Player) -> int:
         """Return a player's balance in cents."""
-        heard = yield from self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        heard = self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
         self._balance = heard
         if heard.balance_cents is None or not heard.succeeded:
             told = f"refused with {heard.code} instead of a balance"
@@ -356,8 +344,8 @@ class Stage(CallMaker):
         players = {self.other.id: self.other, **self.playing}
         return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)
 
-    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> Judging:
-        actual = yield from self.balance_of(player)
+    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> None:
+        actual = self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
             told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"

@@ -1,34 +1,12 @@
-"""What a scenario yields, what it is given back, and what ends it before its last step."""
+"""What ends a scenario before its last step."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event
-from typing import TypeAlias
 
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.provider.delivery import Carried
-from game_operator.provider.requests import Request
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A step: send *requests*, all at once if there are several."""
-
-    requests: tuple[Request, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """A step: do something to the wallet that was supplied, such as blocking a player (``Supplies``)."""
-
-    what: str
-    arguments: tuple[object, ...] = ()
-
-
-#: What a scenario yields. It is given what came of the requests, in their order; nothing for an ``Act``.
-Step: TypeAlias = Send | Act
 
 
 class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing goes wrong in the certifier

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking, without_field
 from game_operator.codes import WebhookErrorCode as Code
@@ -15,239 +15,237 @@ from game_operator.provider.requests import Request
 _RETENTION_DAYS = 90
 
 
-def b01(at: Stage) -> Judging:
+def b01(at: Stage) -> None:
     """One debit, however often it is sent, before the bet is settled and after."""
     bet = at.bet()
-    first = yield from at.accepts(bet.withdraw(), "a withdraw")
+    first = at.accepts(bet.withdraw(), "a withdraw")
     for _ in range(2):
-        yield from at.again(bet.withdraw(), first, "the same withdraw again")
-    yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit")
-    yield from at.again(bet.withdraw(), first, "the same withdraw once its bet is settled")
+        at.again(bet.withdraw(), first, "the same withdraw again")
+    at.accepts(bet.deposit(bet.wager_cents), "its deposit")
+    at.again(bet.withdraw(), first, "the same withdraw once its bet is settled")
 
 
-def b02(at: Stage) -> Judging:
+def b02(at: Stage) -> None:
     """One credit, and one refund."""
     won, cancelled = at.bet(), at.bet()
-    yield from at.placed(won, cancelled)
+    at.placed(won, cancelled)
     deposit, rollback = won.deposit(2 * won.wager_cents), cancelled.rollback()
-    paid = yield from at.accepts(deposit, "its deposit")
-    refunded = yield from at.accepts(rollback, "a rollback of the other bet")
+    paid = at.accepts(deposit, "its deposit")
+    refunded = at.accepts(rollback, "a rollback of the other bet")
     for _ in range(4):
-        yield from at.again(deposit, paid, "the same deposit again")
+        at.again(deposit, paid, "the same deposit again")
     for _ in range(2):
-        yield from at.again(rollback, refunded, "the same rollback again")
+        at.again(rollback, refunded, "the same rollback again")
     if at.profile.rollback_tx_id != "withdraw" or not at.writer.name("tx_id", "rollback"):
         return
     # Rollbacks without a tx_id refund once as well, whether they are answered SUCCESS or refused.
     known = lacking(at, cancelled.rollback(), "tx_id", "missing")
-    heard = yield from at.ask(replace(known, title="the same rollback again, without its tx_id"))
-    yield from at.check_balances(at.player, after=heard)
-    bet = yield from at.placed()
-    heard = yield from at.ask(lacking(at, bet.rollback(), "tx_id", "missing"))
+    heard = at.ask(replace(known, title="the same rollback again, without its tx_id"))
+    at.check_balances(at.player, after=heard)
+    bet = at.placed()
+    heard = at.ask(lacking(at, bet.rollback(), "tx_id", "missing"))
     if heard.succeeded:
-        yield from at.check_moved(heard, at.player, bet.wager_cents)
+        at.check_moved(heard, at.player, bet.wager_cents)
         return
     at.advise(f"refused with {heard.code}; SUCCESS is assumed", heard)
-    yield from at.accepts(bet.rollback(), "the rollback with its tx_id")
+    at.accepts(bet.rollback(), "the rollback with its tx_id")
 
 
-def b03(at: Stage) -> Judging:
+def b03(at: Stage) -> None:
     """It is a SUCCESS with the current balance, even when no money is left."""
     bet, other = at.bet(), at.bet()
-    first = yield from at.accepts(bet.withdraw(), "a withdraw")
-    yield from at.accepts(other.withdraw(), "another withdraw")
-    yield from at.again(bet.withdraw(), first, "the first withdraw again")
+    first = at.accepts(bet.withdraw(), "a withdraw")
+    at.accepts(other.withdraw(), "another withdraw")
+    at.again(bet.withdraw(), first, "the first withdraw again")
     rest = at.bet(cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
-        yield from at.accepts(rest.withdraw(), "a withdraw of all the rest", unless_limited=True)
-        yield from at.again(bet.withdraw(), first, "the first withdraw again, with no money left")
-        yield from at.accepts(rest.deposit(rest.wager_cents), "its deposit")
+        at.accepts(rest.withdraw(), "a withdraw of all the rest", unless_limited=True)
+        at.again(bet.withdraw(), first, "the first withdraw again, with no money left")
+        at.accepts(rest.deposit(rest.wager_cents), "its deposit")
 
 
-def b04(at: Stage) -> Judging:
+def b04(at: Stage) -> None:
     """It is refused, and nothing moves for either player."""
-    bet = yield from at.placed()
+    bet = at.placed()
     cents, code = bet.wager_cents, Code.DUPLICATE_TRANSACTION
-    yield from at.refuses(bet.withdraw(amount_cents=2 * cents), "its tx_id with another amount", code)
-    yield from at.refuses(bet.withdraw(player_id=at.other.id), "its tx_id with another player", code)
-    yield from at.accepts(bet.deposit(cents), "its deposit")
-    yield from at.refuses(bet.deposit(2 * cents), "the deposit's tx_id with another amount", code)
+    at.refuses(bet.withdraw(amount_cents=2 * cents), "its tx_id with another amount", code)
+    at.refuses(bet.withdraw(player_id=at.other.id), "its tx_id with another player", code)
+    at.accepts(bet.deposit(cents), "its deposit")
+    at.refuses(bet.deposit(2 * cents), "the deposit's tx_id with another amount", code)
     for claim in at.jackpots(cents):
-        yield from at.accepts(claim, "a jackpot")
+        at.accepts(claim, "a jackpot")
         larger, foreign = replace(claim, amount_cents=2 * cents), replace(claim, player_id=at.other.id)
-        yield from at.refuses(larger, "the jackpot's tx_id with another amount", code)
-        yield from at.refuses(foreign, "the jackpot's tx_id with another player", code)
+        at.refuses(larger, "the jackpot's tx_id with another amount", code)
+        at.refuses(foreign, "the jackpot's tx_id with another player", code)
 
 
-def b05(at: Stage) -> Judging:
+def b05(at: Stage) -> None:
     """It is another call than the withdraw: the wager is given back."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
-    bet = yield from at.placed()
-    yield from at.accepts(bet.rollback(), "a rollback with the withdraw's tx_id")
+    bet = at.placed()
+    at.accepts(bet.rollback(), "a rollback with the withdraw's tx_id")
 
 
-def b06(at: Stage) -> Judging:
+def b06(at: Stage) -> None:
     """A refusal is final for this tx_id, even if there is money later."""
     open_bet, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
-    yield from at.placed(open_bet)
+    at.placed(open_bet)
     code = Code.INSUFFICIENT_BALANCE
-    first = yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", code)
-    yield from at.accepts(open_bet.deposit(3 * open_bet.wager_cents), "a win that makes it enough")
-    yield from at.again(beyond.withdraw(), first, "the refused withdraw again")
+    first = at.refuses(beyond.withdraw(), "a withdraw of more than there is", code)
+    at.accepts(open_bet.deposit(3 * open_bet.wager_cents), "a win that makes it enough")
+    at.again(beyond.withdraw(), first, "the refused withdraw again")
 
 
-def b07(at: Stage) -> Judging:
+def b07(at: Stage) -> None:
     """A failure of the wallet's own is not remembered."""
     won, late = at.bet(), at.bet()
-    yield from at.placed(won)
+    at.placed(won)
     calls: tuple[MovingCall, ...] = (won.deposit(2 * won.wager_cents), late.withdraw())
     failing = [at.request(call, f"a {call.operation} while the wallet fails") for call in calls]
-    failed = yield from at.during("fail", "recover", failing)
+    failed = at.during("fail", "recover", failing)
     if any(heard.succeeded for heard in failed):
         raise NotTried("the wallet returned SUCCESS when it was made to fail")
     for call in calls:
-        yield from at.accepts(call, f"the same {call.operation} when the wallet works")
+        at.accepts(call, f"the same {call.operation} when the wallet works")
     for heard in failed:
         at.check_reply(heard)
         at.check_code(heard, Code.SYSTEM_ERROR)
 
 
-def b08(at: Stage) -> Judging:
+def b08(at: Stage) -> None:
     """Each moves once, whether or not it was answered before the process was killed."""
     answered, unanswered = at.bet(), at.bet()
-    first = yield from at.accepts(answered.withdraw(), "a withdraw")
+    first = at.accepts(answered.withdraw(), "a withdraw")
     deposit = answered.deposit(2 * answered.wager_cents)
-    paid = yield from at.accepts(deposit, "its deposit")
+    paid = at.accepts(deposit, "its deposit")
     withdraw = at.request(unanswered.withdraw(), "a withdraw whose answer is lost")
-    yield from at.send(replace(withdraw, manner=Manner.CUT))
-    yield from at.act("restart")
-    yield from at.accepts(unanswered.withdraw(), "the same withdraw after the restart")
-    yield from at.again(answered.withdraw(), first, "the answered withdraw after the restart")
-    yield from at.again(deposit, paid, "the answered deposit after the restart")
+    at.send(replace(withdraw, manner=Manner.CUT))
+    at.act("restart")
+    at.accepts(unanswered.withdraw(), "the same withdraw after the restart")
+    at.again(answered.withdraw(), first, "the answered withdraw after the restart")
+    at.again(deposit, paid, "the answered deposit after the restart")
 
 
-def b09(at: Stage) -> Judging:
+def b09(at: Stage) -> None:
     """They are three bets, each with its own wager and win."""
     name = at.fresh("Bet")
     bets = [at.bet(bet_id=bet_id) for bet_id in (name, name.swapcase(), f"{name} ")]
     for bet in bets:
-        yield from at.accepts(bet.withdraw(), f"a withdraw of the bet {bet.bet_id!r}")
+        at.accepts(bet.withdraw(), f"a withdraw of the bet {bet.bet_id!r}")
     for bet in bets:
-        yield from at.accepts(bet.deposit(2 * bet.wager_cents), f"the deposit of the bet {bet.bet_id!r}")
+        at.accepts(bet.deposit(2 * bet.wager_cents), f"the deposit of the bet {bet.bet_id!r}")
     trailing = BalanceCall(player_id=f"{at.player.id} ")
-    heard = yield from at.ask(trailing, f"the balance of {trailing.player_id!r}")
+    heard = at.ask(trailing, f"the balance of {trailing.player_id!r}")
     if heard.succeeded:
         at.advise(f"returned SUCCESS; it is another id than {at.player.id!r}", heard)
 
 
-def b10(at: Stage) -> Judging:
+def b10(at: Stage) -> None:
     """It is refused: a bet is settled once."""
-    bet = yield from at.placed()
+    bet = at.placed()
     won_cents, code = 2 * bet.wager_cents, Code.BET_ALREADY_CLOSED
-    yield from at.accepts(bet.deposit(won_cents), "its deposit")
+    at.accepts(bet.deposit(won_cents), "its deposit")
     second = bet.deposit(won_cents, tx_id=_other_tx_id(at, "deposit"))
-    yield from at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_advice=True)
+    at.refuses(second, "a deposit of the same bet with another tx_id", code, success_is_advice=True)
     third = bet.deposit(won_cents + 1, tx_id=_other_tx_id(at, "deposit"))
-    yield from at.refuses(third, "a deposit of the same bet with another tx_id and amount", code)
+    at.refuses(third, "a deposit of the same bet with another tx_id and amount", code)
 
 
-def b11(at: Stage) -> Judging:
+def b11(at: Stage) -> None:
     """Withdraw, deposit and jackpot are still known, and bets that were lost, refused or cancelled stay so."""
     bet, lost, unseen = at.bet(), at.bet(), at.bet()
     calls: list[MovingCall] = [lost.withdraw(), lost.deposit(0), bet.withdraw(), bet.deposit(2 * bet.wager_cents)]
     calls += at.jackpots()
-    firsts = []
-    for call in calls:
-        firsts.append((call, (yield from at.accepts(call, f"a {call.operation}"))))  # noqa: PERF401 - it yields
-    cancelled = yield from at.ask(unseen.rollback(), "a rollback without its withdraw")
-    yield from at.check_balance(cancelled, at.player)
+    firsts = [(call, at.accepts(call, f"a {call.operation}")) for call in calls]
+    cancelled = at.ask(unseen.rollback(), "a rollback without its withdraw")
+    at.check_balance(cancelled, at.player)
     beyond = at.bet(cents=at.player.due_cents + 1)
     poor = Code.INSUFFICIENT_BALANCE
-    refused = yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", poor)
-    yield from at.act("later", _RETENTION_DAYS - 1)
+    refused = at.refuses(beyond.withdraw(), "a withdraw of more than there is", poor)
+    at.act("later", _RETENTION_DAYS - 1)
     for call, first in firsts:
-        yield from at.again(call, first, f"the same {call.operation} {_RETENTION_DAYS - 1} days later")
-    yield from at.again(beyond.withdraw(), refused, "the withdraw of more than there was")
+        at.again(call, first, f"the same {call.operation} {_RETENTION_DAYS - 1} days later")
+    at.again(beyond.withdraw(), refused, "the withdraw of more than there was")
     late = "the withdraw that comes so long after its rollback"
-    yield from at.refuses(unseen.withdraw(), late, Code.BET_ROLLED_BACK)
-    yield from at.refuses(lost.rollback(), "a rollback of a bet lost long ago", Code.BET_ALREADY_CLOSED)
+    at.refuses(unseen.withdraw(), late, Code.BET_ROLLED_BACK)
+    at.refuses(lost.rollback(), "a rollback of a bet lost long ago", Code.BET_ALREADY_CLOSED)
 
 
-def b12(at: Stage) -> Judging:
+def b12(at: Stage) -> None:
     """It is refused: a bet has one wager."""
-    bet, code = (yield from at.placed()), Code.DUPLICATE_TRANSACTION
+    bet, code = (at.placed()), Code.DUPLICATE_TRANSACTION
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    yield from at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit")
+    at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
+    at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    yield from at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_advice=True)
+    at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_advice=True)
     # Nor is a bet that was cancelled or refused placed by another tx_id.
     cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
-    yield from at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
+    at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     affordable = beyond.withdraw(amount_cents=at.unit_cents, tx_id=_other_tx_id(at, "withdraw"))
     title = "a withdraw of the refused bet with another tx_id and less"
-    yield from at.refuses(affordable, title, Code.DUPLICATE_TRANSACTION)
-    yield from at.placed(cancelled, title="another withdraw")
-    yield from at.accepts(cancelled.rollback(), "its rollback")
+    at.refuses(affordable, title, Code.DUPLICATE_TRANSACTION)
+    at.placed(cancelled, title="another withdraw")
+    at.accepts(cancelled.rollback(), "its rollback")
     again = cancelled.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    yield from at.refuses(again, "a withdraw of the cancelled bet with another tx_id", Code.BET_ROLLED_BACK)
+    at.refuses(again, "a withdraw of the cancelled bet with another tx_id", Code.BET_ROLLED_BACK)
 
 
-def b13(at: Stage) -> Judging:
+def b13(at: Stage) -> None:
     """It is refused, and a rollback of the refused bet refunds neither of them."""
     bet, code = at.bet(), Code.DUPLICATE_TRANSACTION
     _other_tx_id(at, "withdraw")
     unpaid = at.bet(tx_id=bet.tx_id)
-    yield from at.placed(bet)
-    yield from at.refuses(unpaid.withdraw(), "its tx_id with another bet", code)
+    at.placed(bet)
+    at.refuses(unpaid.withdraw(), "its tx_id with another bet", code)
     refunding, title = unpaid.rollback(), "a rollback of the refused bet"
     if at.profile.unknown_rollback == "success":
-        yield from at.accepts(refunding, title, moves=0)
+        at.accepts(refunding, title, moves=0)
     else:
-        yield from at.refuses(refunding, title, Code.BET_NOT_FOUND, success_is_advice=True)
+        at.refuses(refunding, title, Code.BET_NOT_FOUND, success_is_advice=True)
     known = bet.deposit(bet.wager_cents)
-    yield from at.accepts(known, "the first bet's deposit")
+    at.accepts(known, "the first bet's deposit")
     if at.writer.name("tx_id", "deposit"):
-        another = yield from at.placed(title="another withdraw")
+        another = at.placed(title="another withdraw")
         borrowed = another.deposit(known.amount_cents, tx_id=known.tx_id)
-        yield from at.refuses(borrowed, "its deposit with the tx_id of the first bet's", code)
-        yield from at.accepts(another.deposit(known.amount_cents), "its deposit with its own tx_id")
+        at.refuses(borrowed, "its deposit with the tx_id of the first bet's", code)
+        at.accepts(another.deposit(known.amount_cents), "its deposit with its own tx_id")
 
 
-def b14(at: Stage) -> Judging:
+def b14(at: Stage) -> None:
     """It is a SUCCESS: the wager was debited before."""
-    bet = yield from at.placed()
+    bet = at.placed()
     again = at.request(bet.withdraw(), "the same withdraw once the player is blocked")
-    (heard,) = yield from at.during("block", "unblock", [again], at.player.id)
+    (heard,) = at.during("block", "unblock", [again], at.player.id)
     at.check_reply(heard)
-    yield from at.check_moved(heard, at.player, 0)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "its deposit")
+    at.check_moved(heard, at.player, 0)
+    at.accepts(bet.deposit(bet.wager_cents), "its deposit")
 
 
-def b15(at: Stage) -> Judging:
+def b15(at: Stage) -> None:
     """Order and further members make no other call of it."""
     bet = at.bet()
-    first = yield from at.accepts(bet.withdraw(), "a withdraw")
-    yield from at.again(_in_other_words(at, bet.withdraw()), first, "")
+    first = at.accepts(bet.withdraw(), "a withdraw")
+    at.again(_in_other_words(at, bet.withdraw()), first, "")
     deposit = bet.deposit(2 * bet.wager_cents)
-    paid = yield from at.accepts(deposit, "its deposit")
-    yield from at.again(_in_other_words(at, deposit), paid, "")
+    paid = at.accepts(deposit, "its deposit")
+    at.again(_in_other_words(at, deposit), paid, "")
     elsewhere = bet.deposit(2 * bet.wager_cents, round_id=at.fresh("round"), game="another")
-    yield from at.again(elsewhere, paid, "the same deposit, of another round and game")
+    at.again(elsewhere, paid, "the same deposit, of another round and game")
     if not at.profile.deposit_batch:
         return
-    heard = yield from at.send(batch(at, (deposit,), "the same deposit in a batch"))
+    heard = at.send(batch(at, (deposit,), "the same deposit in a batch"))
     (again,) = answers(heard, (deposit,))
     if again is None:
         raise Found("it is not answered", heard)
-    yield from at.check_moved(again, at.player, 0)
-    bet = yield from at.placed(title="another withdraw")
+    at.check_moved(again, at.player, 0)
+    bet = at.placed(title="another withdraw")
     deposit = bet.deposit(2 * bet.wager_cents)
-    heard = yield from at.send(batch(at, (deposit, deposit), "its deposit twice in one batch"))
+    heard = at.send(batch(at, (deposit, deposit), "its deposit twice in one batch"))
     at.player.due_cents += 2 * bet.wager_cents
-    yield from at.check_balances(at.player, after=heard)
-    yield from at.accepts(deposit, "the same deposit alone, after the batch", moves=0)
+    at.check_balances(at.player, after=heard)
+    at.accepts(deposit, "the same deposit alone, after the batch", moves=0)
 
 
 def _in_other_words(at: Stage, call: MovingCall) -> Request:
@@ -260,15 +258,15 @@ def _reversed(body: Body) -> Body:
     return {name: _reversed(each) if isinstance(each, dict) else each for name, each in reversed(body.items())}
 
 
-def b16(at: Stage) -> Judging:
+def b16(at: Stage) -> None:
     """The jackpot is credited once, the bet stays OPEN, and its own deposit is credited too."""
     bet = at.bet()
     jackpot = _without_tx_id(at, at.claim(3 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id), "a jackpot on an open bet")
     deposit = _without_tx_id(at, bet.deposit(2 * bet.wager_cents), "the bet's own deposit")
-    yield from at.placed(bet)
-    first = yield from at.accepts(jackpot, moves=3 * at.unit_cents)
-    yield from at.accepts(deposit, moves=2 * bet.wager_cents)
-    yield from at.again(replace(jackpot, title="the same jackpot again"), first, "")
+    at.placed(bet)
+    first = at.accepts(jackpot, moves=3 * at.unit_cents)
+    at.accepts(deposit, moves=2 * bet.wager_cents)
+    at.again(replace(jackpot, title="the same jackpot again"), first, "")
 
 
 def _without_tx_id(at: Stage, call: DepositCall, title: str) -> Request:

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.errors import MalformedCallError
@@ -110,10 +110,10 @@ def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = BA
     return Request(title, path, encode_json(items if path == BATCH_PATH else {"bets": items}))
 
 
-def pays_nothing(at: Stage, request: Request) -> Judging:
+def pays_nothing(at: Stage, request: Request) -> None:
     """Hold that nothing in a batch is paid or said to be, whether it is refused as a whole or one by one."""
-    heard = yield from at.send(request)
-    yield from at.check_balances(at.player, after=heard)
+    heard = at.send(request)
+    at.check_balances(at.player, after=heard)
     is_success = heard.succeeded
     if heard.reply is None:
         with suppress(MalformedCallError):

@@ -5,7 +5,7 @@ from itertools import permutations, product
 from typing import Final
 
 from game_operator.certify.engine.calls import Bet, Player
-from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
@@ -15,71 +15,71 @@ from game_operator.provider.delivery import Carried
 _NEWCOMER_CENTS: Final = 1_000
 
 
-def c01(at: Stage) -> Judging:
+def c01(at: Stage) -> None:
     """There is nothing to give back."""
-    yield from _gives_nothing_back(at, at.bet().rollback(), "a rollback without its withdraw")
+    _gives_nothing_back(at, at.bet().rollback(), "a rollback without its withdraw")
 
 
-def c02(at: Stage) -> Judging:
+def c02(at: Stage) -> None:
     """The rollback leaves a mark by which the late withdraw is refused; repeated, it still gives nothing back."""
     bet = at.bet()
-    first = yield from _gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
-    yield from at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", Code.BET_ROLLED_BACK)
+    first = _gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
+    at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", Code.BET_ROLLED_BACK)
     other = bet.withdraw(tx_id=at.fresh("withdraw"))
-    yield from at.refuses(other, "a withdraw of the cancelled bet under another tx_id", Code.BET_ROLLED_BACK)
-    yield from at.again(bet.rollback(), first, "the same rollback again")
+    at.refuses(other, "a withdraw of the cancelled bet under another tx_id", Code.BET_ROLLED_BACK)
+    at.again(bet.rollback(), first, "the same rollback again")
 
 
-def c03(at: Stage) -> Judging:
+def c03(at: Stage) -> None:
     """The deposit stands."""
-    bet = yield from at.placed()
-    yield from at.accepts(bet.deposit(bet.wager_cents * 2), "its deposit")
-    yield from at.refuses(bet.rollback(), "a rollback after the deposit", Code.BET_ALREADY_CLOSED)
+    bet = at.placed()
+    at.accepts(bet.deposit(bet.wager_cents * 2), "its deposit")
+    at.refuses(bet.rollback(), "a rollback after the deposit", Code.BET_ALREADY_CLOSED)
 
 
-def c04(at: Stage) -> Judging:
+def c04(at: Stage) -> None:
     """The refund stands."""
-    bet = yield from at.placed()
-    yield from at.accepts(bet.rollback(), "its rollback")
-    yield from at.refuses(bet.deposit(bet.wager_cents * 2), "a deposit after the rollback", Code.BET_ROLLED_BACK)
+    bet = at.placed()
+    at.accepts(bet.rollback(), "its rollback")
+    at.refuses(bet.deposit(bet.wager_cents * 2), "a deposit after the rollback", Code.BET_ROLLED_BACK)
 
 
-def c05(at: Stage) -> Judging:
+def c05(at: Stage) -> None:
     """It is refused for now, and paid once its withdraw is there."""
     bet = at.bet()
     won = bet.deposit(bet.wager_cents * 2)
-    yield from at.refuses(won, "a deposit before its withdraw", at.profile.early_deposit_code)
-    yield from at.accepts(bet.withdraw(), "the withdraw that arrives after its deposit")
-    yield from at.accepts(won, "the same deposit again")
+    at.refuses(won, "a deposit before its withdraw", at.profile.early_deposit_code)
+    at.accepts(bet.withdraw(), "the withdraw that arrives after its deposit")
+    at.accepts(won, "the same deposit again")
 
 
-def c06(at: Stage) -> Judging:
+def c06(at: Stage) -> None:
     """Nothing was taken, and nothing is given back or won."""
     bet = at.bet(cents=at.player.due_cents + 1)
-    yield from at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
+    at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     title = "a deposit of the refused withdraw's bet"
-    yield from at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)
-    yield from _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
+    at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)
+    _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
 
 
-def c07(at: Stage) -> Judging:
+def c07(at: Stage) -> None:
     """What was taken is given back."""
     if not at.writer.name("amount_cents", "rollback"):
         raise NotTried("the profile has no amount in a rollback")
     for cents, much in ((2 * at.unit_cents, "twice the wager"), (1, "a single cent")):
-        bet = yield from at.placed()
+        bet = at.placed()
         odd = bet.rollback(amount_cents=cents)
-        yield from at.accepts(odd, f"a rollback of {much}", moves=bet.wager_cents)
+        at.accepts(odd, f"a rollback of {much}", moves=bet.wager_cents)
 
 
-def c08(at: Stage) -> Judging:
+def c08(at: Stage) -> None:
     """It is refused, and the bet stays open: its own rollback refunds it."""
-    bet = yield from at.placed()
-    yield from _refused_to_both(at, bet.rollback(player_id=at.other.id), "a rollback by another player")
-    yield from at.accepts(bet.rollback(), "the rollback by its own player")
+    bet = at.placed()
+    _refused_to_both(at, bet.rollback(player_id=at.other.id), "a rollback by another player")
+    at.accepts(bet.rollback(), "the rollback by its own player")
 
 
-def c09(at: Stage) -> Judging:
+def c09(at: Stage) -> None:
     """The balance follows from the answers, and a bet is resolved once at most."""
     for order in permutations(("withdraw", "deposit", "rollback")):
         bet, opening_cents, first = at.bet(), at.player.due_cents, dict[str, Carried]()
@@ -89,7 +89,7 @@ def c09(at: Stage) -> Judging:
             "rollback": bet.rollback(),
         }
         for time, name in product(("first", "second"), order):
-            heard = yield from at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
+            heard = at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
             if heard.succeeded and name not in first:
                 first[name] = heard
                 if {"deposit", "rollback"} <= first.keys():
@@ -99,91 +99,91 @@ def c09(at: Stage) -> Judging:
                 at.player.due_cents = opening_cents + _due_after(bet, first)
             elif name not in first or heard.reply == first[name].reply:
                 continue
-            yield from at.check_balance(heard, at.player)
-        yield from at.check_balances(at.player)
+            at.check_balance(heard, at.player)
+        at.check_balances(at.player)
 
 
-def c10(at: Stage) -> Judging:
+def c10(at: Stage) -> None:
     """It is refused, and the bet stays open: its own deposit is paid."""
-    bet = yield from at.placed()
+    bet = at.placed()
     won_cents = bet.wager_cents * 2
-    yield from _refused_to_both(at, bet.deposit(won_cents, player_id=at.other.id), "a deposit to another player")
-    yield from at.accepts(bet.deposit(won_cents), "the deposit to its own player")
+    _refused_to_both(at, bet.deposit(won_cents, player_id=at.other.id), "a deposit to another player")
+    at.accepts(bet.deposit(won_cents), "the deposit to its own player")
     late = bet.deposit(won_cents, player_id=at.other.id, tx_id=at.fresh("deposit"))
     title = "a deposit to another player once the bet is paid"
-    yield from at.refuses(late, title, Code.BET_NOT_FOUND, final_code_is_advice=True)
+    at.refuses(late, title, Code.BET_NOT_FOUND, final_code_is_advice=True)
 
 
-def c11(at: Stage) -> Judging:
+def c11(at: Stage) -> None:
     """It refunds nothing; the one that names the bet's withdraw does."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("in this profile a rollback has its own tx_id, and names no withdraw")
     if not at.writer.name("tx_id", "rollback"):
         raise NotTried("in this profile a rollback has no tx_id")
-    bet = yield from at.placed()
+    bet = at.placed()
     stray = bet.rollback(tx_id=at.fresh("withdraw"))
-    yield from at.refuses(stray, "a rollback of another withdraw", Code.BET_NOT_FOUND)
-    yield from at.accepts(bet.rollback(), "the rollback of its own withdraw")
+    at.refuses(stray, "a rollback of another withdraw", Code.BET_NOT_FOUND)
+    at.accepts(bet.rollback(), "the rollback of its own withdraw")
 
 
-def c12(at: Stage) -> Judging:
+def c12(at: Stage) -> None:
     """It is debited, no deposit settles it, and its rollback refunds it."""
     if not at.profile.spent_actions or not at.writer.name("action", "withdraw"):
         raise NotTried("the profile has no action whose bets are never settled")
     action = at.profile.spent_actions[0]
-    bet = yield from at.placed(at.bet(action=action), title=f"a withdraw with the action {action}")
-    yield from at.refuses(bet.deposit(bet.wager_cents * 2), f"a deposit for the {action}", Code.BET_ALREADY_CLOSED)
-    yield from at.accepts(bet.rollback(), "its rollback")
+    bet = at.placed(at.bet(action=action), title=f"a withdraw with the action {action}")
+    at.refuses(bet.deposit(bet.wager_cents * 2), f"a deposit for the {action}", Code.BET_ALREADY_CLOSED)
+    at.accepts(bet.rollback(), "its rollback")
 
 
-def c13(at: Stage) -> Judging:
+def c13(at: Stage) -> None:
     """It is refused again."""
     request = at.request(at.bet().withdraw(), "a withdraw of a blocked player")
-    (heard,) = yield from at.during("block", "unblock", [request], at.player.id)
-    yield from _is_refused(at, heard, Code.PLAYER_BLOCKED)
-    yield from at.again(request, heard, "the same withdraw, after the player is unblocked")
+    (heard,) = at.during("block", "unblock", [request], at.player.id)
+    _is_refused(at, heard, Code.PLAYER_BLOCKED)
+    at.again(request, heard, "the same withdraw, after the player is unblocked")
 
 
-def c14(at: Stage) -> Judging:
+def c14(at: Stage) -> None:
     """The bet stays cancelled."""
     newcomer = Player(at.fresh("newcomer"), _NEWCOMER_CENTS, _NEWCOMER_CENTS)
     bet = at.bet(newcomer)
-    heard = yield from at.ask(bet.rollback(), "a rollback of an unknown player")
+    heard = at.ask(bet.rollback(), "a rollback of an unknown player")
     if heard.succeeded:
         at.advise("returned SUCCESS; PLAYER_NOT_FOUND is assumed", heard)
     else:
         at.check_code(heard, Code.PLAYER_NOT_FOUND)
-    yield from at.act("open_account", newcomer.id, newcomer.opening_cents)
-    yield from at.refuses(bet.withdraw(), "the withdraw that arrives after the account is opened", Code.BET_ROLLED_BACK)
-    yield from at.check_balances(newcomer)
+    at.act("open_account", newcomer.id, newcomer.opening_cents)
+    at.refuses(bet.withdraw(), "the withdraw that arrives after the account is opened", Code.BET_ROLLED_BACK)
+    at.check_balances(newcomer)
 
 
-def _gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Asking:
+def _gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Carried:
     """Hold that a rollback of what was never debited moves nothing; another answer than the profile's is advice."""
     if at.profile.unknown_rollback == "error":
-        return (yield from at.refuses(rollback, title, Code.BET_NOT_FOUND, success_is_advice=True))
-    heard = yield from at.ask(rollback, title)
-    yield from at.check_balance(heard, at.player)
+        return at.refuses(rollback, title, Code.BET_NOT_FOUND, success_is_advice=True)
+    heard = at.ask(rollback, title)
+    at.check_balance(heard, at.player)
     if not heard.succeeded:
         at.advise(f"refused with {heard.code}, and in this profile SUCCESS is assumed", heard)
     return heard
 
 
-def _refused_to_both(at: Stage, call: RollbackCall | DepositCall, title: str) -> Judging:
+def _refused_to_both(at: Stage, call: RollbackCall | DepositCall, title: str) -> None:
     """Hold that a call by the wrong player is refused, and moves neither player's money."""
-    heard = yield from at.ask(call, title)
+    heard = at.ask(call, title)
     if heard.succeeded:
         # First, because it says which player was paid.
-        yield from at.check_balances(at.other, at.player, after=heard)
-    yield from _is_refused(at, heard, Code.BET_NOT_FOUND)
-    yield from at.check_balances(at.player, after=heard)
+        at.check_balances(at.other, at.player, after=heard)
+    _is_refused(at, heard, Code.BET_NOT_FOUND)
+    at.check_balances(at.player, after=heard)
 
 
-def _is_refused(at: Stage, heard: Carried, code: str) -> Judging:
+def _is_refused(at: Stage, heard: Carried, code: str) -> None:
     """Hold that an answer is a refusal; if it is not, that nothing moved is looked at first."""
     at.check_reply(heard)
     if heard.succeeded:
-        yield from at.check_balances(after=heard)
+        at.check_balances(after=heard)
     at.check_refused(heard, code)
 
 

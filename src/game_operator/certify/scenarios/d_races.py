@@ -1,13 +1,13 @@
 """Group D, many at once: calls that cross on their way into the wallet (spec §3, §6)."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias
 
 from game_operator.certify.engine.calls import Bet
-from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.steps import Found, Step
+from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import batch
@@ -36,28 +36,28 @@ _WITHDRAWS: Final = 12
 _READS: Final = 4
 
 
-def d01(at: Stage) -> Judging:
+def d01(at: Stage) -> None:
     """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
     wager_cents = max(1, at.player.due_cents // _FITTING)
     fitting = at.player.due_cents // wager_cents
     bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
     title = f"one of {_MANY} withdraws at once"
-    heard = yield from at.answered([at.request(bet.withdraw(), title) for bet in bets])
+    heard = at.answered([at.request(bet.withdraw(), title) for bet in bets])
     for each in heard:
         at.check_unlimited(each, asked=True)
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
     if len(taken) != fitting:
-        left = units((yield from at.balance_of(at.player)))
+        left = units(at.balance_of(at.player))
         told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
         raise Found(f"{told}: {left} is left of {units(at.player.due_cents)}")
     before_cents = at.player.due_cents
     at.player.due_cents -= wager_cents * len(taken)
-    yield from at.check_balances(at.player)
+    at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
     _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
-    yield from at.refunded([bet for bet, _ in taken])
+    at.refunded([bet for bet, _ in taken])
 
 
 def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
@@ -71,34 +71,34 @@ def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, 
         left.remove(each.balance_cents)
 
 
-def d02(at: Stage) -> Judging:
+def d02(at: Stage) -> None:
     """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
-    yield from _bet_of_identical(at, ("wallet",))
-    bet = yield from at.placed()
+    _bet_of_identical(at, ("wallet",))
+    bet = at.placed()
     calls: list[MovingCall] = [bet.rollback(), *at.jackpots()]
     for call in calls:
         what = "jackpot" if isinstance(call, DepositCall) else "rollback"
-        yield from _identical(at, call, f"one of ten identical {what}s at once", call.amount_cents or 0, times=10)
-    yield from at.check_balances(at.player)
+        _identical(at, call, f"one of ten identical {what}s at once", call.amount_cents or 0, times=10)
+    at.check_balances(at.player)
 
 
-def d03(at: Stage) -> Judging:
+def d03(at: Stage) -> None:
     """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
     for number in range(_PAIRS):
         bet = at.bet()
-        withdraw, rollback = yield from _crossing(at, number, bet.withdraw(), bet.rollback())
+        withdraw, rollback = _crossing(at, number, bet.withdraw(), bet.rollback())
         _check_net_zero(at, withdraw, rollback)
-        yield from at.check_balances(at.player, after=rollback)
+        at.check_balances(at.player, after=rollback)
 
 
-def d04(at: Stage) -> Judging:
+def d04(at: Stage) -> None:
     """Exactly one of them is accepted, and the balance agrees."""
     for number in range(_PAIRS):
-        bet = yield from at.placed()
+        bet = at.placed()
         won_cents = bet.wager_cents * 3
-        deposit, rollback = yield from _crossing(at, number, bet.deposit(won_cents), bet.rollback())
+        deposit, rollback = _crossing(at, number, bet.deposit(won_cents), bet.rollback())
         if deposit.succeeded and rollback.succeeded:
-            moved = units(abs((yield from at.balance_of(at.player)) - at.player.due_cents))
+            moved = units(abs(at.balance_of(at.player) - at.player.due_cents))
             told = f"a deposit of {units(won_cents)} and a rollback of {units(bet.wager_cents)} of one bet were both"
             raise Found(f"{told} accepted, and the balance moved by {moved}", place=rollback.place)
         if not deposit.succeeded and not rollback.succeeded:
@@ -106,11 +106,11 @@ def d04(at: Stage) -> Judging:
             raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
         winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
         at.player.due_cents += won_cents if deposit.succeeded else bet.wager_cents
-        yield from at.check_balances(at.player, after=winner)
+        at.check_balances(at.player, after=winner)
         at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
 
 
-def d05(at: Stage) -> Judging:
+def d05(at: Stage) -> None:
     """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
     is_on_wire = "wire" in at.supplied
     steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
@@ -121,7 +121,7 @@ def d05(at: Stage) -> Judging:
         placed = [at.bet(player) for player in (at.player, at.other) * 2] if number < steps else []
         calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
         calls += (bet.deposit(bet.wager_cents * won) for bet in due)
-        heard = yield from at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
+        heard = at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
         for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
             at.check_success(each)
             bet.player.due_cents += moves * bet.wager_cents
@@ -136,29 +136,29 @@ def d05(at: Stage) -> Judging:
         at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
 
 
-def d06(at: Stage) -> Judging:
+def d06(at: Stage) -> None:
     """One debit and one credit, whichever of the processes is asked."""
-    yield from _bet_of_identical(at, ("wallet", "second"))
+    _bet_of_identical(at, ("wallet", "second"))
 
 
-def d07(at: Stage) -> Judging:
+def d07(at: Stage) -> None:
     """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
     places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
-    yield from _ordered_at_once(at, places)
+    _ordered_at_once(at, places)
     # Withdraws and balance checks in turn, each at another process if there are two.
     last: Carried | None = None
     bets = [at.bet() for _ in range(3)]
     for number, bet in enumerate(bets):
         withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
         for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
-            heard = yield from at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
+            heard = at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
             if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
                 _note_backwards(at, last, heard)
             last = heard
-    yield from at.refunded(bets)
+    at.refunded(bets)
 
 
-def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
+def _ordered_at_once(at: Stage, places: Sequence[Place]) -> None:
     bets = [at.bet() for _ in range(_WITHDRAWS)]
     asked = [
         *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
@@ -166,13 +166,13 @@ def _ordered_at_once(at: Stage, places: Sequence[Place]) -> Judging:
     ]
     # Reads among the withdraws, and each process with some of both.
     mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
-    heard = yield from at.answered([replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
+    heard = at.answered([replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
     for each in heard:
         at.check_success(each)
     _check_falling(at, heard)
     at.player.due_cents -= sum(bet.wager_cents for bet in bets)
-    yield from at.check_balances(at.player)
-    yield from at.refunded(bets)
+    at.check_balances(at.player)
+    at.refunded(bets)
 
 
 def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
@@ -207,7 +207,7 @@ def _cents(heard: Carried) -> int:
     return heard.balance_cents or 0
 
 
-def d08(at: Stage) -> Judging:
+def d08(at: Stage) -> None:
     """Never a debit beside a tombstone, in two hundred tries."""
     for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
         bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
@@ -218,86 +218,84 @@ def d08(at: Stage) -> Judging:
                 at.request(bet.rollback(), "the rollback of a withdraw under way"),
             ]
             requests += pair[::-1] if number % 2 else pair
-        heard = yield from at.answered(requests)
+        heard = at.answered(requests)
         for number in range(_PAIRS_AT_ONCE):
             withdraw, rollback = _unswapped(number, heard[2 * number : 2 * number + 2])
             _check_net_zero(at, withdraw, rollback)
-    yield from at.check_balances(at.player)
+    at.check_balances(at.player)
 
 
-def d09(at: Stage) -> Judging:
+def d09(at: Stage) -> None:
     """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
     bets = [at.bet() for _ in range(_IDENTICAL)]
     for bet in bets:
-        yield from _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
+        _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
     if at.profile.deposit_batch:
         bet = bets.pop()
         deposit = bet.deposit(bet.wager_cents)
-        heard = yield from at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
+        heard = at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
         if heard.status != 200:
             raise Found(heard.problem or f"answered with HTTP {heard.status}", heard, weight=Weight.CONTRACT_BROKEN)
         at.player.due_cents += bet.wager_cents
-        yield from at.check_balances(at.player, after=heard)
-    yield from _rivals(at, bets.pop())
+        at.check_balances(at.player, after=heard)
+    _rivals(at, bets.pop())
     for _ in range(_RIVALS):
-        yield from _rivals(at)
-    yield from at.refunded(bets)
+        _rivals(at)
+    at.refunded(bets)
 
 
-def _rivals(at: Stage, placed: Bet | None = None) -> Judging:
+def _rivals(at: Stage, placed: Bet | None = None) -> None:
     """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
     bet = placed or at.bet()
     if placed is None:
         calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
-        yield from _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
+        _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
     calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
-    yield from _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
+    _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
 
 
-def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> Judging:
-    heard = yield from at.answered([at.request(call, title) for call in calls])
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> None:
+    heard = at.answered([at.request(call, title) for call in calls])
     accepted = [each for each in heard if each.succeeded]
     if not accepted:
         raise Found(f"refused with {heard[0].code}, and so was the other", heard[0])
     at.player.due_cents += moves
-    yield from at.check_balances(at.player, after=accepted[-1])
+    at.check_balances(at.player, after=accepted[-1])
     if len(accepted) > 1:
         at.advise("both returned SUCCESS, and one moved its money", accepted[-1])
 
 
-def _bet_of_identical(at: Stage, places: Sequence[Place]) -> Judging:
+def _bet_of_identical(at: Stage, places: Sequence[Place]) -> None:
     bet = at.bet()
     won_cents = bet.wager_cents * 2
     for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
         title = f"one of {_IDENTICAL} identical {call.operation}s at once"
-        yield from _identical(at, call, title, moves, times=_IDENTICAL, places=places)
-        yield from at.check_balances(at.player)
+        _identical(at, call, title, moves, times=_IDENTICAL, places=places)
+        at.check_balances(at.player)
 
 
 def _identical(
     at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
-) -> Judging:
+) -> None:
     """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
     request = at.request(call, title)
-    heard = yield from at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
+    heard = at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
     if any(each.succeeded for each in heard):
         at.player.due_cents += moves
     odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
     if odd is None:
         return
-    yield from at.check_balances(at.player, after=odd)
+    at.check_balances(at.player, after=odd)
     refused = next((each for each in heard if not each.succeeded), None)
     if refused is not None:
         at.check_success(refused, Weight.MONEY_LOST)
-    yield from at.check_balance(odd, at.player)
+    at.check_balance(odd, at.player)
 
 
-def _crossing(
-    at: Stage, number: int, call: WebhookCall, rollback: WebhookCall
-) -> Generator[Step, list[Carried], tuple[Carried, Carried]]:
+def _crossing(at: Stage, number: int, call: WebhookCall, rollback: WebhookCall) -> tuple[Carried, Carried]:
     """Send both at once, every other time the rollback first."""
     requests = [at.request(each, f"a {each.operation}, both at once") for each in (call, rollback)]
-    heard = yield from at.answered(requests[::-1] if number % 2 else requests)
+    heard = at.answered(requests[::-1] if number % 2 else requests)
     return _unswapped(number, heard)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import BATCH_PATHS, Body, batch, pays_nothing
@@ -30,19 +30,19 @@ _HUGE_BYTES: Final = 5_000_000
 _LATER_DAYS: Final = 1
 
 
-def e01(at: Stage) -> Judging:
+def e01(at: Stage) -> None:
     """Each of the calls is refused without a signature."""
-    bet = yield from at.placed()
+    bet = at.placed()
     won, more = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents + 1)
     calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), more]
-    yield from _all_rejected(at, calls, UNSIGNED, "without a signature")
+    _all_rejected(at, calls, UNSIGNED, "without a signature")
     if "batches" in at.supplied:
         for path in BATCH_PATHS:
             unsigned = batch(at, [*_claims(at), more], f"a batch to {path} without a signature", path=path)
-            yield from pays_nothing(at, replace(unsigned, seal=UNSIGNED))
-    yield from at.accepts(won, "a deposit with one")
+            pays_nothing(at, replace(unsigned, seal=UNSIGNED))
+    at.accepts(won, "a deposit with one")
     # Nor does a balance check return a balance without a signature; no money is lost by it.
-    heard = yield from at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
+    heard = at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
     if heard.succeeded:
         told = f"returned SUCCESS with the player's balance instead of {Code.INVALID_SIGNATURE}"
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
@@ -52,83 +52,80 @@ def e01(at: Stage) -> Judging:
         _check_silent(at, heard)
 
 
-def e02(at: Stage) -> Judging:
+def e02(at: Stage) -> None:
     """Another key, a body that was changed, and the signature of another call are refused."""
-    bet = yield from at.placed()
+    bet = at.placed()
     due, less = bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents - 1)
     calls: list[WebhookCall] = [*_claims(at), at.bet().withdraw(), bet.rollback(), due]
-    yield from _all_rejected(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
-    yield from _all_rejected(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
+    _all_rejected(at, calls, Seal(key="stranger"), "signed with another key", is_final_lost=True)
+    _all_rejected(at, [due], Seal(over=at.writer.encoded(less)), "of a cent more than was signed")
     balance = Seal(over=at.balance_request("").body)
-    yield from _all_rejected(at, [*_claims(at), due], balance, "with the signature of a balance check")
+    _all_rejected(at, [*_claims(at), due], balance, "with the signature of a balance check")
     genuine = at.request(due, "the same deposit, as the service signed it")
-    yield from _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
+    _admitted(at, genuine, Weight.MONEY_LOST, moves=bet.wager_cents)
 
 
-def e03(at: Stage) -> Judging:
+def e03(at: Stage) -> None:
     """What was not signed byte for byte is refused; a body with spaces in it, signed so, is accepted."""
     for how, written in _ANEW.items():
         call = at.bet().withdraw()
         signed = at.request(call, f"a withdraw {how} than was signed")
-        yield from _rejected(at, replace(signed, body=written(at.writer.body(call)), seal=Seal(over=signed.body)))
+        _rejected(at, replace(signed, body=written(at.writer.body(call)), seal=Seal(over=signed.body)))
     check = at.balance_request("a balance check with spaces in it, signed so")
-    yield from _admitted(at, replace(check, body=_spaced(at.writer.body(BalanceCall(player_id=at.player.id)))))
+    _admitted(at, replace(check, body=_spaced(at.writer.body(BalanceCall(player_id=at.player.id)))))
 
 
-def e04(at: Stage) -> Judging:
+def e04(at: Stage) -> None:
     """Both alphabets, padded or not, are accepted; anything else is refused like a wrong signature."""
     for form in _FORMS:
         check = at.balance_request(f"a balance check whose signature is {form} Base64", seal=Seal(form=form))
-        yield from _admitted(at, check, Weight.ADVICE)
+        _admitted(at, check, Weight.ADVICE)
     for what, literal in _GARBAGE.items():
-        yield from _all_rejected(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
+        _all_rejected(at, [at.bet().withdraw()], Seal(literal=literal), f"with {what}")
 
 
-def e05(at: Stage) -> Judging:
+def e05(at: Stage) -> None:
     """The header is found in capitals; twice in one request it is refused."""
-    yield from _admitted(at, at.balance_request("a balance check with the header in capitals", seal=Seal(upper=True)))
+    _admitted(at, at.balance_request("a balance check with the header in capitals", seal=Seal(upper=True)))
     if "wire" not in at.supplied:
         return
-    heard = yield from at.send(at.balance_request("a balance check with two signatures", seal=Seal(times=2)))
+    heard = at.send(at.balance_request("a balance check with two signatures", seal=Seal(times=2)))
     if heard.succeeded:
         at.advise("accepted; a proxy before the wallet may have looked at the other one", heard)
 
 
-def e06(at: Stage) -> Judging:
+def e06(at: Stage) -> None:
     """Old and new key are accepted while they overlap; one that was taken out is not."""
     bet, old = at.bet(), Seal(key="old")
-    yield from _admitted(at, at.balance_request("a balance check signed with the old key", seal=old))
-    yield from at.placed(bet, title="a withdraw signed with the new key")
+    _admitted(at, at.balance_request("a balance check signed with the old key", seal=old))
+    at.placed(bet, title="a withdraw signed with the new key")
     retired = [*_claims(at), bet.deposit(bet.wager_cents + 1)]
-    yield from _all_rejected(at, retired, Seal(key="retired"), "signed with a retired key")
+    _all_rejected(at, retired, Seal(key="retired"), "signed with a retired key")
     settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=old)
-    yield from at.accepts(settled, moves=bet.wager_cents)
+    at.accepts(settled, moves=bet.wager_cents)
 
 
-def e07(at: Stage) -> Judging:
+def e07(at: Stage) -> None:
     """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
     bet = at.bet()
     calls: list[WebhookCall] = [*_claims(at), bet.withdraw(), bet.deposit(bet.wager_cents)]
-    firsts = []
-    for call in calls:
-        firsts.append((call, (yield from at.accepts(call, _named(call)))))  # noqa: PERF401 - it yields
-    between = yield from at.placed(title="another withdraw")
+    firsts = [(call, at.accepts(call, _named(call))) for call in calls]
+    between = at.placed(title="another withdraw")
     for when in ("again", *(["again, a day later"] if "later" in at.supplied else [])):
         if when != "again":
-            yield from at.act("later", _LATER_DAYS)
+            at.act("later", _LATER_DAYS)
         for call, first in firsts:
-            yield from at.again(call, first, f"{_named(call)} {when}")
-    yield from at.accepts(between.deposit(between.wager_cents), "its deposit")
+            at.again(call, first, f"{_named(call)} {when}")
+    at.accepts(between.deposit(between.wager_cents), "its deposit")
 
 
-def e08(_at: Stage) -> Judging:
+def e08(_at: Stage) -> None:
     """Stale times and used nonces are refused, where a service signs them: no known service does."""
-    yield from ()
 
 
-def e09(at: Stage) -> Judging:
+def e09(at: Stage) -> None:
     """A body moves money only where it was meant to go, and where it was meant to go it still does."""
-    bet = yield from at.placed()
+    bet = at.placed()
     astray: list[tuple[WebhookCall, str]] = [
         (bet.withdraw(), "/deposit"),
         (bet.rollback(), "/deposit"),
@@ -138,12 +135,12 @@ def e09(at: Stage) -> Judging:
     if not at.profile.rollback_may_equal_withdraw:
         astray.append((bet.withdraw(), "/rollback"))
     for call, path in astray:
-        yield from at.refuses(_astray(at, call, path), "", Code.INVALID_REQUEST)
+        at.refuses(_astray(at, call, path), "", Code.INVALID_REQUEST)
     # It has all that makes it the withdraw again, so that both a SUCCESS and a refusal are sound.
-    heard = yield from at.ask(_astray(at, bet.rollback(), "/withdraw"))
-    yield from at.check_balance(heard, at.player)
-    yield from at.check_balances(at.player, after=heard)
-    yield from at.accepts(bet.rollback(), "the rollback at its own path")
+    heard = at.ask(_astray(at, bet.rollback(), "/withdraw"))
+    at.check_balance(heard, at.player)
+    at.check_balances(at.player, after=heard)
+    at.accepts(bet.rollback(), "the rollback at its own path")
 
 
 def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
@@ -151,7 +148,7 @@ def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
     return replace(at.request(call, f"the body of {_named(call)}, posted to {path}"), path=path)
 
 
-def e10(at: Stage) -> Judging:
+def e10(at: Stage) -> None:
     """Another address is not answered, even if its headers name another one; the service's is."""
     check = replace(at.balance_request("a balance check from elsewhere"), at="elsewhere")
     spoofed = replace(
@@ -160,47 +157,47 @@ def e10(at: Stage) -> Judging:
         headers=(("X-Forwarded-For", "127.0.0.1"), ("X-Real-IP", "127.0.0.1"), ("Forwarded", "for=127.0.0.1")),
     )
     for request in (check, spoofed):
-        heard = yield from at.send(request)
+        heard = at.send(request)
         if heard.succeeded:
             raise Found("returned SUCCESS instead of a refusal", heard)
-    yield from at.check_balances(at.player)
+    at.check_balances(at.player)
 
 
-def e11(at: Stage) -> Judging:
+def e11(at: Stage) -> None:
     """It is answered or cut off in time. Afterwards the wallet answers as before."""
     huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
-    heard = yield from at.send(huge)
+    heard = at.send(huge)
     if heard.timed_out:
         raise Found(heard.problem, heard, cause=KnownCause.NO_ANSWER)
     if heard.succeeded:
         raise Found("returned SUCCESS", heard, weight=Weight.MONEY_DOUBLED)
-    yield from at.check_balances(at.player)
+    at.check_balances(at.player)
 
 
-def e12(at: Stage) -> Judging:
+def e12(at: Stage) -> None:
     """What was refused while the wallet had a wrong key is accepted once it has the right one."""
     settled, cancelled, late = at.bet(), at.bet(), at.bet()
-    yield from at.placed(settled, cancelled)
+    at.placed(settled, cancelled)
     calls: list[WebhookCall] = [settled.deposit(settled.wager_cents), cancelled.rollback(), late.withdraw()]
     requests = [at.request(call, f"{_named(call)} while no key is trusted") for call in calls]
-    for heard in (yield from at.during("distrust", "trust", requests)):
+    for heard in at.during("distrust", "trust", requests):
         at.check_reply(heard, status=at.profile.unauthenticated_status)
         at.check_refused(heard, Code.INVALID_SIGNATURE, Weight.MONEY_DOUBLED)
     for call in calls:
-        yield from at.accepts(call, f"the same {call.operation} afterwards")
-    yield from at.accepts(late.deposit(late.wager_cents), "the deposit of the last")
+        at.accepts(call, f"the same {call.operation} afterwards")
+    at.accepts(late.deposit(late.wager_cents), "the deposit of the last")
 
 
-def e13(at: Stage) -> Judging:
+def e13(at: Stage) -> None:
     """A withdraw or a claim of an instance that is not this operator's is refused."""
     foreign = str(at.values["foreign_instance_id"])
     calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]
     for call in calls:
         title = f"{_named(call)} of another operator's instance"
-        yield from at.refuses(replace(call, instance_id=foreign), title, Code.INVALID_REQUEST)
+        at.refuses(replace(call, instance_id=foreign), title, Code.INVALID_REQUEST)
     if "batches" in at.supplied and at.claim_types:
         claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
-        yield from pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
+        pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
 
 
 def _claims(at: Stage) -> list[DepositCall]:
@@ -214,17 +211,17 @@ def _named(call: WebhookCall) -> str:
 
 def _all_rejected(
     at: Stage, calls: Sequence[WebhookCall], seal: Seal, how: str, *, is_final_lost: bool = False
-) -> Judging:
+) -> None:
     """Hold that *calls* are rejected when they are sealed so."""
     for call in calls:
-        yield from _rejected(at, at.request(call, f"{_named(call)} {how}", seal=seal), is_final_lost=is_final_lost)
+        _rejected(at, at.request(call, f"{_named(call)} {how}", seal=seal), is_final_lost=is_final_lost)
 
 
-def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> Judging:
+def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> None:
     """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
     status = at.profile.unauthenticated_status
     forged = Code.INVALID_SIGNATURE
-    heard = yield from at.refuses(request, "", forged, final_code_is_advice=not is_final_lost, status=status)
+    heard = at.refuses(request, "", forged, final_code_is_advice=not is_final_lost, status=status)
     _check_silent(at, heard)
 
 
@@ -233,12 +230,12 @@ def _check_silent(at: Stage, heard: Carried) -> None:
         at.advise("refused, but returned the player's balance", heard)
 
 
-def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> Judging:
+def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> None:
     """Hold that a genuine *request* is accepted; a refusal weighs *weight*."""
-    heard = yield from at.send(request)
+    heard = at.send(request)
     at.check_reply(heard, status=200 if heard.succeeded else at.profile.unauthenticated_status)
     if heard.succeeded:
-        yield from at.check_moved(heard, at.player, moves)
+        at.check_moved(heard, at.player, moves)
     elif weight is Weight.ADVICE:
         at.advise(f"refused with {heard.code}; accepted is assumed", heard)
     else:

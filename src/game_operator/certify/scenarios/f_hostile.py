@@ -6,7 +6,7 @@ from itertools import product
 from typing import Final
 
 from game_operator.certify.engine.calls import Bet
-from game_operator.certify.engine.stage import Asking, Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import Weight
 from game_operator.certify.scenarios.bodies import LACKS, deep, lacking, of_amount, of_bytes, twice, with_raw
@@ -70,31 +70,31 @@ _UNSTORABLE: Final = {"U+0000": "\\u0000", "half a character": "\\ud800"}
 _FROM_RIGHT_TO_LEFT: Final = "\u200f\u05d4\u05d9\u05de\u05d5\u05e8 \u0627\u0644\u0631\u0647\u0627\u0646"
 
 
-def f01(at: Stage) -> Judging:
+def f01(at: Stage) -> None:
     """Nothing, null, arrays, half a body and bytes that are not UTF-8 are refused; what some parsers take should be."""
     for what, changed in _UNREADABLE.items():
         genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
-        yield from at.refuses(replace(genuine, body=changed(genuine.body)), "", Code.INVALID_REQUEST)
+        at.refuses(replace(genuine, body=changed(genuine.body)), "", Code.INVALID_REQUEST)
     for what, changed in _UNUSUAL.items():
         bet = at.bet()
         genuine = at.request(bet.withdraw(), f"a body that is {what}")
-        yield from _better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
+        _better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
 
 
-def f02(at: Stage) -> Judging:
+def f02(at: Stage) -> None:
     """Fields are missing, null, empty and blank: nothing moves wrongly, and the honest deposit is still paid."""
-    bet = yield from at.placed()
+    bet = at.placed()
     for call, canonical, how in _calls_and_what_they_lack(at, bet):
-        yield from at.refuses(lacking(at, call, canonical, how), "", Code.INVALID_REQUEST)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+        at.refuses(lacking(at, call, canonical, how), "", Code.INVALID_REQUEST)
+    at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
             bet = at.bet()
-            yield from _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+            _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
     ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
-        yield from _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
+        _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
 
 
 def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall, str, str]]:
@@ -110,110 +110,110 @@ def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall
             yield at.bet().withdraw(), "bet_id", how
 
 
-def f03(at: Stage) -> Judging:
+def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
-    yield from _amounts_refused(at, _NO_AMOUNTS)
+    _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        yield from _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
-        yield from _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
+        _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
     raw, cents = _POINTED
-    yield from _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+    _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
     pointed = at.bet()
-    yield from _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
+    _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
 
 
-def f04(at: Stage) -> Judging:
+def f04(at: Stage) -> None:
     """Amounts below 0 are refused; a withdraw of 0 is refused, or a bet, as the profile says."""
-    yield from _amounts_refused(at, ("-1", str(-at.unit_cents)))
+    _amounts_refused(at, ("-1", str(-at.unit_cents)))
     nothing = at.bet(cents=0)
     if at.profile.allow_zero_withdraw:
-        yield from at.placed(nothing, title="a withdraw of 0")
-        yield from at.accepts(nothing.rollback(), "its rollback")
+        at.placed(nothing, title="a withdraw of 0")
+        at.accepts(nothing.rollback(), "its rollback")
     else:
-        yield from at.refuses(nothing.withdraw(), "a withdraw of 0", Code.INVALID_REQUEST, success_is_advice=True)
+        at.refuses(nothing.withdraw(), "a withdraw of 0", Code.INVALID_REQUEST, success_is_advice=True)
 
 
-def _amounts_refused(at: Stage, amounts: Sequence[str]) -> Judging:
+def _amounts_refused(at: Stage, amounts: Sequence[str]) -> None:
     """Hold that withdraws and deposits of these amounts, as JSON, are refused; the honest deposit is still paid."""
-    bet = yield from at.placed()
+    bet = at.placed()
     for raw in amounts:
         for call in (at.bet().withdraw(), _bare(bet)):
-            yield from at.refuses(of_amount(at, call, raw), "", Code.INVALID_REQUEST)
-    yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+            at.refuses(of_amount(at, call, raw), "", Code.INVALID_REQUEST)
+    at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
 
 
-def f05(at: Stage) -> Judging:
+def f05(at: Stage) -> None:
     """Wagers of 2^31 cents and more are refused, for want of money or of sense."""
     for told, cents in _HUGE_AMOUNTS.items():
         if cents <= at.player.due_cents:
             continue
         request = of_amount(at, at.bet().withdraw(), str(cents))
-        heard = yield from at.ask(replace(request, title=f"a withdraw of {told} cents"))
+        heard = at.ask(replace(request, title=f"a withdraw of {told} cents"))
         if heard.succeeded:
-            yield from at.check_balances(at.player, after=heard)
+            at.check_balances(at.player, after=heard)
         if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
             at.check_refused(heard, Code.INSUFFICIENT_BALANCE)
-        yield from at.check_balance(heard, at.player)
+        at.check_balance(heard, at.player)
 
 
-def f06(at: Stage) -> Judging:
+def f06(at: Stage) -> None:
     """A balance check of two players and a withdraw of two amounts should be refused."""
     check = twice(at, BalanceCall(player_id=at.player.id), "player_id", at.player.id, at.other.id)
     withdraw = twice(at, at.bet().withdraw(), "amount_cents", at.unit_cents, 1)
     for request in (check, withdraw):
-        heard = yield from at.ask(request)
+        heard = at.ask(request)
         if heard.succeeded:
             at.advise("accepted, and parsers differ in which of the two counts", heard)
         else:
             at.check_code(heard, Code.INVALID_REQUEST)
-    at.player.due_cents = yield from at.balance_of(at.player)
+    at.player.due_cents = at.balance_of(at.player)
 
 
-def f07(at: Stage) -> Judging:
+def f07(at: Stage) -> None:
     """Ids that look alike are different bets, odd and long ones come back as they are; too long ones should not."""
     for what, (one, another) in _ALIKE.items():
         start = at.fresh("bet") + "-"
         if what.startswith("the last"):
             start = start.ljust(LONGEST_ID - 1, "x")
         first, second = _called(at, start + one), _called(at, start + another)
-        yield from _placed(at, first, f"a withdraw whose id differs in {what} from the next one's")
-        yield from at.accepts(second.withdraw(), "the next withdraw, of another bet")
+        _placed(at, first, f"a withdraw whose id differs in {what} from the next one's")
+        at.accepts(second.withdraw(), "the next withdraw, of another bet")
         for bet, which in ((second, "second"), (first, "first")):
-            yield from at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
-    yield from _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
-    yield from _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
+            at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
+    _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
+    _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
         bet = at.bet()
         bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
         request = with_raw(at, bet.withdraw(), "bet_id", encode_json(bet_id).decode(), title)
-        yield from _better_refused(at, request, moves=-bet.wager_cents)
+        _better_refused(at, request, moves=-bet.wager_cents)
 
 
-def f08(at: Stage) -> Judging:
+def f08(at: Stage) -> None:
     """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
     for what, word in _SHARP.items():
         bet = _called(at, f"{at.fresh('bet')}-{word}")
-        yield from _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
+        _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
-        yield from _better_refused(at, request, moves=-bet.wager_cents)
+        _better_refused(at, request, moves=-bet.wager_cents)
 
 
-def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Judging:
+def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> None:
     """Hold that the wallet finds a bet again by its id."""
-    first = yield from _placed(at, bet, f"a withdraw {told}", weight)
-    yield from at.again(bet.withdraw(), first, f"the same withdraw {told} again")
-    yield from at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}")
+    first = _placed(at, bet, f"a withdraw {told}", weight)
+    at.again(bet.withdraw(), first, f"the same withdraw {told} again")
+    at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}")
 
 
-def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Asking:
+def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Carried:
     """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
-    heard = yield from at.ask(bet.withdraw(), title)
+    heard = at.ask(bet.withdraw(), title)
     if not heard.succeeded:
         raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight)
-    yield from at.check_moved(heard, at.player, -bet.wager_cents)
+    at.check_moved(heard, at.player, -bet.wager_cents)
     return heard
 
 
@@ -222,14 +222,14 @@ def _called(at: Stage, bet_id: str) -> Bet:
     return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))
 
 
-def f09(at: Stage) -> Judging:
+def f09(at: Stage) -> None:
     """The longest body that the profile has is accepted, one byte more is not; a thousand levels take no time."""
     most = at.profile.max_body_bytes
-    longest = yield from at.send(of_bytes(at, most))
+    longest = at.send(of_bytes(at, most))
     if not longest.succeeded:
         at.advise(f"{_said(longest)}, and SUCCESS is assumed", longest)
-    longer = yield from at.send(of_bytes(at, most + 1))
-    nested = yield from at.ask(deep(at, _MANY_LEVELS))
+    longer = at.send(of_bytes(at, most + 1))
+    nested = at.ask(deep(at, _MANY_LEVELS))
     for heard in (longer, nested):
         if heard.succeeded:
             at.advise("accepted; is there any bound?", heard)
@@ -237,7 +237,7 @@ def f09(at: Stage) -> Judging:
         at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
 
 
-def f10(at: Stage) -> Judging:
+def f10(at: Stage) -> None:
     """Other methods, types and manners are answered in some way; a caller that falls silent does no harm to others."""
     check = at.balance_request("a balance check")
     odd: list[tuple[Request, bool | None]] = [
@@ -250,13 +250,13 @@ def f10(at: Stage) -> Judging:
         (replace(check, title="a balance check in small pieces", manner=Manner.SLOW), True),
     ]
     for request, accepted in odd:
-        heard = yield from at.send(request)
+        heard = at.send(request)
         is_odd = accepted is not None and heard.succeeded is not accepted
         if is_odd or not heard.status or heard.status >= 500:
             at.advise(f"{_said(heard)}; expected was {_EXPECTED[accepted]}", heard)
     check = replace(check, title="a balance check meanwhile")
     half = replace(check, title="a balance check that breaks off half way", manner=Manner.HALF)
-    silent, other = yield from at.together([half, check])
+    silent, other = at.together([half, check])
     for heard, accepted in ((silent, False), (other, True)):
         if heard.succeeded is not accepted:
             at.advise(_said(heard), heard)
@@ -268,7 +268,7 @@ def _said(heard: Carried) -> str:
     return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"
 
 
-def f11(at: Stage) -> Judging:
+def f11(at: Stage) -> None:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     cancelled, settled = at.bet(), at.bet()
     odd: list[tuple[Bet, WebhookCall, str, str]] = [
@@ -277,23 +277,23 @@ def f11(at: Stage) -> Judging:
     ]
     for bet, call, canonical, raw in odd:
         if name := at.writer.name(canonical, call.operation):
-            yield from at.placed(bet)
+            at.placed(bet)
             title = f"a {call.operation} whose {name} is {raw}"
-            yield from at.accepts(with_raw(at, call, canonical, raw, title), moves=bet.wager_cents)
+            at.accepts(with_raw(at, call, canonical, raw, title), moves=bet.wager_cents)
     if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
-        bet = yield from at.placed()
+        bet = at.placed()
         deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
-        yield from at.accepts(deposit, "a deposit that says it won more than its amount")
+        at.accepts(deposit, "a deposit that says it won more than its amount")
     if "FREE_BET_CLAIM" in at.claim_types and at.writer.name("free_bets", "deposit"):
         cents = at.unit_cents
         bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
         claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)
-        yield from at.accepts(claim, "a claim of free bets that won more than its amount")
+        at.accepts(claim, "a claim of free bets that won more than its amount")
 
 
-def _better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
+def _better_refused(at: Stage, request: Request, *, moves: int) -> Carried:
     """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
-    heard = yield from _refused_or_meant(at, request, moves=moves)
+    heard = _refused_or_meant(at, request, moves=moves)
     if heard.succeeded:
         at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
     else:
@@ -301,23 +301,23 @@ def _better_refused(at: Stage, request: Request, *, moves: int) -> Asking:
     return heard
 
 
-def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Asking:
+def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Carried:
     """Hold that *request* moves money as it says or not at all."""
-    heard = yield from at.ask(request)
+    heard = at.ask(request)
     if heard.succeeded:
         at.player.due_cents += moves
-    yield from at.check_balance(heard, at.player)
+    at.check_balance(heard, at.player)
     return heard
 
 
 def _end_better_refused(
-    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Asking] = _better_refused
-) -> Judging:
+    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Carried] = _better_refused
+) -> None:
     """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
-    yield from at.placed(bet)
-    heard = yield from by(at, end, moves=cents)
+    at.placed(bet)
+    heard = by(at, end, moves=cents)
     if not heard.succeeded:
-        yield from at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
+        at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
 
 
 def _bare(bet: Bet) -> DepositCall:

@@ -1,14 +1,14 @@
 """Group G, money: not a cent is lost to rounding, however small, odd or large the amounts (spec §2.1)."""
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
 
 from game_operator.certify.engine.calls import Bet, Player
-from game_operator.certify.engine.stage import Judging, Stage, units
-from game_operator.certify.engine.steps import Found, NotTried, Step
+from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
@@ -32,34 +32,34 @@ _ODD_CENTS: Final = (115, 1_999, 435)
 _EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 
 
-def g01(at: Stage) -> Judging:
+def g01(at: Stage) -> None:
     """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is returned exactly."""
     most_cents = at.player.due_cents - _LAST_CENTS
     if most_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and more than 1.00 is needed")
     most = at.bet(cents=most_cents)
-    yield from at.accepts(most.withdraw(), "a withdraw of all but 1.00", unless_limited=True)
+    at.accepts(most.withdraw(), "a withdraw of all but 1.00", unless_limited=True)
     for number in range(_LAST_CENTS):
-        yield from at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", unless_limited=True)
-    yield from at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
+        at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", unless_limited=True)
+    at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
 
 
-def g02(at: Stage) -> Judging:
+def g02(at: Stage) -> None:
     """Bets and wins of 1.15, 19.99 and 4.35 move exactly that."""
-    yield from _odd_amounts(at, lambda _: None)
+    _odd_amounts(at, lambda _: None)
 
 
-def g03(at: Stage) -> Judging:
+def g03(at: Stage) -> None:
     """A balance of 1234567890.12 is returned exactly, digit for digit, and can be wagered again."""
     much_cents = _MUCH_CENTS - at.player.due_cents
     if much_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
     # First ask whether so much can be wagered: a credit that could not be taken back would stay with the player.
-    heard = yield from at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
+    heard = at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
     if heard.code != Code.INSUFFICIENT_BALANCE:
         said = heard.code or "SUCCESS"
         raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
-    credit = yield from _credit(at, much_cents)
+    credit = _credit(at, much_cents)
     back = at.bet(cents=much_cents)
     steps = (
         (at.request(credit, f"a credit of {units(credit.amount_cents)}"), credit.amount_cents),
@@ -67,30 +67,28 @@ def g03(at: Stage) -> Judging:
         (at.request(back.withdraw(), "a withdraw of as much"), -much_cents),
         (at.request(back.deposit(0), "its deposit of 0, a loss"), 0),
     )
-    answers = []
-    for request, _ in steps:
-        answers.append((yield from at.send(request)))
+    answers = [at.send(request) for request, _ in steps]
     # Not before: if answers with so large a balance cannot be read, it must be gone when the next scenario is played.
     for each, (_, moves) in zip(answers, steps, strict=True):
         _judge_large(at, each, moves)
 
 
-def g04(at: Stage) -> Judging:
+def g04(at: Stage) -> None:
     """Whatever is played, both balances are what the answered calls have moved."""
     count = at.values["random_operations"]
     assert isinstance(count, int)
     # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
     table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
     for number in range(1, count + 1):
-        yield from table.operation()
+        table.operation()
         if any(note.weight is not Weight.ADVICE for note in at.notes):
             return
         at.notes.clear()  # The same advice would be noted a thousand times, and other scenarios give it.
         if number % _EVERY == 0:
-            yield from at.check_balances()
+            at.check_balances()
 
 
-def g05(at: Stage) -> Judging:
+def g05(at: Stage) -> None:
     """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
 
     def check_stored(heard: Carried) -> None:
@@ -99,23 +97,23 @@ def g05(at: Stage) -> Judging:
             told = f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}"
             raise Found(f"{told}, which is right", heard)
 
-    yield from _odd_amounts(at, check_stored)
+    _odd_amounts(at, check_stored)
 
 
-def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> Judging:
+def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> None:
     """Wager each odd amount and win the next one; *look* at what is heard of each call."""
     for wager_cents, won_cents in zip(_ODD_CENTS, (*_ODD_CENTS[1:], _ODD_CENTS[0]), strict=True):
         bet = at.bet(cents=wager_cents)
-        look((yield from at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", unless_limited=True)))
-        look((yield from at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}")))
+        look(at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", unless_limited=True))
+        look(at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}"))
 
 
-def _credit(at: Stage, much_cents: int) -> Generator[Step, list[Carried], DepositCall]:
+def _credit(at: Stage, much_cents: int) -> DepositCall:
     """Return the call that brings so much more: a jackpot if the profile has any, or else the win of a bet."""
     for jackpot in at.jackpots(much_cents):
         return jackpot
     bet = at.bet()
-    yield from at.accepts(bet.withdraw(), "a withdraw", unless_limited=True)
+    at.accepts(bet.withdraw(), "a withdraw", unless_limited=True)
     return bet.deposit(much_cents + bet.wager_cents)
 
 
@@ -144,9 +142,9 @@ class _Table:
     too_late: list[tuple[WebhookCall, str]] = field(default_factory=list)
     answered: list[tuple[WebhookCall, Carried]] = field(default_factory=list)
 
-    def operation(self) -> Judging:
+    def operation(self) -> None:
         """Play one."""
-        possible: list[Callable[[], Judging]] = [self._place, self._overdraw]
+        possible: list[Callable[[], None]] = [self._place, self._overdraw]
         if "JACKPOT" in self.at.claim_types:
             possible.append(self._jackpot)
         if len(self.open) > _OPEN_AT_MOST:
@@ -157,56 +155,56 @@ class _Table:
             possible += [self._repeat, self._repeat]
         if self.too_late:
             possible.append(self._come_late)
-        yield from self.random.choice(possible)()
+        self.random.choice(possible)()
 
-    def _place(self) -> Judging:
+    def _place(self) -> None:
         player = self._player()
         most = min(3 * self.at.unit_cents, player.due_cents)
         if most < 1:
-            yield from self._overdraw()
+            self._overdraw()
             return
         bet = self.at.bet(player, self.random.randint(1, most))
         title = "a random withdraw"
-        heard = yield from self.at.accepts(bet.withdraw(), title, unless_limited=True)
+        heard = self.at.accepts(bet.withdraw(), title, unless_limited=True)
         self.open.append((bet, heard))
 
-    def _overdraw(self) -> Judging:
+    def _overdraw(self) -> None:
         player = self._player()
         bet = self.at.bet(player, player.due_cents + self.random.randint(1, 1_000))
         poor = Code.INSUFFICIENT_BALANCE
-        heard = yield from self.at.refuses(bet.withdraw(), "a withdraw of more than there is", poor)
+        heard = self.at.refuses(bet.withdraw(), "a withdraw of more than there is", poor)
         self._keep(self.answered, (bet.withdraw(), heard))
 
-    def _jackpot(self) -> Judging:
+    def _jackpot(self) -> None:
         claim = self.at.claim(self.random.randint(1, self.at.unit_cents), "JACKPOT", player=self._player())
-        yield from self._moves(claim, "a random jackpot")
+        self._moves(claim, "a random jackpot")
 
-    def _settle(self) -> Judging:
+    def _settle(self) -> None:
         bet, placed = self._taken()
         call = bet.deposit(self.random.choice((0, bet.wager_cents, self.random.randint(0, 3 * bet.wager_cents))))
-        yield from self._moves(call, "a random deposit")
+        self._moves(call, "a random deposit")
         self._keep(self.answered, (bet.withdraw(), placed))
         self._keep(self.too_late, (bet.rollback(), Code.BET_ALREADY_CLOSED))
 
-    def _cancel(self) -> Judging:
+    def _cancel(self) -> None:
         bet, _ = self._taken()
-        yield from self._moves(bet.rollback(), "a random rollback")
+        self._moves(bet.rollback(), "a random rollback")
         for call in (bet.withdraw(), bet.deposit(bet.wager_cents * 2)):
             self._keep(self.too_late, (call, Code.BET_ROLLED_BACK))
 
-    def _repeat(self) -> Judging:
+    def _repeat(self) -> None:
         call, first = self.random.choice(self.answered)
-        yield from self.at.again(call, first, f"{first.request.title}, again")
+        self.at.again(call, first, f"{first.request.title}, again")
 
-    def _come_late(self) -> Judging:
+    def _come_late(self) -> None:
         call, code = self.random.choice(self.too_late)
         # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
         known = isinstance(call, WithdrawCall)
         title = f"a {call.operation} that comes too late"
-        yield from self.at.refuses(call, title, code, success_is_advice=known)
+        self.at.refuses(call, title, code, success_is_advice=known)
 
-    def _moves(self, call: WebhookCall, title: str) -> Judging:
-        heard = yield from self.at.accepts(call, title)
+    def _moves(self, call: WebhookCall, title: str) -> None:
+        heard = self.at.accepts(call, title)
         self._keep(self.answered, (call, heard))
 
     def _keep(self, kept: list[T], new: T) -> None:

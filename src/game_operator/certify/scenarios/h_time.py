@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from game_operator.certify.engine.stage import Judging, Stage
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
@@ -18,12 +18,12 @@ _MOST_SKEW_MILLIS: Final = 5_000
 _BROKEN_BETS: Final = 8
 
 
-def h01(at: Stage) -> Judging:
+def h01(at: Stage) -> None:
     """Calls in turn are answered within 500 ms, and better within 100 ms."""
     took_ms: list[float] = []
     bet, check = at.bet(), BalanceCall(player_id=at.player.id)
     for call in (check, bet.withdraw(), check, bet.deposit(bet.wager_cents), check):
-        heard = yield from at.accepts(call, f"a {call.operation}, one at a time")
+        heard = at.accepts(call, f"a {call.operation}, one at a time")
         took_ms.append(heard.elapsed_ms)
     usual = median(took_ms)
     if usual > _LIMIT_MS:
@@ -32,33 +32,33 @@ def h01(at: Stage) -> Judging:
         at.advise(f"an answer takes {usual:.0f} ms, one call at a time; {_AIM_MS} ms is a better aim")
 
 
-def h02(at: Stage) -> Judging:
+def h02(at: Stage) -> None:
     """While it fails nothing is promised and nothing moves; afterwards the same calls are carried out."""
     paid, refunded, late = at.bet(), at.bet(), at.bet()
-    yield from at.placed(paid, refunded, title="a withdraw before the outage")
+    at.placed(paid, refunded, title="a withdraw before the outage")
     due: list[tuple[WebhookCall, int]] = [
         (late.withdraw(), -late.wager_cents),
         (paid.deposit(paid.wager_cents * 2), paid.wager_cents * 2),
         (refunded.rollback(), refunded.wager_cents),
     ]
     requests = [at.request(call, f"a {call.operation} during an outage") for call, _ in due]
-    heard = yield from at.during("fail", "recover", requests)
-    yield from at.insisted(at.balance_request("a balance check after the outage"))
-    yield from _check_outage(at, heard)
+    heard = at.during("fail", "recover", requests)
+    at.insisted(at.balance_request("a balance check after the outage"))
+    _check_outage(at, heard)
     for call, moves in due:
-        settled = yield from at.insisted(at.request(call, f"the {call.operation} after the outage"))
-        yield from at.check_moved(settled, at.player, moves)
+        settled = at.insisted(at.request(call, f"the {call.operation} after the outage"))
+        at.check_moved(settled, at.player, moves)
 
 
-def _check_outage(at: Stage, heard: Sequence[Carried]) -> Judging:
+def _check_outage(at: Stage, heard: Sequence[Carried]) -> None:
     """Hold that the answers of a failing wallet promised nothing, and that nothing moved."""
-    balance_cents = yield from at.balance_of(at.player)
+    balance_cents = at.balance_of(at.player)
     accepted = next((each for each in heard if each.succeeded), None)
     if accepted is not None:
         if balance_cents != at.player.due_cents:
             raise NotTried("the wallet went on working after fail()")
         raise Found("returned SUCCESS, and nothing moved", accepted)
-    yield from at.check_balances(at.player, after=heard[-1])
+    at.check_balances(at.player, after=heard[-1])
     for each in heard:
         if not at.is_unanswered(each):
             told = f"refused with {each.code}, which the service takes for final"
@@ -69,13 +69,13 @@ def _check_outage(at: Stage, heard: Sequence[Carried]) -> Judging:
         at.advise(f"{told}; expected SYSTEM_ERROR with HTTP 200 (spec §4.1)", other)
 
 
-def h04(at: Stage) -> Judging:
+def h04(at: Stage) -> None:
     """Over several answers, the timestamps agree with the certifier's clock."""
     bet, check = at.bet(), BalanceCall(player_id=at.player.id)
     off: list[float] = []
     heard = None
     for call in (check, bet.withdraw(), bet.deposit(bet.wager_cents), check):
-        heard = yield from at.accepts(call, f"a {call.operation}")
+        heard = at.accepts(call, f"a {call.operation}")
         if heard.reply is not None and heard.reply.timestamp is not None:
             # The answer was written at some moment in between.
             off.append(heard.reply.timestamp - heard.began_millis - heard.elapsed_ms / 2)
@@ -85,26 +85,26 @@ def h04(at: Stage) -> Judging:
         at.advise(f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's", heard)
 
 
-def h05(at: Stage) -> Judging:
+def h05(at: Stage) -> None:
     """Calls whose answers are not read, several at once, and each again: one movement each."""
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
     half = _BROKEN_BETS // 2
-    yield from _broken_off(at, [bet.withdraw() for bet in bets], -sum(bet.wager_cents for bet in bets))
+    _broken_off(at, [bet.withdraw() for bet in bets], -sum(bet.wager_cents for bet in bets))
     ends: list[WebhookCall] = [bet.deposit(bet.wager_cents * 2) for bet in bets[:half]]
     ends += (bet.rollback() for bet in bets[half:])
-    yield from _broken_off(at, ends, sum(bet.wager_cents for bet in (*bets, *bets[:half])))
+    _broken_off(at, ends, sum(bet.wager_cents for bet in (*bets, *bets[:half])))
 
 
-def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> Judging:
+def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> None:
     """Send all at once, two of three without waiting for the answer; then each again until there is one."""
     requests = [at.request(call, f"a {call.operation}") for call in calls]
     cut = [
         replace(each, title=f"{each.title} whose connection breaks", manner=Manner.CUT) if number % 3 else each
         for number, each in enumerate(requests)
     ]
-    yield from at.together(cut)
+    at.together(cut)
     for request in requests:
-        heard = yield from at.insisted(request)
+        heard = at.insisted(request)
         at.check_success(heard, Weight.MONEY_LOST)
     at.player.due_cents += moves
-    yield from at.check_balances(at.player)
+    at.check_balances(at.player)
