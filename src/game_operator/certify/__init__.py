@@ -2,7 +2,7 @@
 Certify any operator's wallet: fire at it what a wallet must survive, and say what is wrong, what it costs, what to do.
 
 ``certify`` is the whole of it: from an address and the service's key to a report. ``certify_in_process`` does the same
-without sockets. A scenario is a function that knows nothing of HTTP (``scenarios``); a ``Run`` gives it a stage to ask from.
+without sockets. A scenario is a function that knows nothing of HTTP (``scenarios``); a ``Run`` carries its calls.
 """
 
 from game_operator.certify.certifying import certify, certify_in_process
