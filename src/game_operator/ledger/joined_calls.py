@@ -244,7 +244,7 @@ class Joiner:
                 case Together(statements):
                     answers = []
                     for each in statements:
-                        answers.append((yield from caller.execute(each.sql, each.parameters))[0])  # noqa: PERF401 - a comprehension cannot yield
+                        answers.append((yield from self._perform(caller, each)))  # noqa: PERF401 - a comprehension cannot yield
                     return answers
         except Exception as failed:  # Any driver's: it is known by its SQLSTATE or its text.
             self._raise_translated(failed)

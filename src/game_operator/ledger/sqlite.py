@@ -313,7 +313,7 @@ class SqliteStore(Forkable):
                     return connection.executemany(sql, parameters).rowcount
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
-                return [connection.execute(each.sql, each.parameters).fetchall() for each in statements]
+                return [self._perform(connection, each) for each in statements]
         return self._handed_over(step, connection) if step.is_lent else answered(step, connection)
 
     def _handed_over(self, step: AskOperator, connection: sqlite3.Connection) -> Any:

@@ -10,14 +10,13 @@ back. A balance that has more, or would get more, is refused and never rounded.
 """
 
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from game_operator.errors import LedgerError, SchemaError, shown
 from game_operator.ledger.accounts.balances import OperatorBalances
-from game_operator.ledger.accounts.catalogue import KeyColumn, TableLook, has_decimals, look_at_table
+from game_operator.ledger.accounts.catalogue import Column, KeyColumn, TableLook, has_decimals, look_at_table
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, TableAccounts, Unit, account_of_parts, parts_of_account
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Together
 from game_operator.ledger.engine.tables import CLOCK
@@ -45,14 +44,15 @@ def table_balances(kind: Kind, prefix: str, accounts: TableAccounts) -> Script["
     look = yield from look_at_table(kind, accounts)
     if look.problems:
         raise SchemaError(" ".join(look.problems))
-    return (SqliteTableBalances if kind == "sqlite" else PostgresTableBalances)(kind, prefix, accounts, look)
+    return TableBalances(kind, prefix, accounts, look)
 
 
-class TableBalances(OperatorBalances, ABC):
+class TableBalances(OperatorBalances):
     """The accounts of a TableAccounts whose columns have been looked at."""
 
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix)
+        assert look.balance is not None
         self.key_parts = len(look.keys)
         self.unknown = f"There is no such row in {accounts.table}."
         if self.key_parts > 1:
@@ -60,7 +60,9 @@ class TableBalances(OperatorBalances, ABC):
             self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."
         self._accounts, self._keys, self._has_policies = accounts, look.keys, look.has_policies
         self._unit: Unit = accounts.unit or "cents"
-        self._names = [f'owned."{name}"' for name in accounts.keys]
+        self._as_text = look.balance.key == KeyColumn("text")
+        texts = _sqlite_texts(accounts) if kind == "sqlite" else _postgres_texts(accounts, look.keys, look.balance)
+        self._one, self._many, self._lock, self.parts["balances"] = texts
 
     def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, rounded down, or None if there is no such row."""
@@ -71,7 +73,7 @@ class TableBalances(OperatorBalances, ABC):
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         seen = (self._read(keys),) if self._has_policies else ()
         # The clocks by a separate statement, so that it sees what was committed before the lock was ours.
-        rows, clocks, *rest = yield Together((self._locked(keys), self.clocks.of(keys), *seen, *others))
+        rows, clocks, *rest = yield Together((self._read(keys, lock=True), self.clocks.of(keys), *seen, *others))
         # Only an account that cannot be seen is unknown, not one that can be read and not updated.
         hidden = {row[0] for row in rest.pop(0)} - {row[0] for row in rows} if seen else None
         if hidden:
@@ -86,29 +88,44 @@ class TableBalances(OperatorBalances, ABC):
             account.exact = exact
         return accounts, max((row[2] for row in rows if len(row) > 2), default=None), rest
 
-    @abstractmethod
-    def _read(self, keys: Set[str]) -> Execute:
-        """Return the question for the accounts of *keys* that exist, and their balances in the column's unit."""
+    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
+        """Return the rows to write: in PostgreSQL by what each balance moved, in SQLite what it becomes by that."""
+        moved = moved_cents(changes, was)
+        known, written = self._known(moved), []
+        if self.kind == "postgres":
+            written = [(key, *known[key], format(delta_of(cents, self._unit), "f")) for key, cents in moved.items()]
+        elif moved:
+            # What may_bet moved in the caller's transaction is not overwritten, but found afterwards.
+            for key, balance in self._exact((yield self._read(moved.keys()))).items():
+                written.append((self._stored(key, balance_after(balance, moved[key], self._unit)), *known[key]))
+        return {"balances": written, **(yield from super().rows(changes, was))}
 
-    def _locked(self, keys: Set[str]) -> Execute:
-        """Return the same question, which locks the rows; in PostgreSQL it also asks for the clock."""
-        return self._read(keys)
+    def stored(
+        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
+    ) -> Script[list[Any]]:
+        """
+        Perform the *statements*, read the balances again, and return the answers.
 
-    def _known(self, keys: Iterable[str]) -> dict[str, list[str | int]]:
-        """Return the values of the key's columns for each of *keys* that a row can have."""
-        known = {}
-        for key in keys:
-            parts = (key,) if self.key_parts == 1 else parts_of_account(key, self.key_parts) or ()
-            values = [column.value_of(part) for column, part in zip(self._keys, parts, strict=False)]
-            exact = [value for value in values if value is not None]
-            if len(exact) == self.key_parts:
-                known[key] = exact
-        return known
+        Only a later statement sees what a trigger has made of the balances; in a pipeline it costs no round trip.
 
-    def _check_kept(
-        self, moved: Mapping[str, int], was: Mapping[str, Account], now: Mapping[str, Decimal | None]
-    ) -> None:
-        """Raise LedgerError if the table does not hold what the ledger has just written: nothing may be committed."""
+        Raises:
+            LedgerError: A balance is not what it was moved to: nothing may be committed.
+        """
+        moved = moved_cents(changes, was)
+        if not moved:
+            return (yield from super().stored(statements, changes, was))
+        try:
+            *answers, rows = yield Together((*statements, self._read(moved.keys())))
+        except Exception as failed:
+            # The driver's error, or the one that SQLAlchemy or Django has wrapped around it.
+            errors = (failed, getattr(failed, "orig", None), failed.__cause__)
+            if not any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors):
+                raise
+            raise LedgerError(
+                f"{self._accounts.table} has a rule for UPDATE that PostgreSQL cannot apply to the ledger's statement. "
+                "Nothing was kept: drop the rule, or pass an Accounts object."
+            ) from failed
+        now = self._exact(rows)
         for key, cents in moved.items():
             before = was[key]
             assert isinstance(before, ExactAccount)
@@ -120,6 +137,25 @@ class TableBalances(OperatorBalances, ABC):
                     "is written, or may_bet moved it. Nothing was kept: balances must be moved as the ledger moves "
                     "them."
                 )
+        return answers  # type: ignore[no-any-return]  # Drivers send rows back.
+
+    def _read(self, keys: Set[str], *, lock: bool = False) -> Execute:
+        """Return the question for the accounts of *keys* that exist, and their balances in the column's unit."""
+        wanted = [(key, *values) for key, values in self._known(sorted(keys)).items()]
+        if self._one and len(wanted) == 1:
+            return Execute(self._one, wanted[0])
+        return Execute(self._lock if lock else self._many, (json.dumps(wanted),))
+
+    def _known(self, keys: Iterable[str]) -> dict[str, list[str | int]]:
+        """Return the values of the key's columns for each of *keys* that a row can have."""
+        known = {}
+        for key in keys:
+            parts = (key,) if self.key_parts == 1 else parts_of_account(key, self.key_parts) or ()
+            values = [column.value_of(part) for column, part in zip(self._keys, parts, strict=False)]
+            exact = [value for value in values if value is not None]
+            if len(exact) == self.key_parts:
+                known[key] = exact
+        return known
 
     def _exact(self, rows: Rows) -> dict[str, Decimal]:
         """Return the balances in *rows*; raise LedgerError for one that cannot be read, or that two rows hold."""
@@ -144,59 +180,6 @@ class TableBalances(OperatorBalances, ABC):
                 ) from failed
         return exact
 
-
-class SqliteTableBalances(TableBalances):
-    """In SQLite, where the write lock of the file is ours."""
-
-    def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
-        super().__init__(kind, prefix, accounts, look)
-        assert look.balance is not None
-        self._as_text = look.balance.key == KeyColumn("text")
-        # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
-        # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
-        table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
-        matches, listed = (
-            " AND ".join(f"{name} COLLATE BINARY = {value.format(index)}" for index, name in enumerate(self._names, 1))
-            for value in ("?", "json_extract(wanted.value, '$[{}]')")
-        )
-        # S608: the names were checked and are quoted; all else is a parameter.
-        self._one = f"SELECT ?, +{balance} FROM {table} AS owned WHERE {matches}"  # noqa: S608
-        self._many = (
-            f"SELECT json_extract(wanted.value, '$[0]'), +{balance} "  # noqa: S608
-            f"FROM json_each(?) AS wanted CROSS JOIN {table} AS owned WHERE {listed}"
-        )
-        update = f'UPDATE {table} AS owned SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
-        self.parts = {"balances": update, **self.parts}
-
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
-        """Return the rows to write: the balances as they are now, moved by what the batch moved."""
-        moved, written = moved_cents(changes, was), []
-        if moved:
-            known = self._known(moved)
-            # What may_bet moved in the caller's transaction is not overwritten, but found afterwards.
-            for key, balance in self._exact((yield self._read(moved.keys()))).items():
-                stored = self._stored(key, balance_after(balance, moved[key], self._unit))
-                written.append((stored, *known[key]))
-        return {"balances": written, **(yield from super().rows(changes, was))}
-
-    def stored(
-        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
-    ) -> Script[list[Any]]:
-        """
-        Perform the *statements* and read the balances again.
-
-        Raises:
-            LedgerError: A balance is not what it was moved to, because a trigger changes what is written.
-        """
-        answers = yield from super().stored(statements, changes, was)
-        if moved := moved_cents(changes, was):
-            self._check_kept(moved, was, self._exact((yield self._read(moved.keys()))))
-        return answers
-
-    def _read(self, keys: Set[str]) -> Execute:
-        wanted = [(key, *values) for key, values in self._known(keys).items()]
-        return Execute(self._one, wanted[0]) if len(wanted) == 1 else Execute(self._many, (json.dumps(wanted),))
-
     def _stored(self, key: str, balance: Decimal) -> str | int:
         text = format(balance, "f")
         if self._as_text:
@@ -212,97 +195,44 @@ class SqliteTableBalances(TableBalances):
         return text
 
 
-class PostgresTableBalances(TableBalances):
-    """In PostgreSQL, locked in sorted order."""
-
-    def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
-        super().__init__(kind, prefix, accounts, look)
-        assert look.balance is not None
-        table, balance = accounts.quoted_table, f'owned."{accounts.balance}"'
-        account, rows = _rows_wanted(table, self._names, self._keys)
-        # S608: the names were checked and are quoted. Texts, because connections may read numbers as any type.
-        self._balances = f"SELECT {account} AS account, CAST({balance} AS text) AS balance FROM {rows}"  # noqa: S608
-        # NO KEY: rows that refer to the player can be inserted meanwhile, and two callers that did so do not deadlock.
-        self._lock = (
-            f"SELECT locked.account, locked.balance, {CLOCK} FROM "  # noqa: S608
-            f"({self._balances} ORDER BY {', '.join(self._names)} FOR NO KEY UPDATE OF owned) AS locked"
-        )
-        number = "bigint" if look.balance.is_whole else "numeric"
-        self.parts = {
-            "balances": (
-                f'UPDATE {table} AS owned SET "{accounts.balance}" = '  # noqa: S608
-                f"{balance} + CAST(moved.cells ->> {len(self._names)} AS {number}) "
-                "FROM json_array_elements(CAST(CAST(? AS text) AS json)) AS moved (cells) "
-                f"WHERE {_matches('moved', self._names, self._keys)}"
-            ),
-            **self.parts,
-        }
-
-    def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:
-        """Return the rows to write: by what the batch moved each balance."""
-        moved = moved_cents(changes, was)
-        known = self._known(moved)
-        balances = [(*known[key], format(delta_of(cents, self._unit), "f")) for key, cents in moved.items()]
-        return {"balances": balances, **(yield from super().rows(changes, was))}
-
-    def stored(
-        self, statements: tuple[Execute, ...], changes: Changes, was: Mapping[str, Account]
-    ) -> Script[list[Any]]:
-        """
-        Perform the *statements*, read the balances again, and return the answers.
-
-        Only a later statement sees what a trigger has made of the balances; in a pipeline it costs no round trip.
-
-        Raises:
-            LedgerError: A balance is not what it was moved to.
-        """
-        moved = moved_cents(changes, was)
-        if not moved:
-            return (yield from super().stored(statements, changes, was))
-        try:
-            *answers, now = yield Together((*statements, self._read(moved.keys())))
-        except Exception as failed:
-            # The driver's error, or the one that SQLAlchemy or Django has wrapped around it.
-            errors = (failed, getattr(failed, "orig", None), failed.__cause__)
-            if not any(getattr(error, "sqlstate", None) == _UNSUPPORTED for error in errors):
-                raise
-            raise LedgerError(
-                f"{self._accounts.table} has a rule for UPDATE that PostgreSQL cannot apply to the ledger's statement. "
-                "Nothing was kept: drop the rule, or pass an Accounts object."
-            ) from failed
-        self._check_kept(moved, was, self._exact(now))
-        return answers  # type: ignore[no-any-return]  # Drivers send rows back.
-
-    def _read(self, keys: Set[str]) -> Execute:
-        return Execute(self._balances, (self._json(keys),))
-
-    def _locked(self, keys: Set[str]) -> Execute:
-        return Execute(self._lock, (self._json(keys),))
-
-    def _json(self, keys: Set[str]) -> str:
-        """Return the accounts that can exist, each with the values of its key where that has several."""
-        known = self._known(sorted(keys))
-        return json.dumps([*known] if self.key_parts == 1 else [(key, *values) for key, values in known.items()])
+#: The statements that read one account, read several, lock several, and write. Names were checked and are quoted; all
+#: else is a parameter, of several accounts a JSON array of arrays: the account and the values of its key.
+_Texts: TypeAlias = tuple[str, str, str, str]
 
 
-def _matches(row: str, names: Sequence[str], keys: Sequence[KeyColumn], first: int = 0) -> str:
-    """Return that the columns *names* are what the JSON array *row* has from its cell *first* on."""
-    return " AND ".join(
-        f"{name} = CAST({row}.cells ->> {index} AS {_TYPES[key.kind]})"
-        for index, (name, key) in enumerate(zip(names, keys, strict=True), first)
-    )
+def _sqlite_texts(accounts: TableAccounts) -> _Texts:
+    """Return the statements for SQLite, where the write lock of the file is ours."""
+    # A qualified name cannot be taken for a text, as SQLite does with "a name" that it does not find; a sign before
+    # the column keeps a converter for its declared type away; COLLATE keeps ids bytewise.
+    table, balance = f"{accounts.quoted_table} AS owned", f'+owned."{accounts.balance}"'
+    columns = [f'owned."{name}" COLLATE BINARY' for name in accounts.keys]
+    matches = " AND ".join(f"{column} = ?" for column in columns)
+    cell = "json_extract(wanted.value, '$[{}]')"
+    listed = " AND ".join(f"{column} = {cell.format(index)}" for index, column in enumerate(columns, 1))
+    many = f"SELECT {cell.format(0)}, {balance} FROM json_each(?) AS wanted CROSS JOIN {table} WHERE {listed}"  # noqa: S608
+    update = f'UPDATE {table} SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
+    return f"SELECT ?, {balance} FROM {table} WHERE {matches}", many, many, update  # noqa: S608
 
 
-def _rows_wanted(table: str, names: Sequence[str], keys: Sequence[KeyColumn]) -> tuple[str, str]:
-    """Return what names the account of a row, and the rows of the accounts in one JSON text."""
-    texts = "(CAST(CAST(? AS text) AS jsonb)) AS wanted"
+def _postgres_texts(accounts: TableAccounts, keys: Sequence[KeyColumn], column: Column) -> _Texts:
+    """Return the statements for PostgreSQL, where the rows are locked in sorted order."""
+    table, balance = f"{accounts.quoted_table} AS owned", f'owned."{accounts.balance}"'
+    names, types = [f'owned."{name}"' for name in accounts.keys], [_TYPES[key.kind] for key in keys]
+    # Qualified, because the operator's columns may have any name.
+    rows = "json_array_elements(CAST(CAST(? AS text) AS json)) AS wanted (cells)"
+    cells = [f"CAST(wanted.cells ->> {index} AS {kind})" for index, kind in enumerate(types, 1)]
+    matches = " AND ".join(f"{name} = {cell}" for name, cell in zip(names, cells, strict=True))
+    account, found = "wanted.cells ->> 0", f"{rows} JOIN {table} ON {matches}"
     if len(names) == 1:
-        listed = (
-            f"SELECT CAST(wanted.account AS {_TYPES[keys[0].kind]}) FROM jsonb_array_elements_text{texts} (account)"  # noqa: S608
-        )
-        return f"CAST({names[0]} AS text)", f"{table} AS owned WHERE {names[0]} = ANY(ARRAY({listed}))"
-    matches = _matches("wanted", names, keys, first=1)
-    return "wanted.cells ->> 0", f"jsonb_array_elements{texts} (cells) JOIN {table} AS owned ON {matches}"
+        listed = f"SELECT {cells[0]} FROM {rows}"  # noqa: S608
+        account, found = f"CAST({names[0]} AS text)", f"{table} WHERE {names[0]} = ANY(ARRAY({listed}))"
+    # Texts, because connections may read numbers as any type.
+    many = f"SELECT {account} AS account, CAST({balance} AS text) AS balance FROM {found}"  # noqa: S608
+    # NO KEY: rows that refer to the player can be inserted meanwhile, and two callers that did so do not deadlock.
+    locked = f"({many} ORDER BY {', '.join(names)} FOR NO KEY UPDATE OF owned) AS locked"
+    moved = f"CAST(wanted.cells ->> {len(names) + 1} AS {'bigint' if column.is_whole else 'numeric'})"
+    update = f'UPDATE {table} SET "{accounts.balance}" = {balance} + {moved} FROM {rows} WHERE {matches}'  # noqa: S608
+    return "", many, f"SELECT locked.account, locked.balance, {CLOCK} FROM {locked}", update  # noqa: S608
 
 
 def moved_cents(changes: Changes, was: Mapping[str, Account]) -> dict[str, int]:
