@@ -28,16 +28,12 @@ _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
 class KeyFiles(NamedTuple):
-    """A key pair that was written."""
+    """A key pair that was written; the public key is registered with the provider."""
 
     private: Path
     public: Path
     public_key: RSAPublicKey
-
-    @property
-    def public_pem(self) -> str:
-        """The key to register with the provider."""
-        return _public_pem(self.public_key).decode()
+    public_pem: str
 
 
 @without_frames
@@ -60,12 +56,13 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     key = generate_private_key(65537, bits)
     encryption = BestAvailableEncryption(secret) if secret else NoEncryption()
     write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
+    public_pem = _public_pem(key.public_key())
     try:
-        write_new(public, _public_pem(key.public_key()), _PUBLIC_MODE)
+        write_new(public, public_pem, _PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
         private.unlink()
         raise
-    return KeyFiles(private, public, key.public_key())
+    return KeyFiles(private, public, key.public_key(), public_pem.decode())
 
 
 def public_path(private: Path) -> Path:

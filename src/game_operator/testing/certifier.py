@@ -150,16 +150,13 @@ class WalletCertifier:
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
         given = _Given(player_id, other_player_id, only, skip, instance_id, deadline)
-        problem: BaseException | None = None
         async with _bridged_to_this_loop() as bridge:
             run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
-            try:
-                report, seen = await to_thread.run_sync(run, abandon_on_cancel=True)
-            except BaseException as failed:  # Raised inside, it would come out in an exception group.
-                problem = failed
+            done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))
         if problem is not None:
             raise problem
-        self._show(report, seen, check=check)
+        report: Report = done[0]
+        self._show(*done, check=check)
         return report
 
     def __repr__(self) -> str:
@@ -293,6 +290,7 @@ async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
             await portal.stop(cancel_remaining=True)
 
 
+# Any: None beside a problem.
 async def _outcome_of(answer: Awaitable[Any]) -> tuple[Any, BaseException | None]:
     """Return the result of *answer*, or what it raises: a portal would end, and put the error into a group."""
     try:

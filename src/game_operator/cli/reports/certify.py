@@ -112,11 +112,9 @@ def show_report(report: Report, files: Mapping[str, Path]) -> None:
         _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, lines - _SUMMARY)))
     say("")
     headings = ("group", "passed", "failed", "advice", "not tried")
-    rows = [
-        (f"{group.letter} {group.name}", group.passed, group.failed, group.advice, group.skipped)
-        for group in summary.groups
-    ]
-    show_rows("", headings, [[value or "-" for value in row] for row in rows], numbers=headings[1:])
+    counts = [(each, (each.passed, each.failed, each.advice, each.skipped)) for each in summary.groups]
+    rows = [[f"{each.letter} {each.name}", *(count or "-" for count in of_group)] for each, of_group in counts]
+    show_rows("", headings, rows, numbers=headings[1:])
     if report.failures:
         _show_failures(summary.causes)
         say_wrapped(_GROUNDS, style="dim")
