@@ -145,6 +145,14 @@ def test_an_opening_that_fails_half_way_leaves_nothing(
         SqlLedger(sqlite_url)
 
 
+def test_a_survey_that_fails_leaves_nothing(ledger: SqlLedger, path: Path) -> None:
+    """The cause is what is raised, and no connection stays open while the error is held."""
+    path.unlink()
+    path.write_bytes(b"not a database at all, but some text that is long enough" * 100)
+    with nothing_grows(), pytest.raises(LedgerUnavailableError, match="file is not a database"):
+        ledger.verify()
+
+
 def test_full_disk(ledger: SqlLedger, sqlite_url: str) -> None:
     """The file may not grow: nothing half written, LedgerUnavailableError; with space again, the same calls pass."""
     connection = _connection(ledger)

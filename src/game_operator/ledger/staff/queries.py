@@ -323,10 +323,9 @@ class Listing:
             return connection.execute(self._spelled(step.sql), step.parameters).fetchall()
 
         connection.execute(self._begin)
-        try:
-            return drive(script(), perform)
-        finally:
-            connection.rollback()
+        result = drive(script(), perform)
+        connection.rollback()  # After a failure the connection is closed, which rolls back and hides no cause.
+        return result
 
 
 def survey(url: str, script: Callable[[], Script[T]]) -> T:
@@ -341,10 +340,14 @@ def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
     connection = sqlite3.connect(
         name, timeout=_PATIENCE_SECONDS, isolation_level=None, uri=True, check_same_thread=False
     )
-    connection.execute("PRAGMA query_only = ON")
-    if use == "survey":
-        connection.execute("PRAGMA cache_size = -131072")
-        connection.execute("PRAGMA threads = 2")
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        if use == "survey":
+            connection.execute("PRAGMA cache_size = -131072")
+            connection.execute("PRAGMA threads = 2")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
