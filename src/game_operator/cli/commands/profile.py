@@ -1,10 +1,12 @@
 """``game-operator profile``: how webhooks are understood (assumed: docs/decisions/0010 to 0014)."""
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Container, Iterator
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from functools import reduce
 from operator import getitem
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -16,7 +18,6 @@ from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.models.webhooks import WebhookCall
     from game_operator.profile import Profile
 
 #: The note on an amount that looks like currency units.
@@ -36,65 +37,30 @@ profiles = Commands(
     help="How webhooks are understood. All of it is assumed: the specification does not show their bodies.",
 )
 
-#: What each setting decides, and the note on it; the names under [fields] have one together.
-_COMMENTS = {
-    "withdraw_actions": "0010: actions that a withdraw or rollback may have",
-    "spent_actions": "0014: those of them whose bets no deposit settles",
-    "claim_types": "0010: types of deposit that credit without touching a bet",
-    "signature_header": "0011: the header that carries the signature",
-    "unauthenticated_status": "0011: 200 as spec §4.1 has it, or 401",
-    "codes": '0013: "extended", or "core" for a service that knows five codes and SYSTEM_ERROR',
-    "allow_zero_withdraw": "0010: whether a withdraw of 0 is a bet",
-    "unknown_rollback": '0014: a rollback of a bet that was never debited: "error" or "success"',
-    "rollback_tx_id": '0014: a rollback carries its withdraw\'s tx_id, "withdraw", or one of its "own"',
-    "early_deposit_code": '0013: a deposit before its withdraw: "BET_NOT_FOUND" or "SYSTEM_ERROR"',
-    "duplicate_reply": '0012: a repeat is answered with the "current" balance, or "verbatim" as at first',
-    "rollback_may_equal_withdraw": "0011: whether a rollback's body may be its withdraw's, byte for byte",
-    "deposit_batch": "0010: whether /deposit-batch and /deposit/batch are served",
-    "max_body_bytes": "0010: the longest body of a call",
-    "max_batch_bytes": "0010: the longest body of a batch",
-    "max_batch_items": "0010: the most deposits in a batch",
-    "[fields]": "0010: where each field is looked for, in order; a dot steps into an object",
-}
-
 
 @dataclass(frozen=True)
 class Reading:
-    """
-    One canonical field.
-
-    Attributes:
-        field: Its name.
-        found_under: The name under which the body has it, or None.
-        in_body: What stands there.
-        read_as: What it means; None when it is absent or unreadable, or the call is refused.
-        note: What is derived, assumed or odd about it.
-    """
+    """One canonical field: the name and the value that it has in the body, what it is read as, and a note on it."""
 
     field: str
     found_under: str | None
     in_body: object
+    #: None when it is absent or unreadable, or the call is refused.
     read_as: object
     note: str
 
 
 @dataclass(frozen=True)
 class Understanding:
-    """
-    What a body says to an operator.
+    """What a body says to an operator; one with a problem is refused with INVALID_REQUEST."""
 
-    Attributes:
-        operation: The operation; None when the body looks like none.
-        why: Why the operation was guessed; "" when it was given, or there is none.
-        problem: Why the call is refused with INVALID_REQUEST; "" when it is not.
-        fields: Its fields, as far as the body is an object.
-        unknown: Members that mean nothing here; they are kept.
-    """
-
+    #: None when the body looks like none.
     operation: str | None
+    #: Why the operation was guessed; "" when it was given, or there is none.
     why: str
     problem: str
     fields: tuple[Reading, ...] = ()
+    #: Members that mean nothing here; they are kept.
     unknown: tuple[str, ...] = ()
 
 
@@ -124,13 +90,13 @@ def check(
 def show(profile: ProfileFile = None, as_json: AsJson = False) -> None:
     """Print a profile as TOML, by default the one with every default: a file to start from."""
     rules = read_profile(profile)
+    comments = tomllib.loads(Path(__file__).with_name("profile_comments.toml").read_text(encoding="utf-8"))
     if as_json:
-        settings = {name: getattr(rules, name) for name in _COMMENTS if not name.startswith("[")}
-        write_document({"profile": {**settings, "fields": rules.fields}})
+        write_document({"profile": {name: getattr(rules, name) for name in comments}})
         return
     say("# What the specification leaves open about webhooks, as assumed; the numbers are those of docs/decisions.")
     for line in rules.to_toml().splitlines():
-        if comment := _COMMENTS.get(line.partition(" = ")[0]):
+        if comment := comments.get(line.partition(" = ")[0].strip("[]")):
             say(f"# {comment}")
         say(line)
 
@@ -197,10 +163,15 @@ def _understood(body: bytes, operation: str | None, profile: "Profile") -> Under
         odd = {oddity.field.partition(".")[0] for oddity in oddities if not oddity.absent}
     except MalformedCallError as malformed:
         problem = str(malformed)
-    found, paths = names_found(operation, raw, profile), profile.names(operation).paths
-    readings = tuple(_reading(name, found.get(name), raw, call, is_odd=name in odd) for name in _FIELDS[operation])
+    readings, found = [], names_found(operation, raw, profile)
+    for name in _FIELDS[operation]:
+        under = found.get(name)
+        in_body = None if under is None else reduce(getitem, under.split("."), raw)
+        note = "; ".join(_notes(name, call, under, in_body, odd))
+        readings.append(Reading(name, under, in_body, getattr(call, name, None), note))
+    paths = profile.names(operation).paths
     known = {first for canonical in _FIELDS[operation] for first, _ in paths[canonical]}
-    return Understanding(operation, why, problem, readings, tuple(name for name in raw if name not in known))
+    return Understanding(operation, why, problem, tuple(readings), tuple(name for name in raw if name not in known))
 
 
 def _guess(raw: dict[str, Any], profile: "Profile") -> tuple[str, str]:
@@ -219,20 +190,14 @@ def _guess(raw: dict[str, Any], profile: "Profile") -> tuple[str, str]:
     return "withdraw", "it names a bet and no round"
 
 
-def _reading(
-    name: str, found_under: str | None, raw: dict[str, Any], call: "WebhookCall | None", *, is_odd: bool
-) -> Reading:
-    in_body: Any = reduce(getitem, found_under.split("."), raw) if found_under is not None else None
-    if call is None:
-        return Reading(name, found_under, in_body, None, "" if found_under else "absent")
-    note = "; ".join(_notes(name, call, found_under, in_body))
-    if is_odd:
-        note = "cannot be read: kept raw, and moves no money"
-    return Reading(name, found_under, in_body, getattr(call, name), note)
-
-
-# Any: a call of any operation, whose fields differ.
-def _notes(name: str, call: Any, found_under: str | None, in_body: object) -> Iterator[str]:
+# Any: a call of any operation, whose fields differ; None for one that is refused.
+def _notes(name: str, call: Any, found_under: str | None, in_body: object, odd: Container[str]) -> Iterator[str]:
+    if call is None or name in odd:
+        if call is not None:
+            yield "cannot be read: kept raw, and moves no money"
+        elif found_under is None:
+            yield "absent"
+        return
     is_deposit = call.operation == "deposit"
     if found_under is None and name == "tx_id":
         yield "absent: its withdraw's, whatever that is" if call.operation == "rollback" else "absent: derived"
