@@ -115,28 +115,25 @@ class _Outlet:
         """Write *text*, or take note that it cannot be written."""
         if self._absent:
             self.lost = OSError(errno.EBADF, "it is closed")
-        if self.lost is None:
-            try:
-                return self._stream.write(text)
-            except OSError as failed:
-                self._lose(failed)
+        self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Hand on what is buffered, or take note that it cannot be written."""
-        if self.lost is None:
-            try:
-                self._stream.flush()
-            except OSError as failed:
-                self._lose(failed)
+        self._try(self._stream.flush)
 
-    def _lose(self, failed: OSError) -> None:
-        self.lost = failed
-        # What is still buffered goes nowhere, without a complaint at exit.
-        with suppress(OSError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+    def _try(self, put: Callable[..., object], *text: str) -> None:
+        if self.lost is not None:
+            return
+        try:
+            put(*text)
+        except OSError as failed:
+            self.lost = failed
+            # What is still buffered goes nowhere, without a complaint at exit.
+            with suppress(OSError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self._stream.fileno())
+                os.close(nowhere)
 
     # Any: these are the stream's own attributes, of whatever kind it is.
     def __getattr__(self, name: str) -> Any:

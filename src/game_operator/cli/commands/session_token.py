@@ -1,6 +1,7 @@
 """``game-operator token``: session tokens, built and read (assumed: docs/decisions/0005)."""
 
 import sys
+from dataclasses import fields
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated
@@ -56,18 +57,10 @@ def decode(
         if not token:
             raise typer.BadParameter("standard input is empty, where the token should be.")
     claims = SessionTokenBuilder(**operator.token_settings()).decode(token, instance_id=instance_id)
-    facts = {
-        "operator_id": claims.operator_id,
-        "player_id": claims.player_id,
-        "instance_id": claims.instance_id,
-        "issued_at": claims.issued_at.isoformat(),
-        "expires_at": claims.expires_at.isoformat(),
-        "token_id": claims.token_id,
-        "balance": claims.balance,
-        "name": claims.name,
-        "timestamp": claims.timestamp,
-    }
+    facts = {each.name: getattr(claims, each.name) for each in fields(claims)}
+    facts |= {name: facts[name].isoformat() for name in ("issued_at", "expires_at")}
     if as_json:
-        write_document(facts | {"extra": claims.extra})
+        write_document(facts)
     else:
-        show_details(item for item in [*facts.items(), *claims.extra.items()] if item[1] is not None)
+        extra = facts.pop("extra")
+        show_details(item for item in [*facts.items(), *extra.items()] if item[1] is not None)
