@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
-from game_operator.cli.options import AsJson, Moment, OnlySource, comma_separated, read_profile
+from game_operator.cli.options import AsJson, OnlySource, comma_separated, moment_in, read_profile
 from game_operator.cli.output import answer, say, when, write_document
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
@@ -39,33 +39,27 @@ class AnomalyFilters:
 
     source: OnlySource = None
     kind: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None
-    since: Moment = None
-    until: Moment = None
-    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None
+    since_millis: Annotated[int | None, typer.Option("--since", parser=moment_in, metavar="TIME")] = None
+    until_millis: Annotated[int | None, typer.Option("--until", parser=moment_in, metavar="TIME")] = None
+    player_id: Annotated[str | None, typer.Option("--player", "--player-id")] = None
     id_prefix: str | None = None
 
     def __post_init__(self) -> None:
-        if self.since is not None and self.until is not None and self.since >= self.until:
+        since, until = self.since_millis, self.until_millis
+        if since is not None and until is not None and since >= until:
             raise typer.BadParameter(
-                f"--since is {when(self.since)} and --until is {when(self.until)} UTC: nothing is between. An age is "
-                "so long ago, so --since takes the greater one."
+                f"--since is {when(since)} and --until is {when(until)} UTC: nothing is between. An age is so long "
+                "ago, so --since takes the greater one."
             )
-        for text in (self.source, self.player, self.id_prefix, *(self.kind or ())):
+        for text in (self.source, self.player_id, self.id_prefix, *(self.kind or ())):
             if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")
 
     @property
     def wanted(self) -> Mapping[str, Any]:
         """The options that were given, as arguments of ``anomalies``."""
-        arguments = {
-            "source": self.source,
-            "kind": self.kind or None,
-            "since_millis": self.since,
-            "until_millis": self.until,
-            "player_id": self.player,
-            "id_prefix": self.id_prefix,
-        }
-        return {name: value for name, value in arguments.items() if value is not None}
+        given = {option.name: getattr(self, option.name) for option in fields(AnomalyFilters)}
+        return {name: value for name, value in given.items() if value not in (None, [])}
 
     def check_kinds(self, ledger: "SqlLedger") -> None:
         """Raise BadParameter for an unknown kind: it is a typing mistake, and would look as if nothing waited."""
