@@ -10,6 +10,7 @@ import errno
 import inspect
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -46,8 +47,7 @@ app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=Fal
 
 def _unwrapped(command: Callable[..., object]) -> str:
     """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
-    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
 
 
 def _version(wanted: bool) -> None:

@@ -178,23 +178,14 @@ class ReportOptions:
 
     def write(self, report: "Report") -> dict[str, Path]:
         """Write *report*, and return the files that could be written; of others it is said why not."""
-        written = {}
-        for option, path in self.files.items():
-            if option == "--junit":
-                from game_operator.certify.report.as_junit import junit
+        from game_operator.certify.report.as_html import html
+        from game_operator.certify.report.as_json import document
+        from game_operator.certify.report.as_junit import junit
 
-                text = junit(report)
-            elif option == "--html":
-                from game_operator.certify.report.as_html import html
-
-                text = html(report)
-            else:
-                from game_operator.certify.report.as_json import document
-
-                text = json.dumps(document(report), indent=2) + "\n"
-            if is_written(path, text, "report"):
-                written[option] = path
-        return written
+        texts = {"--json-file": lambda it: json.dumps(document(it), indent=2) + "\n", "--junit": junit, "--html": html}
+        return {
+            option: path for option, path in self.files.items() if is_written(path, texts[option](report), "report")
+        }
 
 
 @without_frames

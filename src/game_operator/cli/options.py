@@ -54,10 +54,8 @@ def amount_in(text: str | Decimal) -> Decimal:
     return Decimal(text)
 
 
-def moment_in(text: str | int) -> int:
+def moment_in(text: str) -> int:
     """Return a time in Unix milliseconds: an age, which is so long ago, or a date with or without a time, in UTC."""
-    if isinstance(text, int):  # The default was read already.
-        return text
     if age := _AGE.fullmatch(text):
         ago = timedelta(**{_UNITS[age[2]]: int(age[1])})
         return time.time_ns() // 1_000_000 - ago // timedelta(milliseconds=1)
@@ -217,8 +215,8 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         if not sys.stdin.isatty():
             raise SigningKeyError(f"{name} is encrypted.", remedy=f"Set {PASSPHRASE} to its passphrase.")
         found["passphrase"] = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
-    elif isinstance(key, Path) and _is_pipe(key):
-        # It can be read once.
+    elif isinstance(key, Path) and not os.path.isfile(key):  # noqa: PTH113 - Path.is_file raises for a long name
+        # A pipe can be read once.
         return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
     return found
 
@@ -250,13 +248,6 @@ def read_profile(file: Path | None) -> "Profile":
         raise ConfigurationError(f"{name} is not valid UTF-8, so it is not TOML. Save it again as UTF-8.") from None
     except ConfigurationError as wrong:
         raise ConfigurationError(f"In {name}: {wrong}") from None
-
-
-def _is_pipe(path: Path) -> bool:
-    try:
-        return path.is_fifo()
-    except OSError:
-        return False  # The name is too long.
 
 
 def is_encrypted(private_key: str | Path) -> bool:

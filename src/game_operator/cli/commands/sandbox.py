@@ -3,7 +3,6 @@
 import os
 import shlex
 import threading
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,8 @@ from game_operator.errors import ConfigurationError
 if TYPE_CHECKING:
     from game_operator.cli.keys import KeyDirectory
     from game_operator.sandbox import Sandbox
+
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared, and not bound
 
 
 def sandbox(
@@ -65,7 +66,7 @@ def sandbox(
             allow_remote=allow_remote,
         ) as running:
             _announce(running, keys, as_json=as_json)
-            if not as_json and _is_every_address(host):
+            if not as_json and host in _EVERY_ADDRESS:
                 port = int(running.base_url.rpartition(":")[2])
                 say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
             if lost := lost_output():
@@ -74,13 +75,6 @@ def sandbox(
     if not as_json:
         say("The sandbox has stopped.", error=True)
     return ExitCode.FINE
-
-
-def _is_every_address(host: str) -> bool:
-    try:
-        return ip_address(host).is_unspecified
-    except ValueError:  # A name.
-        return False
 
 
 def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> None:
