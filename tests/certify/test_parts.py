@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from game_operator.certify import certify_in_process
 from game_operator.certify.engine.scenario import STAGES, in_playing_order, scenarios, selected
 from game_operator.certify.report.report import ALL
-from game_operator.certify.scenarios.bodies import with_field, without_field
+from game_operator.certify.scenarios.bodies import MISSING, with_field
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
@@ -78,8 +78,8 @@ def test_fields_of_a_body() -> None:
     """They are changed in a copy, inner ones too."""
     body = {"a": {"b": 1, "c": 2}, "d": 3}
     assert with_field(body, "a.b", None) == {"a": {"b": None, "c": 2}, "d": 3}
-    assert without_field(body, "a.b") == {"a": {"c": 2}, "d": 3}
-    assert without_field(body, "d") == {"a": {"b": 1, "c": 2}}
+    assert with_field(body, "a.b", MISSING) == {"a": {"c": 2}, "d": 3}
+    assert with_field(body, "d", MISSING) == {"a": {"b": 1, "c": 2}}
     assert body == {"a": {"b": 1, "c": 2}, "d": 3}
 
 

@@ -110,14 +110,9 @@ class CallMaker:
         """Return the bets that were made for a player, the last one first."""
         return [bet for bet in reversed(self._bets) if bet.player is player]
 
-    @property
-    def claim_types(self) -> tuple[str, ...]:
-        """Types of deposit that credit without a bet."""
-        return self.writer.claim_types
-
     def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
         """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
-        if action not in self.claim_types:
+        if action not in self.writer.claim_types:
             raise NotTried(f"the profile has no claims of the type {action}")
         claimed = self.fresh("claim") if bet_id is None else bet_id
         player = player or self.player
@@ -135,7 +130,7 @@ class CallMaker:
     def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
         """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
         cents = self.unit_cents if cents is None else cents
-        return [self.claim(cents, "JACKPOT", player=player)] if "JACKPOT" in self.claim_types else []
+        return [self.claim(cents, "JACKPOT", player=player)] if "JACKPOT" in self.writer.claim_types else []
 
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""

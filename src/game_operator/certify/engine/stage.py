@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from game_operator.certify.engine.calls import Bet, CallMaker, Player
-from game_operator.certify.engine.steps import Found, NotTried, symptom_of, undone_by_errors
+from game_operator.certify.engine.steps import Found, NotTried, symptom_of
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
@@ -82,13 +82,6 @@ class Stage(CallMaker):
         heard = [self.send(request) for request in requests]
         self.act(end, *arguments)
         return heard
-
-    def stored_cents(self, player: Player) -> int:
-        """Return a player's balance as the operator's own table has it (``Supplies.stored_cents``)."""
-        ask = self.values["stored_cents"]
-        assert callable(ask)
-        with undone_by_errors("stored_cents could not be asked"):
-            return int(ask(player.id))
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 

@@ -69,13 +69,7 @@ def undone_by_errors(problem: str) -> Iterator[None]:
 
 
 class Allowance:
-    """
-    How long a run may take, and whether it was stopped.
-
-    Args:
-        seconds: How long the run may take in all.
-        stopping: Set to stop it.
-    """
+    """How long a run may take: *seconds* in all, or until *stopping* is set."""
 
     def __init__(self, seconds: float, stopping: Event | None = None) -> None:
         self._seconds = seconds

@@ -33,12 +33,7 @@ def document(report: Report) -> dict[str, object]:
     """
     return {
         "format": FORMAT,
-        "passed": report.passed,
-        "was_stopped": report.was_stopped,
-        "url": _text(report.url),
-        "run_id": _text(report.run_id),
-        "version": _text(report.version),
-        "with_signatures": report.with_signatures,
+        **_picked(report, "passed was_stopped url run_id version with_signatures"),
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
@@ -83,8 +78,7 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
         "at": iso_time(exchange.at_millis),
         "elapsed_ms": round(exchange.elapsed_ms, 3),
         "request": {
-            "method": _text(exchange.method),
-            "path": _text(exchange.path),
+            **_picked(exchange, "method path"),
             "headers": headers_in_json(exchange.request_headers),
             "body": body_in_json(exchange.request_body),
             "bytes": exchange.request_bytes,
@@ -99,8 +93,7 @@ def _exchange(exchange: Exchange, url: str) -> _Fields:
             "bytes": exchange.answer_bytes,
         },
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
-        "problem": _text(exchange.problem),
-        "told": _text(exchange.told),
+        **_picked(exchange, "problem told"),
         "curl": _plain(curl_of(exchange, url)),
         "call": _plain(call_of(exchange, url)),
     }
@@ -129,9 +122,7 @@ def _latency(latency: Latency) -> _Fields:
         "percentiles_ms": {str(percent): round(latency.percentile_ms(percent), 3) for percent in _PERCENTS},
         "max_ms": round(max(samples, default=0.0), 3),
         "above": {str(mark): above(samples, mark) for mark in MARKS_MS},
-        "histogram": [
-            {"from_ms": bucket.from_ms, "to_ms": bucket.to_ms, "count": bucket.count} for bucket in histogram(samples)
-        ],
+        "histogram": [_picked(bucket, "from_ms to_ms count") for bucket in histogram(samples)],
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
-from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking, without_field
+from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
@@ -83,16 +83,14 @@ def b05(at: Stage) -> None:
     """It is another call than the withdraw: the wager is given back."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
-    bet = at.placed()
-    at.accepts(bet.rollback(), "a rollback with the withdraw's tx_id")
+    at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
 
 
 def b06(at: Stage) -> None:
     """A refusal is final for this tx_id, even if there is money later."""
     open_bet, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     at.placed(open_bet)
-    code = Code.INSUFFICIENT_BALANCE
-    first = at.refuses(beyond.withdraw(), "a withdraw of more than there is", code)
+    first = at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     at.accepts(open_bet.deposit(3 * open_bet.wager_cents), "a win that makes it enough")
     at.again(beyond.withdraw(), first, "the refused withdraw again")
 
@@ -102,8 +100,8 @@ def b07(at: Stage) -> None:
     won, late = at.bet(), at.bet()
     at.placed(won)
     calls: tuple[MovingCall, ...] = (won.deposit(2 * won.wager_cents), late.withdraw())
-    failing = [at.request(call, f"a {call.operation} while the wallet fails") for call in calls]
-    failed = at.during("fail", "recover", failing)
+    requests = [at.request(call, f"a {call.operation} while the wallet fails") for call in calls]
+    failed = at.during("fail", "recover", requests)
     if any(heard.succeeded for heard in failed):
         raise NotTried("the wallet returned SUCCESS when it was made to fail")
     for call in calls:
@@ -119,8 +117,7 @@ def b08(at: Stage) -> None:
     first = at.accepts(answered.withdraw(), "a withdraw")
     deposit = answered.deposit(2 * answered.wager_cents)
     paid = at.accepts(deposit, "its deposit")
-    withdraw = at.request(unanswered.withdraw(), "a withdraw whose answer is lost")
-    at.send(replace(withdraw, manner=Manner.CUT))
+    at.send(replace(at.request(unanswered.withdraw(), "a withdraw whose answer is lost"), manner=Manner.CUT))
     at.act("restart")
     at.accepts(unanswered.withdraw(), "the same withdraw after the restart")
     at.again(answered.withdraw(), first, "the answered withdraw after the restart")
@@ -158,23 +155,20 @@ def b11(at: Stage) -> None:
     calls: list[MovingCall] = [lost.withdraw(), lost.deposit(0), bet.withdraw(), bet.deposit(2 * bet.wager_cents)]
     calls += at.jackpots()
     firsts = [(call, at.accepts(call, f"a {call.operation}")) for call in calls]
-    cancelled = at.ask(unseen.rollback(), "a rollback without its withdraw")
-    at.check_balance(cancelled, at.player)
+    at.check_balance(at.ask(unseen.rollback(), "a rollback without its withdraw"), at.player)
     beyond = at.bet(cents=at.player.due_cents + 1)
-    poor = Code.INSUFFICIENT_BALANCE
-    refused = at.refuses(beyond.withdraw(), "a withdraw of more than there is", poor)
+    refused = at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     at.act("later", _RETENTION_DAYS - 1)
     for call, first in firsts:
         at.again(call, first, f"the same {call.operation} {_RETENTION_DAYS - 1} days later")
     at.again(beyond.withdraw(), refused, "the withdraw of more than there was")
-    late = "the withdraw that comes so long after its rollback"
-    at.refuses(unseen.withdraw(), late, Code.BET_ROLLED_BACK)
+    at.refuses(unseen.withdraw(), "the withdraw that comes so long after its rollback", Code.BET_ROLLED_BACK)
     at.refuses(lost.rollback(), "a rollback of a bet lost long ago", Code.BET_ALREADY_CLOSED)
 
 
 def b12(at: Stage) -> None:
     """It is refused: a bet has one wager."""
-    bet, code = (at.placed()), Code.DUPLICATE_TRANSACTION
+    bet, code = at.placed(), Code.DUPLICATE_TRANSACTION
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
     at.accepts(bet.deposit(bet.wager_cents), "its deposit")
@@ -184,8 +178,7 @@ def b12(at: Stage) -> None:
     cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     affordable = beyond.withdraw(amount_cents=at.unit_cents, tx_id=_other_tx_id(at, "withdraw"))
-    title = "a withdraw of the refused bet with another tx_id and less"
-    at.refuses(affordable, title, Code.DUPLICATE_TRANSACTION)
+    at.refuses(affordable, "a withdraw of the refused bet with another tx_id and less", code)
     at.placed(cancelled, title="another withdraw")
     at.accepts(cancelled.rollback(), "its rollback")
     again = cancelled.withdraw(tx_id=_other_tx_id(at, "withdraw"))
@@ -249,13 +242,11 @@ def b15(at: Stage) -> None:
 
 
 def _in_other_words(at: Stage, call: MovingCall) -> Request:
-    body = _reversed(at.writer.body(call)) | {"added_later": {"by": "the service"}}
-    title = f"the same {call.operation}, its members in another order and one more"
-    return Request(title, f"/{call.operation}", encode_json(body))
+    def reverse(body: Body) -> Body:
+        return {name: reverse(each) if isinstance(each, dict) else each for name, each in reversed(body.items())}
 
-
-def _reversed(body: Body) -> Body:
-    return {name: _reversed(each) if isinstance(each, dict) else each for name, each in reversed(body.items())}
+    request = at.request(call, f"the same {call.operation}, its members in another order and one more")
+    return replace(request, body=encode_json(reverse(at.writer.body(call)) | {"added_later": {"by": "the service"}}))
 
 
 def b16(at: Stage) -> None:
@@ -270,8 +261,8 @@ def b16(at: Stage) -> None:
 
 
 def _without_tx_id(at: Stage, call: DepositCall, title: str) -> Request:
-    body, name = at.writer.body(call), at.writer.name("tx_id", call.operation)
-    return Request(title, f"/{call.operation}", encode_json(without_field(body, name) if name else body))
+    request = lacking(at, call, "tx_id", "missing") if at.writer.name("tx_id", call.operation) else at.request(call, "")
+    return replace(request, title=title)
 
 
 def _other_tx_id(at: Stage, operation: str) -> str:

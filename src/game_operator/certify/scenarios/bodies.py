@@ -1,6 +1,6 @@
 """Bodies that no service should send, signed as ever, and batches of deposits (assumed, docs/decisions/0010)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
@@ -20,44 +20,34 @@ from game_operator.provider.requests import Request
 Body: TypeAlias = dict[str, Any]
 
 
+#: In place of a value: the field is not there.
+MISSING: Final = object()
+
+
 def with_field(body: Body, name: str, value: object) -> Body:
-    """Return *body* with *value* under *name*, whose steps have dots between them."""
+    """Return *body* with *value* under *name*, whose steps have dots between them, or without it if *MISSING*."""
     changed = deepcopy(body)
     *steps, last = name.split(".")
     holder = changed
     for step in steps:
         holder = holder.setdefault(step, {})
     holder[last] = value
-    return changed
-
-
-def without_field(body: Body, name: str) -> Body:
-    """Return *body* without *name*."""
-    changed = deepcopy(body)
-    *steps, last = name.split(".")
-    holder = changed
-    for step in steps:
-        holder = holder[step]
-    del holder[last]
+    if value is MISSING:
+        del holder[last]
     return changed
 
 
 #: Stands where JSON text is put that no encoder would write.
 _MARK: Final = "<raw>"
 #: How a field is not there.
-LACKS: Final[Mapping[str, Callable[[Body, str], Body]]] = {
-    "missing": without_field,
-    "null": lambda body, name: with_field(body, name, None),
-    "empty": lambda body, name: with_field(body, name, ""),
-    "blank": lambda body, name: with_field(body, name, "   "),
-}
+LACKS: Final[Mapping[str, object]] = {"missing": MISSING, "null": None, "empty": "", "blank": "   "}
 
 
 def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
     """Return *call* with a field that is not there, in one of the ways of ``LACKS``."""
     name = at.writer.name(canonical, call.operation)
     request = at.request(call, f"a {call.operation} whose {name} is {how}")
-    return replace(request, body=encode_json(LACKS[how](at.writer.body(call), name)))
+    return replace(request, body=encode_json(with_field(at.writer.body(call), name, LACKS[how])))
 
 
 def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str) -> Request:

@@ -68,8 +68,7 @@ def c07(at: Stage) -> None:
         raise NotTried("the profile has no amount in a rollback")
     for cents, much in ((2 * at.unit_cents, "twice the wager"), (1, "a single cent")):
         bet = at.placed()
-        odd = bet.rollback(amount_cents=cents)
-        at.accepts(odd, f"a rollback of {much}", moves=bet.wager_cents)
+        at.accepts(bet.rollback(amount_cents=cents), f"a rollback of {much}", moves=bet.wager_cents)
 
 
 def c08(at: Stage) -> None:
@@ -121,8 +120,7 @@ def c11(at: Stage) -> None:
     if not at.writer.name("tx_id", "rollback"):
         raise NotTried("in this profile a rollback has no tx_id")
     bet = at.placed()
-    stray = bet.rollback(tx_id=at.fresh("withdraw"))
-    at.refuses(stray, "a rollback of another withdraw", Code.BET_NOT_FOUND)
+    at.refuses(bet.rollback(tx_id=at.fresh("withdraw")), "a rollback of another withdraw", Code.BET_NOT_FOUND)
     at.accepts(bet.rollback(), "the rollback of its own withdraw")
 
 

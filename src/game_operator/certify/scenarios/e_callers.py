@@ -165,8 +165,7 @@ def e10(at: Stage) -> None:
 
 def e11(at: Stage) -> None:
     """It is answered or cut off in time. Afterwards the wallet answers as before."""
-    huge = Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED)
-    heard = at.send(huge)
+    heard = at.send(Request("five megabytes without a signature", "/withdraw", b"[" * _HUGE_BYTES, UNSIGNED))
     if heard.timed_out:
         raise Found(heard.problem, heard, cause=KnownCause.NO_ANSWER)
     if heard.succeeded:
@@ -195,14 +194,14 @@ def e13(at: Stage) -> None:
     for call in calls:
         title = f"{_named(call)} of another operator's instance"
         at.refuses(replace(call, instance_id=foreign), title, Code.INVALID_REQUEST)
-    if "batches" in at.supplied and at.claim_types:
+    if "batches" in at.supplied and at.writer.claim_types:
         claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
         pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
 
 
 def _claims(at: Stage) -> list[DepositCall]:
     """Return a new claim, which needs no bet and is worth most to a forger; an empty list without claims."""
-    return [at.claim(at.unit_cents, action) for action in at.claim_types[-1:]]
+    return [at.claim(at.unit_cents, action) for action in at.writer.claim_types[-1:]]
 
 
 def _named(call: WebhookCall) -> str:
@@ -219,10 +218,8 @@ def _all_rejected(
 
 def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> None:
     """Hold that *request* is rejected as not authentic; a final refusal is advice unless *is_final_lost*."""
-    status = at.profile.unauthenticated_status
-    forged = Code.INVALID_SIGNATURE
-    heard = at.refuses(request, "", forged, final_code_is_advice=not is_final_lost, status=status)
-    _check_silent(at, heard)
+    status, code = at.profile.unauthenticated_status, Code.INVALID_SIGNATURE
+    _check_silent(at, at.refuses(request, "", code, final_code_is_advice=not is_final_lost, status=status))
 
 
 def _check_silent(at: Stage, heard: Carried) -> None:

@@ -76,9 +76,8 @@ def f01(at: Stage) -> None:
         genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
         at.refuses(replace(genuine, body=changed(genuine.body)), "", Code.INVALID_REQUEST)
     for what, changed in _UNUSUAL.items():
-        bet = at.bet()
-        genuine = at.request(bet.withdraw(), f"a body that is {what}")
-        _better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-bet.wager_cents)
+        genuine = at.request(at.bet().withdraw(), f"a body that is {what}")
+        _better_refused(at, replace(genuine, body=changed(genuine.body)), moves=-at.unit_cents)
 
 
 def f02(at: Stage) -> None:
@@ -89,8 +88,7 @@ def f02(at: Stage) -> None:
     at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
-            bet = at.bet()
-            _better_refused(at, lacking(at, bet.withdraw(), canonical, how), moves=-bet.wager_cents)
+            _better_refused(at, lacking(at, at.bet().withdraw(), canonical, how), moves=-at.unit_cents)
     ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
@@ -148,8 +146,7 @@ def f05(at: Stage) -> None:
     for told, cents in _HUGE_AMOUNTS.items():
         if cents <= at.player.due_cents:
             continue
-        request = of_amount(at, at.bet().withdraw(), str(cents))
-        heard = at.ask(replace(request, title=f"a withdraw of {told} cents"))
+        heard = at.ask(with_raw(at, at.bet().withdraw(), "amount_cents", str(cents), f"a withdraw of {told} cents"))
         if heard.succeeded:
             at.check_balances(at.player, after=heard)
         if heard.code not in (Code.INVALID_REQUEST, Code.LIMIT_EXCEEDED):
@@ -184,17 +181,15 @@ def f07(at: Stage) -> None:
     _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
     _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
-        bet = at.bet()
         bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
-        request = with_raw(at, bet.withdraw(), "bet_id", encode_json(bet_id).decode(), title)
-        _better_refused(at, request, moves=-bet.wager_cents)
+        request = with_raw(at, at.bet().withdraw(), "bet_id", encode_json(bet_id).decode(), title)
+        _better_refused(at, request, moves=-at.unit_cents)
 
 
 def f08(at: Stage) -> None:
     """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
     for what, word in _SHARP.items():
-        bet = _called(at, f"{at.fresh('bet')}-{word}")
-        _round_trip(at, bet, f"with {what} in its id", Weight.MONEY_LOST)
+        _round_trip(at, _called(at, f"{at.fresh('bet')}-{word}"), f"with {what} in its id", Weight.MONEY_LOST)
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
@@ -263,9 +258,8 @@ def f10(at: Stage) -> None:
 
 
 def _said(heard: Carried) -> str:
-    if heard.reply is None:
-        return heard.problem if not heard.status else f"HTTP {heard.status}, {heard.problem}"
-    return f"HTTP {heard.status}, {heard.code or 'SUCCESS'}"
+    told = heard.problem if heard.reply is None else heard.code or "SUCCESS"
+    return f"HTTP {heard.status}, {told}" if heard.status else told
 
 
 def f11(at: Stage) -> None:
@@ -284,7 +278,7 @@ def f11(at: Stage) -> None:
         bet = at.placed()
         deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
         at.accepts(deposit, "a deposit that says it won more than its amount")
-    if "FREE_BET_CLAIM" in at.claim_types and at.writer.name("free_bets", "deposit"):
+    if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
         cents = at.unit_cents
         bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
         claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)

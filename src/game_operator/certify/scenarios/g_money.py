@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from game_operator.certify.engine.calls import Bet, Player
 from game_operator.certify.engine.stage import Stage, units
-from game_operator.certify.engine.steps import Found, NotTried
+from game_operator.certify.engine.steps import Found, NotTried, undone_by_errors
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
@@ -90,9 +90,12 @@ def g04(at: Stage) -> None:
 
 def g05(at: Stage) -> None:
     """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
+    ask = at.values["stored_cents"]
+    assert callable(ask)
 
     def check_stored(heard: Carried) -> None:
-        stored, due = at.stored_cents(at.player), at.player.due_cents
+        with undone_by_errors("stored_cents could not be asked"):
+            stored, due = int(ask(at.player.id)), at.player.due_cents
         if stored != due:
             told = f"the operator's own books have {units(stored)}, and the wallet returned {units(due)}"
             raise Found(f"{told}, which is right", heard)
@@ -145,7 +148,7 @@ class _Table:
     def operation(self) -> None:
         """Play one."""
         possible: list[Callable[[], None]] = [self._place, self._overdraw]
-        if "JACKPOT" in self.at.claim_types:
+        if "JACKPOT" in self.at.writer.claim_types:
             possible.append(self._jackpot)
         if len(self.open) > _OPEN_AT_MOST:
             possible = []

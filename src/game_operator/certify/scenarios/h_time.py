@@ -20,12 +20,9 @@ _BROKEN_BETS: Final = 8
 
 def h01(at: Stage) -> None:
     """Calls in turn are answered within 500 ms, and better within 100 ms."""
-    took_ms: list[float] = []
     bet, check = at.bet(), BalanceCall(player_id=at.player.id)
-    for call in (check, bet.withdraw(), check, bet.deposit(bet.wager_cents), check):
-        heard = at.accepts(call, f"a {call.operation}, one at a time")
-        took_ms.append(heard.elapsed_ms)
-    usual = median(took_ms)
+    calls = (check, bet.withdraw(), check, bet.deposit(bet.wager_cents), check)
+    usual = median(at.accepts(call, f"a {call.operation}, one at a time").elapsed_ms for call in calls)
     if usual > _LIMIT_MS:
         at.advise(f"an answer takes {usual:.0f} ms, one call at a time; a service gives up after about {_LIMIT_MS} ms")
     elif usual > _AIM_MS:
