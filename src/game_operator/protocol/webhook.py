@@ -223,10 +223,6 @@ def read_call_and_oddities(
         raise MalformedCallError(str(wrong)) from None
 
 
-def _read_balance(seen: _Body, body: bytes, _profile: Profile) -> BalanceCall:
-    return BalanceCall(player_id=seen.id("player_id"), raw=seen.raw, body=body)
-
-
 def _read_withdraw(seen: _Body, body: bytes, profile: Profile) -> WithdrawCall:
     _check_no_deposit(seen)
     amount_cents = seen.amount()
@@ -327,7 +323,7 @@ _READERS: Mapping[str, Callable[[_Body, bytes, Profile], WebhookCall]] = {
     "withdraw": _read_withdraw,
     "deposit": _read_deposit,
     "rollback": _read_rollback,
-    "player-balance": _read_balance,
+    "player-balance": lambda seen, body, _: BalanceCall(player_id=seen.id("player_id"), raw=seen.raw, body=body),
 }
 
 
