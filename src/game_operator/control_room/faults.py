@@ -117,9 +117,6 @@ class FaultsPage(Page):
 
     def _page(self, request: Request, form: Mapping[str, str], problems: Mapping[str, str]) -> Response:
         plan = self._sandbox.service.faults.plan
-        on = [(info.title, f"{percent(plan.rates[info.name])} %") for info in FAULTS if info.name in plan.rates]
-        waiting = [(info.title, plan.nth[info.name]) for info in FAULTS if info.name in plan.nth]
-        on += [(title, "the next call" if nth == 1 else f"call {nth} from now") for title, nth in waiting]
         return self._context.page(
             request,
             "faults.html",
@@ -128,7 +125,7 @@ class FaultsPage(Page):
             problems=problems,
             faults=FAULTS,
             presets=list(RETRY_PRESETS.values()),
-            on=on,
-            active=plan.rates.keys() | plan.nth.keys(),
+            plan=plan,
+            percent=percent,
             saved="saved" in request.query_params,
         )

@@ -1,7 +1,7 @@
 """Wallet: the balances it reported, beside what they should be, and how long it took to answer."""
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import ceil
 from typing import Final
 
@@ -9,9 +9,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from game_operator.control_room.page_context import LOOKED_THROUGH, Page, clock_time, environment, see_other
-from game_operator.provider.latency import coordinate, latency_chart, percentile
-from game_operator.provider.text import day_and_time, duration, money
+from game_operator.control_room.page_context import LOOKED_THROUGH, Page, environment, see_other
+from game_operator.provider.latency import latency_chart, percentile
+from game_operator.provider.text import duration, money
 from game_operator.sandbox.dealing.balances import ReportedBalance
 
 _SHOWN: Final = 200
@@ -24,10 +24,6 @@ _MOST_DOTS: Final = 80
 _TICKS: Final = 5
 #: Around a balance that never changes.
 _FLAT_STEP_CENTS: Final = 100
-_DAY_MILLIS: Final = 86_400_000
-
-#: Where a value lies in the drawing.
-_Scale = Callable[[int], float]
 
 
 class WalletPage(Page):
@@ -89,12 +85,6 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
     ticks = _money_ticks(points)
     left = 12 + _FRAME["letter"] * max(len(money(tick)) for tick in ticks)
     first, last = points[0].at_millis, max(point.at_millis for point in points)
-    x = _scale(first, last, left, _FRAME["right"])
-    y = _scale(ticks[0], ticks[-1], _FRAME["floor"], _FRAME["top"])
-    written = day_and_time if last - first >= _DAY_MILLIS else clock_time
-    times = [(x(first), written(first), "start"), (x(last), written(last), "end")]
-    if first == last:
-        times = [(x(first), clock_time(first), "middle")]
     marked = points if len(points) <= _MOST_DOTS else wrong
     return template.render(
         _FRAME,
@@ -103,15 +93,16 @@ def balance_chart(points: Sequence[ReportedBalance], *, player_id: str) -> str:
         wrong=wrong,
         ticks=ticks,
         left=left,
-        x=x,
-        y=y,
-        times=times,
-        lines=_lines(points, x, y),
+        first=first,
+        last=last,
+        x=_scale(first, last, left, _FRAME["right"]),
+        y=_scale(ticks[0], ticks[-1], _FRAME["floor"], _FRAME["top"]),
+        lines=_lines(points),
         marked=marked[:: ceil(len(marked) / _MOST_DOTS) or 1],
     )
 
 
-def _scale(least: int, most: int, start: float, stop: float) -> _Scale:
+def _scale(least: int, most: int, start: float, stop: float) -> Callable[[int], float]:
     """Return where values lie: *least* at *start*, *most* at *stop*; in the middle if both are equal."""
     span = stop - start
     return lambda value: start + span * ((value - least) / (most - least) if most > least else 0.5)
@@ -133,20 +124,13 @@ def _money_ticks(points: Sequence[ReportedBalance]) -> list[int]:
     return list(range(first, last + 1, step))
 
 
-def _lines(points: Sequence[ReportedBalance], x: _Scale, y: _Scale) -> list[tuple[str, str]]:
-    """Return the paths with their classes: what should be, then each stretch of what was reported."""
-    expected = [(x(point.at_millis), y(point.expected_cents)) for point in points if point.expected_cents is not None]
+def _lines(points: Sequence[ReportedBalance]) -> list[tuple[str, list[tuple[int, int]]]]:
+    """Return lines of times and cents with their classes: what should be, then each stretch of what was reported."""
+    expected = [(point.at_millis, point.expected_cents) for point in points if point.expected_cents is not None]
     lines = [("chart-expected", expected)] if expected else []
-    before = None
-    for one, other in pairwise(points):
-        if before != other.agrees:
-            kind = "chart-reported" if other.agrees else "chart-wrong"
-            lines.append((kind, [(x(one.at_millis), y(one.reported_cents))]))
-            before = other.agrees
-        lines[-1][1].append((x(other.at_millis), y(other.reported_cents)))
-    paths = []
-    for kind, places in lines:
-        # A balance stays as it is until the next one is reported.
-        (first_x, first_y), *rest = ((coordinate(x), coordinate(y)) for x, y in places)
-        paths.append((kind, f"M{first_x} {first_y}" + "".join(f"H{x}V{y}" for x, y in rest)))
-    return paths
+    for agrees, pairs in groupby(pairwise(points), lambda pair: pair[1].agrees):
+        (before, point), *rest = pairs
+        stretch = [before, point, *(each for _, each in rest)]
+        kind = "chart-reported" if agrees else "chart-wrong"
+        lines.append((kind, [(each.at_millis, each.reported_cents) for each in stretch]))
+    return lines

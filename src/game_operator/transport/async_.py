@@ -54,10 +54,14 @@ class AsyncWire(BaseWire):
         connections = self._connections() or await self._open()
         if not self._secure:
             return await self._send(connections.http_client, step, None)
-        handshake = _Handshake()
+        handshake = Handshake()
+
+        async def trace(event: str, info: Mapping[str, Any]) -> None:  # As httpcore asks.
+            handshake(event, info)
+
         connections.calls += 1
         try:
-            result = await self._send(connections.http_client, step, handshake)
+            result = await self._send(connections.http_client, step, trace)
             return handshake.judged(result) if isinstance(result, TransportFailed) else result
         finally:
             connections.calls -= 1
@@ -77,7 +81,7 @@ class AsyncWire(BaseWire):
         if home in self._ours and self._ours[home].http_client is http_client:
             del self._ours[home]
 
-    async def _clean_up(self, connections: "_Connections", handshake: "_Handshake") -> None:
+    async def _clean_up(self, connections: "_Connections", handshake: Handshake) -> None:
         """Close what httpcore forgets; if it was behind a proxy, let others make new *connections* instead of these."""
         if handshake.unfinished is not None:
             await handshake.unfinished.aclose()
@@ -205,11 +209,3 @@ async def _closing(http_client: _AnyClient, wire: weakref.ref[AsyncWire], home: 
         if (owner := wire()) is not None:
             owner.forget(home, http_client)
         await http_client.aclose()
-
-
-class _Handshake(Handshake):
-    """A ``Handshake`` that is awaited."""
-
-    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
-        """Take note of *event*."""
-        super().__call__(event, info)
