@@ -109,10 +109,11 @@ class HttpCarrier:
             ssl_context=ssl_context,
             http_client=self._pool,
         )
-        addresses = {"wallet": url} if second_url is None else {"wallet": url, "second": second_url}
         # One for each of the calls that are at once, made when it is needed: httpx looks through all connections of a
         # client, for each call and more than once, and with fifty of them that takes longer than the wallet does.
-        self._callers = {name: [self._caller_of(address)] for name, address in addresses.items()}
+        callers = [self._caller_of(url)]
+        second = callers if second_url is None else [self._caller_of(second_url)]
+        self._callers = {"wallet": callers, "elsewhere": callers, "second": second}
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
@@ -202,7 +203,7 @@ class HttpCarrier:
 
     async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpResponse:
         texts = _texts_beside_type(headers)
-        callers = self._callers[_process(request)]
+        callers = self._callers[request.at]
         while len(callers) <= place and self._pool is None:
             callers.append(self._caller_of(callers[0].url))
         deadline, pause = time.monotonic() + self._patience, 0.05
@@ -233,7 +234,7 @@ class HttpCarrier:
         )
 
     def _url_of(self, request: Request) -> str:
-        return f"{self._callers[_process(request)][0].url}{request.path}"
+        return f"{self._callers[request.at][0].url}{request.path}"
 
     def _without_values(self, text: bytes) -> bytes:
         """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
@@ -246,10 +247,6 @@ def _delivered(carried: Carried) -> Carried:
     if carried.unreachable:
         raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
     return carried
-
-
-def _process(request: Request) -> str:
-    return "second" if request.at == "second" else "wallet"
 
 
 def _texts_beside_type(headers: HeaderPairs) -> tuple[tuple[str, str], ...]:

@@ -1,6 +1,6 @@
 """What the service sends, as plain values: the calls of a bet (docs/decisions/0010), and requests with their seals."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
@@ -31,61 +31,30 @@ class BetCalls:
 
     def withdraw(self, **changes: Any) -> WithdrawCall:  # Any: fields of the call, which checks them
         """Return the call that places it."""
-        call = WithdrawCall(
-            player_id=self.player_id,
-            bet_id=self.bet_id,
-            amount_cents=self.wager_cents,
-            tx_id=self.tx_id,
-            # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
-            action=self.action,
-            instance_id=self.instance_id,
-            game=self.game,
-        )
-        return replace(call, **changes) if changes else call
+        # No round_id: deposit and rollback carry one (spec §6), and so no withdraw has the bytes of a rollback.
+        fields = self._fields(amount_cents=self.wager_cents, tx_id=self.tx_id, action=self.action)
+        return WithdrawCall(**fields | changes)
 
     def deposit(self, won_cents: int, **changes: Any) -> DepositCall:
         """Return the call that settles it; 0 is a loss."""
-        call = DepositCall(
-            player_id=self.player_id,
-            bet_id=self.bet_id,
-            amount_cents=won_cents,
-            wager_cents=self.wager_cents,
-            won_cents=won_cents,
-            round_id=self.round_id,
-            instance_id=self.instance_id,
-            game=self.game,
-        )
-        if "amount_cents" in changes:
-            changes.setdefault("won_cents", changes["amount_cents"])
-        return replace(call, **changes) if changes else call
+        cents = {"amount_cents": won_cents, "wager_cents": self.wager_cents, "won_cents": won_cents}
+        return DepositCall(**self._fields(round_id=self.round_id, **cents) | changes)
 
     def rollback(self, **changes: Any) -> RollbackCall:
         """Return the call that cancels it."""
-        own = self.rollback_tx_id == "own"
-        call = RollbackCall(
-            player_id=self.player_id,
-            bet_id=self.bet_id,
-            tx_id=f"rollback:bet:{self.bet_id}" if own else self.withdraw().tx_id,
-            action=self.action,
-            amount_cents=self.wager_cents,
-            round_id=self.round_id,
-            instance_id=self.instance_id,
-            game=self.game,
-        )
-        return replace(call, **changes) if changes else call
+        tx_id = f"rollback:bet:{self.bet_id}" if self.rollback_tx_id == "own" else self.withdraw().tx_id
+        fields = self._fields(amount_cents=self.wager_cents, tx_id=tx_id, action=self.action, round_id=self.round_id)
+        return RollbackCall(**fields | changes)
 
     def jackpot(self, cents: int) -> DepositCall:
         """Return the call that pays a jackpot on top of it."""
-        return DepositCall(
-            player_id=self.player_id,
-            bet_id=self.bet_id,
-            amount_cents=cents,
-            action="JACKPOT",
-            jackpot_id=f"pool:{self.game}",
-            round_id=self.round_id,
-            instance_id=self.instance_id,
-            game=self.game,
-        )
+        pool = {"action": "JACKPOT", "jackpot_id": f"pool:{self.game}"}
+        return DepositCall(**self._fields(amount_cents=cents, round_id=self.round_id, **pool))
+
+    def _fields(self, **own: Any) -> dict[str, Any]:
+        """Return what all its calls have, and what one of them has of its own."""
+        shared = {"player_id": self.player_id, "bet_id": self.bet_id}
+        return {**shared, "instance_id": self.instance_id, "game": self.game, **own}
 
 
 #: Whose key signs: a stranger's is one that the wallet never saw.

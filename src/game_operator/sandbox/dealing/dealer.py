@@ -180,7 +180,7 @@ class Dealer:
 
     def _order(self, pending: PendingCall, at_millis: int, beside: Sequence[PendingCall] | None = None) -> Order:
         if pending.extra is not None:
-            return Order((pending,), (self.faults.extra_post(pending, pending.extra),), at_millis)
+            return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
         if beside is None:
             beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(pending) else ()
         together = (pending, *beside)

@@ -10,6 +10,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -124,7 +125,7 @@ class FaultDraws:
         self.plan = faults
         self._seed = seed
         self._waiting_nth = dict(faults.nth)
-        self._serial = 0
+        self._serials = count(1)
         #: How many calls were planned so far; faults that wait for the Nth call count these.
         self.calls = 0
         #: How often each fault struck.
@@ -152,22 +153,12 @@ class FaultDraws:
             calm = pending.attempts >= _CALM_FROM
             faults = () if calm else self.plan.struck(f"{pending.draw}:{pending.attempts}", _OF_REPEATS)
         manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)
+        attempt = max(1, pending.attempts)
         posts = tuple(
-            self._post(calls, pending, extra, manner if extra is None else None)
-            for extra in _IN_ORDER
-            if extra is None or extra in faults
+            Post(calls, next(self._serials), attempt, manner if extra is None else None, extra, self._writer)
+            for extra in (_IN_ORDER if pending.extra is None else (pending.extra,))
+            if extra is pending.extra or extra in faults
         )
         self.struck.update(fault for fault in faults if fault in _IN_TIME)
         self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
         return posts
-
-    def extra_post(self, pending: PendingCall, extra: Fault) -> Post:
-        """Return the post of *pending*, which is sent besides a call."""
-        self.struck[extra] += 1
-        return self._post((pending.call,), pending, extra, None)
-
-    def _post(
-        self, calls: tuple[MovingCall, ...], pending: PendingCall, extra: Fault | None, manner: Fault | None
-    ) -> Post:
-        self._serial += 1
-        return Post(calls, self._serial, max(1, pending.attempts), manner, extra, self._writer)
