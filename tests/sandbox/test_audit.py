@@ -14,7 +14,7 @@ from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.balances import PlayerBalance, ReportedBalance
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd
-from game_operator.sandbox.storm.audit import Closing, Difference, audit, audit_unfinished
+from game_operator.sandbox.storm.audit import Closing, Difference, audit
 from tests.sandbox.dealing import bet, claim, round_of
 
 WAGER, WON, JACKPOT = 500, 1_250, 70_000
@@ -62,7 +62,7 @@ def wrong_since(*suspects: Dealt) -> PlayerBalance:
 
 def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:
     """Audit by balances alone."""
-    return audit(dealt if isinstance(dealt, list) else [dealt], {"p1": BEFORE}, Closing({"p1": balance}))
+    return audit(dealt if isinstance(dealt, list) else [dealt], {"p1": BEFORE}, Closing({"p1": balance}), {})
 
 
 S, B = ServiceState, BetState
@@ -274,7 +274,7 @@ def test_suspects_are_named_or_counted(number: int, told: str) -> None:
     (found,) = audit(dealt, {"p1": BEFORE}, Closing({"p1": 1}), {"p1": wrong})
     assert found.wallet == f"the wallet has 0.01{told}"
     assert sum(line.startswith("bet b") for line in found.history) == number
-    (unfinished,) = audit_unfinished(dealt, {"p1": wrong})
+    (unfinished,) = audit(dealt, {"p1": BEFORE}, None, {"p1": wrong})
     assert unfinished.wallet == f"the wallet reported 0.01{told}"
 
 

@@ -27,6 +27,8 @@ from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 _MOST_ATTEMPTS: Final = 100
 #: Most items of a batch (docs/decisions/0010).
 _MOST_IN_A_BATCH: Final = 1_000
+#: How a bet's end may overtake its withdraw.
+_OVERTAKEN: Final = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
 _LATE_MILLIS: Final = 9 * 60 * 60 * 1_000
 _JACKPOT_AFTER_MILLIS: Final = 1_000
 
@@ -141,20 +143,13 @@ class Dealer:
             bet = DealtBet(planned=planned, round=item, rollback_tx_id=self._writer.profile.rollback_tx_id)
             self.dealt.append(bet)
             self.bets += 1
-            self._deal_bet(bet)
-
-    def _deal_bet(self, bet: DealtBet) -> None:
-        # All its calls are numbered here, in the order of the plan and not in that of the wire.
-        overtaken = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
-        possible = (Fault.OTHER_CONTENT, *overtaken.get(bet.planned.end, ()))
-        withdraw = self.faults.planned(bet, bet.calls.withdraw(), *possible)
-        end = withdraw.then = self._end_of(bet)
-        if end is not None and not {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT}.isdisjoint(withdraw.faults):
-            bet.hurried = True
-            end.releases = withdraw
-            self._due.add(bet.planned.at_millis, end)
-        else:
-            self._due.add(bet.planned.at_millis, withdraw)
+            # All its calls are numbered here, in the order of the plan and not in that of the wire.
+            overtaken = _OVERTAKEN.get(planned.end, ())
+            first = withdraw = self.faults.planned(bet, bet.calls.withdraw(), Fault.OTHER_CONTENT, *overtaken)
+            end = withdraw.then = self._end_of(bet)
+            if end is not None and any(fault in withdraw.faults for fault in overtaken):
+                bet.hurried, end.releases, first = True, withdraw, end
+            self._due.add(planned.at_millis, first)
 
     def _end_of(self, bet: DealtBet) -> PendingCall | None:
         if bet.planned.end is BetEnd.OPEN:

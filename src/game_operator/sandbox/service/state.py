@@ -16,7 +16,7 @@ from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
-from game_operator.protocol.service import World, answer, signature_verdict
+from game_operator.protocol.service import answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.faults import Fault, FaultSwitches
@@ -220,7 +220,12 @@ class SandboxService:
         signature = signature_verdict(request, self.world)
         valid = signature == "valid"
         fault = self.faults.strike_api(f"{self._seed}:api:{next(self._api_calls)}") if valid else None
-        response = _response(self.world, request, now_millis, fault)
+        if fault is Fault.API_429:
+            response = _TOO_MANY
+        else:
+            # The worst case of a 500: the call is carried out all the same.
+            response = answer(request, self.world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
+            response = _BROKEN if fault is Fault.API_500 else response
         self.live.record(
             Exchange(
                 at_millis=began_millis,
@@ -314,16 +319,3 @@ def _outcome_of(carried: "Carried") -> dict[str, Any]:  # Any: fields of Exchang
         "defect": "" if answer is None else answer.defect,
         "elapsed_ms": carried.elapsed_seconds * 1_000,
     }
-
-
-def _response(world: World, request: HttpRequest, now_millis: int, fault: Fault | None) -> HttpResponse:
-    match fault:
-        case Fault.API_429:
-            # The call is not carried out.
-            return _TOO_MANY
-        case Fault.API_500:
-            # The worst case: the call is carried out all the same.
-            answer(request, world, now_millis=now_millis)
-            return _BROKEN
-        case _:
-            return answer(request, world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)

@@ -65,10 +65,7 @@ class Difference:
 
 
 def audit(
-    dealt: Sequence[Dealt],
-    opening: Mapping[str, int],
-    closing: Closing,
-    wrong: Mapping[str, PlayerBalance] | None = None,
+    dealt: Sequence[Dealt], opening: Mapping[str, int], closing: Closing | None, wrong: Mapping[str, PlayerBalance]
 ) -> list[Difference]:
     """
     Return all differences, those of bets before those of players.
@@ -76,32 +73,20 @@ def audit(
     Args:
         dealt: What the service dealt.
         opening: The players' balances before, in cents.
-        closing: What the wallet has now.
+        closing: What the wallet has now; None after a run that broke off, when nobody can read it any more.
         wrong: The players for whom the wallet reported a wrong balance on the way.
     """
     found = list(_of_answers(dealt))
-    if closing.bets is not None:
+    if closing is not None and closing.bets is not None:
         found += _of_bets(dealt, closing.bets)
     of_player: defaultdict[str, list[Dealt]] = defaultdict(list)
     for each in dealt:
         of_player[each.player_id].append(each)
     for player_id, before in opening.items():
-        player = _PlayerAudit(player_id, before, of_player[player_id], (wrong or {}).get(player_id))
-        found += player.differences(closing)
-    found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in closing.findings)
-    return found
-
-
-def audit_unfinished(dealt: Sequence[Dealt], wrong: Mapping[str, PlayerBalance]) -> list[Difference]:
-    """
-    Return what is wrong already with a run that broke off, and whose balances cannot be read any more.
-
-    *wrong* has the players for whom the wallet reported a wrong balance.
-    """
-    found = list(_of_answers(dealt))
-    for player_id, balance in wrong.items():
-        theirs = [each for each in dealt if each.player_id == player_id]
-        found += _PlayerAudit(player_id, 0, theirs, balance).wrong_on_the_way()
+        player = _PlayerAudit(player_id, before, of_player[player_id], wrong.get(player_id))
+        found += player.wrong_on_the_way() if closing is None else player.differences(closing)
+    findings = () if closing is None else closing.findings
+    found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in findings)
     return found
 
 

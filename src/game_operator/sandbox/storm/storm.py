@@ -28,7 +28,7 @@ from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.deliveries import retry_preset
 from game_operator.sandbox.dealing.plan import Plan, run_id_of
 from game_operator.sandbox.service.seed import catalogue
-from game_operator.sandbox.storm.audit import Difference, audit, audit_unfinished
+from game_operator.sandbox.storm.audit import Difference, audit
 from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
 from game_operator.sandbox.storm.trace import NotingCourier, Timeline, Trace, TraceHead, replay
 
@@ -249,7 +249,7 @@ class Storm:
         open_players = {each.player_id for each in dealer.dealt if each.given_up()}
         dealer.abandon()
         wrong = {player_id: each for player_id, each in _wrong(balances).items() if player_id not in open_players}
-        report = self._report(dealer, seconds, audit_unfinished(dealer.dealt, wrong))
+        report = self._report(dealer, seconds, audit(dealer.dealt, self.head.opening, None, wrong))
         if report.passed or report.all_refused:
             raise gone
         return replace(report, broken_off=str(gone))
