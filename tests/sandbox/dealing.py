@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -152,6 +153,9 @@ def bet(number: int = 1, end: BetEnd = BetEnd.CLOSED, **changes: Any) -> Planned
         "won_cents": 1_250 if end is BetEnd.CLOSED else 0,
         "at_millis": START_MILLIS,
         "ends_at_millis": START_MILLIS + 2_000,
+        "round_id": "r1",
+        "instance_id": "i1",
+        "game": "crash",
     }
     return PlannedBet(**settings | changes)
 
@@ -163,7 +167,7 @@ def round_of(*bets: PlannedBet, number: int = 1) -> PlannedRound:
         instance_id="i1",
         game="crash",
         at_millis=min(each.at_millis for each in bets),
-        bets=bets,
+        bets=tuple(replace(each, round_id=f"r{number}") for each in bets),
     )
 
 

@@ -14,13 +14,13 @@ from tests.sandbox import dealing
 from tests.support.seeds import random_of
 
 BET = dealing.bet()
-DEALT = DealtBet(planned=BET, round=dealing.round_of(BET))
+DEALT = DealtBet(planned=BET)
 
 
 @cache
 def named(name: str) -> PendingCall:
     """Return the withdraw of the bet *name*."""
-    return PendingCall(replace(DEALT, planned=replace(BET, bet_id=name)), DEALT.calls.withdraw(), name)
+    return PendingCall(replace(DEALT, planned=replace(BET, bet_id=name)), BET.withdraw(), name)
 
 
 def drained(agenda: Agenda) -> list[tuple[int, str]]:
@@ -81,7 +81,7 @@ def test_taking_many_by_name_is_no_search() -> None:
 def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
     """At any rate: what is sent again meets the faults of the wire, and duplicates."""
     draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
-    pending = draws.planned(DEALT, DEALT.calls.withdraw())
+    pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = attempt
     posts = draws.posts((pending.call,), pending)
     assert {str(post.extra) for post in posts} == {"None", "duplicate"} | struck
@@ -91,6 +91,6 @@ def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
 def test_from_the_sixth_delivery_on_all_is_calm() -> None:
     """Else a call would never arrive where faults strike always."""
     draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
-    pending = draws.planned(DEALT, DEALT.calls.withdraw())
+    pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = 6
     assert [(post.extra, post.manner) for post in draws.posts((pending.call,), pending)] == [(None, None)]

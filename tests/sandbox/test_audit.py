@@ -15,7 +15,7 @@ from game_operator.sandbox.dealing.balances import PlayerBalance, ReportedBalanc
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd
 from game_operator.sandbox.storm.audit import Closing, Difference, audit
-from tests.sandbox.dealing import bet, claim, round_of
+from tests.sandbox.dealing import bet, claim
 
 WAGER, WON, JACKPOT = 500, 1_250, 70_000
 BEFORE = 10_000
@@ -29,10 +29,10 @@ def ok(code: str | None = None, status: int = 200) -> Answer:
 def dealt_bet(state: ServiceState, *sent: tuple[str, Answer], end: BetEnd = BetEnd.CLOSED, **fields: Any) -> DealtBet:
     """Return a bet of p1 that stands at *state* after calls were *sent*: their names, and what was heard."""
     planned = replace(bet(end=end), jackpot_cents=JACKPOT if end is BetEnd.CLOSED else 0)
-    dealt = DealtBet(planned=planned, round=round_of(planned), state=state, **fields)
+    dealt = DealtBet(planned=planned, state=state, **fields)
     for serial, (name, answer) in enumerate(sent, 1):
         cents = {"deposit": (planned.won_cents,), "jackpot": (planned.jackpot_cents,)}.get(name, ())
-        call: MovingCall = getattr(dealt.calls, name)(*cents)
+        call: MovingCall = getattr(planned, name)(*cents)
         dealt.history.append(Sent(Post((call,), serial), answer, call))
     return dealt
 
@@ -183,8 +183,8 @@ def lost_deposits(*wins: int) -> list[Dealt]:
     found: list[Dealt] = []
     for number, won in enumerate(wins, 1):
         planned = bet(number, won_cents=won)
-        dealt = DealtBet(planned=planned, round=round_of(planned), state=S.CLOSED, accepted=True)
-        for call, answer in ((dealt.calls.withdraw(), ok()), (dealt.calls.deposit(won), LOST)):
+        dealt = DealtBet(planned=planned, state=S.CLOSED, accepted=True)
+        for call, answer in ((dealt.planned.withdraw(), ok()), (dealt.planned.deposit(won), LOST)):
             dealt.history.append(Sent(Post((call,), 1), answer, call))
         found.append(dealt)
     return found
@@ -233,7 +233,7 @@ def test_a_bet_that_nobody_placed() -> None:
 def test_another_status_than_200_is_a_difference(extra: Fault | None, named: bool) -> None:
     """Spec §4.1: HTTP 200 always; to a stranger one may answer otherwise (docs/decisions/0011)."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
-    call = dealt.calls.withdraw()
+    call = dealt.planned.withdraw()
     dealt.history.append(Sent(Post((call,), 2, 1, None, extra), ok(status=401), call))
     found = differences(dealt, record(B.OPEN), BEFORE - WAGER)
     assert [one.wallet for one in found] == [
@@ -293,7 +293,7 @@ def test_calls_that_are_no_longer_in_doubt() -> None:
     """What was answered once is known; a forged one's answer says nothing of the call."""
     dealt = dealt_bet(S.OPEN, GONE)
     assert dealt.given_up() == {"withdraw"}
-    call = dealt.calls.withdraw()
+    call = dealt.planned.withdraw()
     dealt.history.append(Sent(Post((call,), 2, 1, None, Fault.FORGED), ok(), call))
     assert dealt.given_up() == {"withdraw"}
     dealt.history.append(Sent(Post((call,), 3, 2), ok(), call))

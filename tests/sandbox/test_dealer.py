@@ -167,7 +167,7 @@ def test_what_a_fault_does_to_a_call(fault: Fault, deliveries: int, arrivals: in
     """At full rate a fault strikes the first five deliveries; then the network is calm (docs/decisions/0017)."""
     courier = InProcess()
     dealer = deal(courier, CLOSED, plan=faults(fault))
-    for call in (the_bet(dealer).calls.withdraw(), the_bet(dealer).calls.deposit(CLOSED.bets[0].won_cents)):
+    for call in (the_bet(dealer).planned.withdraw(), the_bet(dealer).planned.deposit(CLOSED.bets[0].won_cents)):
         assert sum(post.calls == (call,) for post in genuine(courier)) == deliveries
         assert courier.arrivals(call) == arrivals
 
@@ -680,7 +680,7 @@ def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
     assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
     in_batches = Counter(call for post in batched for call in post.calls)
     bets = (dealt for dealt in dealer.dealt if isinstance(dealt, DealtBet))
-    assert set(in_batches) <= {bet.calls.deposit(bet.planned.won_cents) for bet in bets}
+    assert set(in_batches) <= {bet.planned.deposit(bet.planned.won_cents) for bet in bets}
     assert set(in_batches.values()) == {1}
     assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -1020,10 +1020,10 @@ def test_history_holds_every_post_of_a_bet() -> None:
 @pytest.mark.parametrize("amount", [1, MAX_AMOUNT_CENTS - 1, MAX_AMOUNT_CENTS], ids=["least", "below most", "most"])
 def test_other_content_can_be_made_of_any_amount(amount: int) -> None:
     """It has the identity of the call and another amount, which a call can have."""
-    dealt = DealtBet(planned=bet(wager_cents=amount, won_cents=amount), round=CLOSED)
+    dealt = DealtBet(planned=bet(wager_cents=amount, won_cents=amount))
     for call in (
-        dealt.calls.withdraw(),
-        dealt.calls.deposit(amount),
+        dealt.planned.withdraw(),
+        dealt.planned.deposit(amount),
         DealtClaim(planned=claim(won=(amount,))).deposit(),
     ):
         other = PendingCall(dealt, call, "1").changed().call

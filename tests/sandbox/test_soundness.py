@@ -9,10 +9,10 @@ from game_operator.provider.delivery import Answer
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.accepted_mistakes import check_funds
 from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall
-from game_operator.sandbox.dealing.plan import BetEnd, PlannedBet, PlannedRound
 from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.sandbox.storm.storm import Storm, StormReport
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.sandbox.dealing import bet
 from tests.sandbox.storming import head_of
 from tests.sandbox.wrong_wallets import ChecksNoFunds, ForgetsUnderLoad, RefusesWithMoney
 from tests.support.servers import asgi_server
@@ -55,11 +55,7 @@ def test_a_right_wallet_refuses_the_poor(private_key: RSAPrivateKey) -> None:
 
 def step_of(call: MovingCall) -> PendingCall:
     """Return *call* as a step of a bet."""
-    bet = PlannedBet(
-        bet_id="b1", player_id="p1", wager_cents=500, end=BetEnd.CLOSED, won_cents=0, at_millis=0, ends_at_millis=1
-    )
-    planned = PlannedRound(round_id="r1", round_no=1, instance_id="i1", game="g", at_millis=0, bets=(bet,))
-    return PendingCall(DealtBet(planned=bet, round=planned), call, "1")
+    return PendingCall(DealtBet(planned=bet()), call, "1")
 
 
 WITHDRAW = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)

@@ -2,12 +2,12 @@
 
 from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator.sandbox.dealing.dealt import DealtBet
-from tests.sandbox.dealing import bet, round_of
+from tests.sandbox.dealing import bet
 
 
 def bets(count: int, player_id: str = "p1") -> list[DealtBet]:
     planned = [bet(number, player_id=player_id) for number in range(1, count + 1)]
-    return [DealtBet(planned=each, round=round_of(each)) for each in planned]
+    return [DealtBet(planned=each) for each in planned]
 
 
 def board_of(**opening: int) -> BalanceBoard:

@@ -10,6 +10,7 @@ How a service repeats, and what it makes of an answer, is assumed (docs/decision
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
@@ -140,12 +141,12 @@ class Dealer:
                 self._due.add(item.at_millis, self.faults.planned(claim, claim.deposit(), Fault.OTHER_CONTENT))
             return
         for planned in item.bets:
-            bet = DealtBet(planned=planned, round=item, rollback_tx_id=self._writer.profile.rollback_tx_id)
+            bet = DealtBet(planned=replace(planned, rollback_tx_id=self._writer.profile.rollback_tx_id))
             self.dealt.append(bet)
             self.bets += 1
             # All its calls are numbered here, in the order of the plan and not in that of the wire.
             overtaken = _OVERTAKEN.get(planned.end, ())
-            first = withdraw = self.faults.planned(bet, bet.calls.withdraw(), Fault.OTHER_CONTENT, *overtaken)
+            first = withdraw = self.faults.planned(bet, bet.planned.withdraw(), Fault.OTHER_CONTENT, *overtaken)
             end = withdraw.then = self._end_of(bet)
             if end is not None and any(fault in withdraw.faults for fault in overtaken):
                 bet.hurried, end.releases, first = True, withdraw, end
@@ -155,11 +156,11 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self.faults.planned(bet, bet.calls.rollback())
-        call = bet.calls.deposit(bet.planned.won_cents)
+            return self.faults.planned(bet, bet.planned.rollback())
+        call = bet.planned.deposit(bet.planned.won_cents)
         deposit = self.faults.planned(bet, call, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
-            jackpot = bet.calls.jackpot(bet.planned.jackpot_cents)
+            jackpot = bet.planned.jackpot(bet.planned.jackpot_cents)
             deposit.then = self.faults.planned(bet, jackpot, Fault.OTHER_CONTENT)
         return deposit
 
@@ -269,7 +270,7 @@ class Dealer:
         self._ended(pending, None)
         if isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
-            self._due.add(self.now_millis, PendingCall(bet, bet.calls.rollback(), f"{pending.draw}:cancelled"))
+            self._due.add(self.now_millis, PendingCall(bet, bet.planned.rollback(), f"{pending.draw}:cancelled"))
 
     def _settled(self, pending: PendingCall, answer: Answer) -> None:
         self._ended(pending, pending.moved_cents(answer))

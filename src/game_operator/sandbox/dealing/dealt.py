@@ -9,8 +9,7 @@ from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingC
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Answer, Post, Sent
 from game_operator.provider.faults import Fault
-from game_operator.provider.requests import BetCalls
-from game_operator.sandbox.dealing.plan import PlannedBet, PlannedClaim, PlannedRound
+from game_operator.sandbox.dealing.plan import PlannedBet, PlannedClaim
 
 
 class ServiceState(StrEnum):
@@ -124,45 +123,28 @@ class DealtBet(_Record):
 
     Attributes:
         planned: The bet of the plan.
-        round: The round it is part of.
         accepted: Whether its withdraw was answered SUCCESS.
         hurried: Whether what ends it was sent before its withdraw.
         cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
         paid: Whether its deposit was answered SUCCESS.
         jackpot_paid: Whether its jackpot was answered SUCCESS.
-        rollback_tx_id: As in the profile.
     """
 
     KIND = "bet"
 
     planned: PlannedBet
-    round: PlannedRound
     accepted: bool = False
     hurried: bool = False
     cancelled_unseen: bool = False
     paid: bool = False
     jackpot_paid: bool = False
     state: ServiceState = ServiceState.PLACING
-    rollback_tx_id: str = "withdraw"
 
     @property
     def belief(self) -> str:
         """Where the service has it, in words."""
         won = f" with {amount_from_cents(self.planned.won_cents)} won" if self.state is ServiceState.CLOSED else ""
         return f"the service has it {self.state}{won}"
-
-    @property
-    def calls(self) -> BetCalls:
-        """The calls that place, settle and cancel it."""
-        return BetCalls(
-            player_id=self.player_id,
-            bet_id=self.key,
-            wager_cents=self.planned.wager_cents,
-            round_id=self.round.round_id,
-            instance_id=self.round.instance_id,
-            game=self.round.game,
-            rollback_tx_id=self.rollback_tx_id,
-        )
 
     def fates(self) -> list[Fate]:
         """Return what may have become of it, what the service believes first; one fate if no call was given up."""

@@ -11,13 +11,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, FreeBet
 from game_operator.money import amount_from_cents
+from game_operator.provider.requests import BetCalls
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
 
 #: From the start of one round to that of the next, in ms, give or take the jitter.
@@ -37,14 +38,11 @@ class BetEnd(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedBet:
+class PlannedBet(BetCalls):
     """
-    One bet of a round.
+    One bet of a round, with its calls; its bet_id is unique in all plans.
 
     Attributes:
-        bet_id: Unique in all plans.
-        player_id: Who places it.
-        wager_cents: What is staked.
         end: What becomes of it.
         won_cents: What its deposit pays; 0 unless it is CLOSED, and for a loss.
         at_millis: When it is withdrawn.
@@ -52,9 +50,6 @@ class PlannedBet:
         jackpot_cents: What a jackpot pays besides, when the bet closes; 0 for none.
     """
 
-    bet_id: str
-    player_id: str
-    wager_cents: int
     end: BetEnd
     won_cents: int
     at_millis: int
@@ -242,6 +237,9 @@ class Plan:
         wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), most_bets))]
         # None where each bet ends by itself.
         all_end_at = at_millis + _between(5_000, 15_000, random) if is_shared(game.genre) else None
+        where: dict[str, Any] = {  # Any: fields of round and bet.
+            "round_id": f"round-{self.run_id}-{number}", "instance_id": place.instance_id, "game": game.id,
+        }  # fmt: skip
         bets: list[PlannedBet] = []
         player_id = ""
         for wager_cents, won_cents in zip(wagers, play(game, limits, wagers, random), strict=True):
@@ -259,16 +257,10 @@ class Plan:
                 at_millis=placed_at,
                 ends_at_millis=_ends_at(end, placed_at, all_end_at, random),
                 jackpot_cents=self._jackpot(wager_cents, limits, random) if end is BetEnd.CLOSED else 0,
+                **where,
             )
             bets.append(bet)
-        return PlannedRound(
-            round_id=f"round-{self.run_id}-{number}",
-            round_no=round_no,
-            instance_id=place.instance_id,
-            game=game.id,
-            at_millis=at_millis,
-            bets=tuple(bets),
-        )
+        return PlannedRound(round_no=round_no, at_millis=at_millis, bets=tuple(bets), **where)
 
     def _end(self, random: Random) -> BetEnd:
         chance = random.random()

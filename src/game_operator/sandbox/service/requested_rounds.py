@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
 from game_operator.money import amount_from_cents
-from game_operator.sandbox.dealing.dealt import DealtBet, DealtClaim
+from game_operator.sandbox.dealing.dealt import DealtClaim
 from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
@@ -62,6 +62,9 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
+        where: dict[str, Any] = {  # Any: fields of round and bet.
+            "round_id": f"round-{self._run_id}-{number}", "instance_id": instance.id, "game": game.id,
+        }  # fmt: skip
         bet = PlannedBet(
             bet_id=f"bet-{self._run_id}-{number}",
             player_id=player_id,
@@ -70,18 +73,13 @@ class RequestedRounds:
             won_cents=won_cents,
             at_millis=now_millis,
             ends_at_millis=now_millis + _END_AFTER_MILLIS,
+            **where,
         )
-        planned = PlannedRound(
-            round_id=f"round-{self._run_id}-{number}",
-            round_no=self._world.next_round_no(instance.id),
-            instance_id=instance.id,
-            game=game.id,
-            at_millis=now_millis,
-            bets=(bet,),
-        )
+        round_no = self._world.next_round_no(instance.id)
+        planned = PlannedRound(round_no=round_no, at_millis=now_millis, bets=(bet,), **where)
         # Built once here, so that a call that cannot be sent is refused before anything is sent.
         try:
-            DealtBet(planned=bet, round=planned).calls.withdraw()
+            bet.withdraw()
         except ValueError as wrong:
             raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
         self._open_round(planned)

@@ -297,9 +297,9 @@ class SandboxService:
             placed = {
                 "reference_id": dealt.key,
                 "player_id": dealt.player_id,
-                "round_id": dealt.round.round_id,
-                "instance_id": dealt.round.instance_id,
-                "game": dealt.round.game,
+                "round_id": dealt.planned.round_id,
+                "instance_id": dealt.planned.instance_id,
+                "game": dealt.planned.game,
                 "wager": dealt.planned.wager_cents,
                 "timestamp": dealt.planned.at_millis,
             }
