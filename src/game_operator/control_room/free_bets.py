@@ -8,26 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
-from game_operator.control_room.page_context import (
-    CentsTyped,
-    Page,
-    PageContext,
-    Whole,
-    checked,
-    problem,
-    see_other,
-    whole,
-)
+from game_operator.control_room.page_context import CentsTyped, Page, Whole, checked, problem, see_other, whole
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
 
 _SHOWN: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
-_REFUSED: Final = {
-    "not-an-instance": "not an instance id",
-    "0" * 24: "an instance that does not exist",
-}
+_REFUSED: Final = {"not-an-instance": "not an instance id", "0" * 24: "an instance that does not exist"}
 #: What a duration may be given in, in milliseconds.
 _UNITS: Final = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000, "milliseconds": 1}
 _SUGGESTED: Final = {"count": "5", "wager": "1.00", "duration": "1", "unit": "days"}
@@ -77,11 +65,6 @@ class FreeBetsPage(Page):
     TITLE = "Free bets"
     FORMS = ("grant", "claim")
 
-    def __init__(self, context: PageContext) -> None:
-        super().__init__(context)
-        #: What the wallet did in a claim that no correct wallet does, by the grant's id.
-        self._mistakes: dict[str, tuple[str, ...]] = {}
-
     async def show(self, request: Request) -> Response:
         """Show the grants, and a form that is filled in."""
         reference_id = f"free-bets-{len(self._sandbox.world.grants()) + 1}"
@@ -107,7 +90,7 @@ class FreeBetsPage(Page):
             played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             return self._page(request, self._suggested("p1", ""), {}, said=str(failed))
-        self._mistakes[free_bet_id] = played.problems
+        self._context.played[free_bet_id] = (), played.problems
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
 
     def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:
@@ -133,5 +116,5 @@ class FreeBetsPage(Page):
             refused=_REFUSED,
             units=list(_UNITS),
             said=said,
-            wallet_mistakes=self._mistakes.get(changed, ()),
+            wallet_mistakes=self._context.played.get(changed, ((), ()))[1],
         )

@@ -27,10 +27,9 @@ from game_operator.errors import GameOperatorError, TransportError
 from game_operator.provider.text import curl_line
 from game_operator.sandbox.service.exchange_log import Exchange
 
+#: How many exchanges the list has, and one event carries, at most; of more, the newest.
 _SHOWN: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
-#: How many exchanges one event carries at most; of more, the newest.
-_MOST_AT_ONCE: Final = 100
 _HEARTBEAT_SECONDS: Final = 15.0
 #: Between two looks at the log, so that a storm of calls becomes a few events a second and not one for each call.
 _PAUSE_SECONDS: Final = 0.1
@@ -123,7 +122,7 @@ class LivePage(Page):
             yield f"event: anew\nid: {self._mark(0)}\ndata: {log.run}\n\n".encode()
         sent_at = time.monotonic()
         while not self._context.is_stopped:
-            new = [exchange for exchange in log.recent(_MOST_AT_ONCE) if exchange.number > after]
+            new = [exchange for exchange in log.recent(_SHOWN) if exchange.number > after]
             if new:
                 after = new[0].number
                 html = self._context.fragment("_rows.html", rows=[row(each) for each in new], fresh=True)

@@ -19,7 +19,6 @@ from game_operator.control_room.page_context import (
     LOOKED_THROUGH,
     CentsTyped,
     Page,
-    PageContext,
     cents,
     checked,
     environment,
@@ -130,11 +129,6 @@ class LobbyPage(Page):
     PATH = "/"
     TITLE = "Lobby"
 
-    def __init__(self, context: PageContext) -> None:
-        super().__init__(context)
-        #: The bets of each round that was played here, and the wallet's mistakes, by the round's id.
-        self._played: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
             Route(self.PATH, self.show),
@@ -154,7 +148,7 @@ class LobbyPage(Page):
         }
         form = {name: query.get(name, usual) for name, usual in form.items()}
         form["instance_id"] = "" if instance is None else instance.id
-        bet_ids, mistakes = self._played.get(query.get("played", ""), ((), ()))
+        bet_ids, mistakes = self._context.played.get(query.get("played", ""), ((), ()))
         return self._page(request, form, {}, played=bet_ids, mistakes=mistakes)
 
     async def play(self, request: Request) -> Response:
@@ -183,8 +177,7 @@ class LobbyPage(Page):
             return self._page(request, typed, problems, played=begun, unreachable=True)
         except GameOperatorError as failed:
             return self._page(request, typed, {"round": str(failed)})
-        # Not all of it is kept: the deliveries are in the live log, too.
-        self._played[played.round_id] = played.bet_ids, played.problems
+        self._context.played[played.round_id] = played.bet_ids, played.problems
         # The form stays filled in, to play another round.
         filled_in = {name: typed[name] for name in _KEPT}
         chosen = _Filter.chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)

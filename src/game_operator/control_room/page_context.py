@@ -63,6 +63,8 @@ class PageContext:
 
     Attributes:
         is_stopped: Whether the server ends, and streams of events with it.
+        played: The bets of each round or claim that was played here, and the wallet's mistakes, by its id. Not all of
+            it is kept: the deliveries are in the live log, too.
     """
 
     is_stopped = False
@@ -70,6 +72,7 @@ class PageContext:
     def __init__(self, sandbox: "Sandbox", navigation: "Sequence[type[Page]]") -> None:
         self.sandbox = sandbox
         self._navigation = navigation
+        self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._token = secrets.token_urlsafe(32)
         self._calling = asyncio.Semaphore(_MOST_CALLING)
 
