@@ -42,7 +42,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from functools import wraps
 from reprlib import Repr
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from game_operator.codes import GrantErrorCode
 
@@ -97,15 +97,6 @@ def without_frames(check: Callable[_P, _T]) -> Callable[_P, _T]:
     return checked
 
 
-def _rebuild(
-    kind: "type[GameOperatorError]", args: tuple[object, ...], state: dict[str, Any], cause: BaseException | None
-) -> "GameOperatorError":
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(state)
-    error.__cause__ = cause
-    return error
-
-
 class GameOperatorError(Exception):
     """
     The root of every error of this package. ``str(error)`` is ``what`` and ``remedy`` together.
@@ -133,11 +124,11 @@ class GameOperatorError(Exception):
     def __str__(self) -> str:
         return f"{self.what} {self.remedy}" if self.remedy else self.what
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         # Exception.__reduce__ would call the class with positional arguments alone, and lose the cause, which
         # is where OutcomeUnknownError says what went wrong. A foreign cause may hold a live request: it stays.
         cause = self.__cause__ if isinstance(self.__cause__, GameOperatorError) else None
-        return _rebuild, (type(self), self.args, dict(self.__dict__), cause)
+        return Exception.__new__, (type(self), *self.args), {**self.__dict__, "__cause__": cause}
 
 
 class ConfigurationError(GameOperatorError):

@@ -9,6 +9,7 @@ import functools
 import inspect
 import re
 from base64 import b64decode
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
@@ -360,7 +361,7 @@ class _Memory(Generic[SignerT]):
         self._forever = forever
         self._first: list[Signature] = []
         # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
-        self._recent = lru_cache(_REMEMBERED)(_empty_slot)
+        self._recent: Callable[[bytes], list[Signature]] = lru_cache(_REMEMBERED)(lambda _message: [])
 
 
 class RememberedSignatures(_Memory[Signer]):
@@ -383,17 +384,8 @@ class RememberedAsyncSignatures(_Memory[Signer | AsyncSigner]):
     """The same as ``RememberedSignatures``, awaited; event loops in several threads may share one."""
 
     async def sign(self, message: bytes) -> Signature:
-        """
-        Return the X-Signature header for *message*.
-
-        Raises:
-            SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
-        """
+        """Return the X-Signature header for *message*, as ``RememberedSignatures.sign`` does."""
         slot = self._first if message == self._forever else self._recent(message)
         if not slot:
             slot.append(Signature.of(checked_signature(await signed_async(self._signer, message))))
         return slot[0]
-
-
-def _empty_slot(message: bytes) -> list[Signature]:  # noqa: ARG001 - lru_cache keys on it
-    return []

@@ -40,12 +40,17 @@ class SourceDetails(NamedTuple):
 
 def check_source_name(name: str) -> str:
     """Return *name* if a source can have it; raise TypeError or ValueError if not."""
-    if not isinstance(name, str):
-        raise TypeError(f"a source must be a str, not {type(name).__name__}")
-    problem = problem_of_id(name, _MOST_CHARACTERS) if name else ""
+    return name if name == "" else checked_id(name, "the name of the source")
+
+
+def checked_id(value: str, what: str) -> str:
+    """Return *value*, which *what* names, if it can be an id; raise TypeError or ValueError if not."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+    problem = problem_of_id(value, _MOST_CHARACTERS)
     if problem:
-        raise ValueError(f"the name of the source {problem}, it is {shown(name)}")
-    return name
+        raise ValueError(f"{what} {problem}, it is {shown(value)}")
+    return value
 
 
 def refusal(source: str, known: Iterable[str]) -> UnknownSourceError:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from game_operator.errors import AccountExistsError, AccountNotFoundError, AdjustmentRefusedError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, OPEN_FIRST, Account, CallRecord
 from game_operator.ledger.engine.script import Dialect, Execute, Script
+from game_operator.ledger.engine.sources import checked_id
 from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import Changes, Needs, posting
 from game_operator.models.webhooks import problem_of_id
@@ -44,19 +45,9 @@ class Adjustment(NamedTuple):
     applied: bool
 
 
-def _checked_account(player_id: str) -> str:
-    """Return *player_id* if an account can have that id; raise TypeError or ValueError if not."""
-    if not isinstance(player_id, str):
-        raise TypeError(f"a player id must be a str, not {type(player_id).__name__}")
-    problem = problem_of_id(player_id, 256)
-    if problem:
-        raise ValueError(f"the player id {problem}, it is {shown(player_id)}")
-    return player_id
-
-
 def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Script[Cents]:
     """Open an account that holds *opening* currency units; return its balance in cents."""
-    key, cents = _checked_account(player_id), cents_from_amount(opening)
+    key, cents = checked_id(player_id, "the player id"), cents_from_amount(opening)
     if not 0 <= cents <= MAX_BALANCE_CENTS:
         raise ValueError(f"an account cannot be opened with {opening}: it must be from 0.00 to {_MOST}")
     loaded = yield from dialect.load(Needs("", accounts={key}))
@@ -72,7 +63,7 @@ def open_account(player_id: str, opening: Decimal, dialect: Dialect) -> Script[C
 
 def adjust(player_id: str, amount: Decimal, reference: str, dialect: Dialect) -> Script[Adjustment]:
     """Move *amount* currency units, once for each *reference*; return the balance, and whether it was moved now."""
-    key, cents = _checked_account(player_id), cents_from_amount(amount)
+    key, cents = checked_id(player_id, "the player id"), cents_from_amount(amount)
     if problem_of_id(reference, 320):
         raise ValueError(f"reference must be a text of 1 to 320 characters that is not blank, not {shown(reference)}")
     loaded = yield from dialect.load(Needs("", calls={("adjust", reference)}, accounts={key}))
@@ -104,7 +95,7 @@ def correct_time(player_id: str, prefix: str, dialect: Dialect) -> Script[TimeCo
 
     It changes no posting. It notes for ``verify`` that postings up to the last one may be later than those that follow.
     """
-    key = _checked_account(player_id)
+    key = checked_id(player_id, "the player id")
     yield from check_writer(prefix)
     loaded = yield from dialect.load(Needs("", accounts={key}))
     account = _only(loaded.accounts, key)
