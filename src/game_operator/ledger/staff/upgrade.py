@@ -79,23 +79,11 @@ class _Installation:
     prefix: str
     accounts: TableAccounts | None
     kind: Kind
+    questions: dict[str, str]
     tables: frozenset[str] = frozenset()
     meta: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def questions(self) -> dict[str, str]:
-        """The statements of upgrade.sql."""
-        return sql_texts(__package__, "upgrade.sql", prefix=self.prefix)
-
-    @property
-    def version(self) -> int:
-        """The version of the tables; 0 if there are none."""
-        return self.meta.get("version", 0)
-
-    @property
-    def balances_elsewhere(self) -> bool:
-        """Whether a wallet has served here from a table of the operator's."""
-        return "balances_elsewhere" in self.meta
+    #: Of the tables; 0 if there are none.
+    version: int = 0
 
     def checked(self, name: str, script: Callable[["_Installation"], _Checking]) -> list[Check]:
         """Return what *script* finds from one snapshot; a check called *name* if it could not look."""
@@ -126,7 +114,9 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
     else:
         raise unknown_database(url)
     kind: Kind = "postgres" if is_postgres(url) else "sqlite"
-    examined = _Installation(url, check_prefix(prefix), accounts, kind)
+    table, balance = (accounts.quoted_table, f'owned."{accounts.balance}"') if accounts else ("", "")
+    questions = sql_texts(__package__, "upgrade.sql", prefix=check_prefix(prefix), table=table, balance=balance)
+    examined = _Installation(url, prefix, accounts, kind, questions)
     first = examined.checked("tables", _tables)
     yield from first
     if first[0].outcome == "unreachable":
@@ -149,6 +139,7 @@ def _tables(examined: _Installation) -> _Checking:
         return [_check("tables", "missing", prefix=prefix, there=there)]
     rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix
     examined.meta = {row[0]: row[1] for row in rows}
+    examined.version = examined.meta.get("version", 0)
     try:
         version = check_version(examined.version, prefix)
     except SchemaError as newer:
@@ -215,7 +206,9 @@ def _other_ledgers(examined: _Installation) -> _Checking:
 def _shared_balances(examined: _Installation, accounts: TableAccounts, elsewhere: list[str]) -> _Checking:
     checks = []
     # Ledgers of version 1 that have served from a table go on with a warning in the log.
-    is_known = "balances_shared" in examined.meta or (examined.version < VERSION and examined.balances_elsewhere)
+    is_known = "balances_shared" in examined.meta or (
+        examined.version < VERSION and "balances_elsewhere" in examined.meta
+    )
     goes_on = is_known and examined.meta.get("balances_shared", 1) == 1
     outcome, what = ("advice", "is a warning in the log") if goes_on else ("problem", "with it is refused")
     for table in (yield from base_tables(examined.kind, accounts)):
@@ -233,43 +226,20 @@ def _balances(examined: _Installation) -> _Checking:
     """Look at the operator's table as opening does, and at all of its rows."""
     accounts, name = examined.accounts, "table of balances"
     if accounts is None:
-        if examined.balances_elsewhere:
+        if "balances_elsewhere" in examined.meta:
             return [_check(name, "unnamed")]
         return [_check(name, "own")] if examined.version else []
     problems = (yield from look_at_table(examined.kind, accounts)).problems
-    if not problems:
-        problems = yield from _decimals(examined.kind, accounts)
     if problems:
         return [_check(name, "refused", problem=problem) for problem in problems]
     unit = accounts.unit or "cents"
+    column = {"table": accounts.table, "balance": accounts.balance, "unit": unit}
+    # Opening looks at the first rows alone: a balance behind them is refused when it is met.
+    rows: Rows = () if unit == "units" else (yield Execute(examined.questions[f"decimals_in_{examined.kind}"], ()))
+    if rows:
+        return [_check(name, "decimals", found=rows[0][0], **column)]
     hooks = yield from table_update_hooks(examined.kind, accounts)
-    return [
-        _check(name, "fits", table=accounts.table, balance=accounts.balance, unit=unit),
-        *(_check("updates", "changed", hook=hook, balance=accounts.balance) for hook in hooks),
-    ]
-
-
-def _decimals(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
-    """Return why a balance behind the rows that opening looks at is refused when it is met."""
-    if accounts.unit == "units":
-        return []
-    column = f'owned."{accounts.balance}"'
-    has_decimals = f"scale(CAST({column} AS numeric)) > 0"
-    if kind == "sqlite":
-        has_decimals = (
-            f"(typeof({column}) = 'real' AND {column} <> round({column})) "
-            f"OR (typeof({column}) = 'text' AND instr({column}, '.') > 0)"
-        )
-    rows: Rows = yield Execute(
-        f"SELECT CAST({column} AS text) FROM {accounts.quoted_table} AS owned WHERE {has_decimals} LIMIT 1",  # noqa: S608
-        (),
-    )
-    unit = accounts.unit or "cents"
-    return [
-        f"A balance in {accounts.table}.{accounts.balance} is {row[0]}, and {unit} have no decimals: each call of its "
-        'player would be an error. Fix the row; if all balances are in units, say unit="units".'
-        for row in rows
-    ]
+    return [_check(name, "fits", **column), *(_check("updates", "changed", hook=hook, **column) for hook in hooks)]
 
 
 def _commits(examined: _Installation) -> _Checking:

@@ -12,6 +12,15 @@ SELECT account, at_millis FROM (
 -- name: tables_in_sqlite
 SELECT name FROM sqlite_master WHERE type = 'table'
 
+-- Balances with decimals.
+-- name: decimals_in_sqlite
+SELECT CAST({balance} AS text) FROM {table} AS owned
+WHERE (typeof({balance}) = 'real' AND {balance} <> round({balance}))
+    OR (typeof({balance}) = 'text' AND instr({balance}, '.') > 0) LIMIT 1
+
+-- name: decimals_in_postgres
+SELECT CAST({balance} AS text) FROM {table} AS owned WHERE scale(CAST({balance} AS numeric)) > 0 LIMIT 1
+
 -- What follows is for PostgreSQL.
 -- name: tables_in_postgres
 SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
