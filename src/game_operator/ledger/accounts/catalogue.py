@@ -80,36 +80,29 @@ class Column(NamedTuple):
 
 
 class TableLook(NamedTuple):
-    """What a look at a TableAccounts found: why it is refused, or what its columns are."""
+    """What a look at a TableAccounts found: why it is refused, and its columns."""
 
     problems: list[str]
-    keys: tuple[KeyColumn, ...] = ()
-    balance: Column | None = None
-    has_policies: bool = False
-
-
-class _Relation(NamedTuple):
-    """The columns of a table, or why it cannot be used."""
-
     columns: dict[str, Column]
-    problems: list[str]
     #: The columns of each unique index that compares bytewise; None for a view, which has no indexes.
     indexes: list[set[str]] | None = None
     has_policies: bool = False
+    keys: tuple[KeyColumn, ...] = ()
+    balance: Column | None = None
 
 
 def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     """Look at the columns of *accounts*; it only reads."""
-    columns, problems, indexes, has_policies = yield from (
-        _in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts)
-    )
+    look = yield from (_in_sqlite(accounts) if kind == "sqlite" else _in_postgres(accounts))
+    problems, columns, indexes = look.problems, look.columns, look.indexes
     if not columns:
-        return TableLook(problems)
+        return look
     folded = str.lower if kind == "sqlite" else str
     absent = [name for name in (*accounts.keys, accounts.balance) if folded(name) not in columns]
     if absent:
         there = ", ".join(columns)
-        return TableLook([f"The table {accounts.table} has no column {name}; it has {there}." for name in absent])
+        problems += [f"The table {accounts.table} has no column {name}; it has {there}." for name in absent]
+        return look
     keys = [columns[folded(name)] for name in accounts.keys]
     balance = columns[folded(accounts.balance)]
     for name, column in zip(accounts.keys, keys, strict=True):
@@ -122,7 +115,7 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     if indexes is not None and not any(names <= set(map(folded, accounts.keys)) for names in indexes):
         problems.append(_not_unique(kind, accounts, indexes))
     problems += yield from _balance_problems(kind, accounts, balance)
-    return TableLook(problems, tuple(column.key for column in keys if column.key), balance, has_policies)
+    return look._replace(keys=tuple(column.key for column in keys if column.key), balance=balance)
 
 
 def _not_unique(kind: Kind, accounts: TableAccounts, indexes: list[set[str]]) -> str:
@@ -193,7 +186,7 @@ def has_decimals(balance: object) -> bool:
     return isinstance(exponent, int) and exponent < 0
 
 
-def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
+def _in_sqlite(accounts: TableAccounts) -> Script[TableLook]:
     schema, _, table = accounts.table.rpartition(".")
     schema = schema or "main"
     master = f'"{schema}".sqlite_master'
@@ -203,16 +196,17 @@ def _in_sqlite(accounts: TableAccounts) -> Script[_Relation]:
             f"{accounts.table} is a view, and SQLite cannot update one by itself: name the table behind it, or "
             "pass an Accounts object."
         )
-        return _Relation({}, [problem])
+        return TableLook([problem], {})
     if not kind or kind[0][0] != "table":
-        return _Relation({}, [f"There is no table {accounts.table} in this SQLite file: name one that exists already."])
+        missing = f"There is no table {accounts.table} in this SQLite file: name one that exists already."
+        return TableLook([missing], {})
     rows: Rows = yield Execute("SELECT name, type, pk FROM pragma_table_xinfo(?, ?)", (table, schema))
     columns = {name.lower(): _sqlite_column(declared.upper()) for name, declared, _ in rows}
     primary = [(name.lower(), declared.upper()) for name, declared, place in rows if place]
     unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes_in_sqlite"], (table, schema, schema))
     # The rowid itself has no index.
     indexes = [{primary[0][0]}] if len(primary) == 1 and primary[0][1] == "INTEGER" else []
-    return _Relation(columns, [], indexes + [set(json.loads(row[0])) for row in unique])
+    return TableLook([], columns, indexes + [set(json.loads(row[0])) for row in unique])
 
 
 def _sqlite_column(declared: str) -> Column:
@@ -235,14 +229,14 @@ def _sqlite_column(declared: str) -> Column:
     )
 
 
-def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
+def _in_postgres(accounts: TableAccounts) -> Script[TableLook]:
     rows: Rows = yield Execute(CATALOGUE_SQL["columns"], (accounts.quoted_table,) * 2)
     if not rows:
         missing = (
             f"There is no table {accounts.table} in this PostgreSQL database: name one that exists already. "
             "Names created without quotes are lowercase."
         )
-        return _Relation({}, [missing])
+        return TableLook([missing], {})
     columns, problems = {}, []
     for relation, name, type_name, scale, declared, base, bytewise, updatable, _ in rows:
         bits = _BITS.get(type_name)
@@ -264,7 +258,7 @@ def _in_postgres(accounts: TableAccounts) -> Script[_Relation]:
     if rows[0][0] in "rp":
         unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
         indexes = [set(json.loads(row[0])) for row in unique]
-    return _Relation(columns, problems, indexes, has_policies=rows[0][8])
+    return TableLook(problems, columns, indexes, has_policies=rows[0][8])
 
 
 def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:

@@ -234,9 +234,6 @@ DURABLE = (
     "('off', 'local'))"
 )
 
-#: SQLite: any number of keys as one JSON text.
-IN_LIST = "IN (SELECT value FROM json_each(?))"
-
 #: PostgreSQL: any number of keys as one JSON text: one parameter of one type for every driver, and quicker to read than
 #: an array each.
 KEYS = "ARRAY(SELECT jsonb_array_elements_text(CAST(CAST(? AS text) AS jsonb)))"
@@ -250,7 +247,7 @@ class LookUp:
 
     def __init__(self, kind: Kind, select: str) -> None:
         self._one = f"{select} = ?" if kind == "sqlite" else ""
-        self._many = f"{select} {IN_LIST}" if kind == "sqlite" else f"{select} = ANY({KEYS})"
+        self._many = f"{select} IN (SELECT value FROM json_each(?))" if kind == "sqlite" else f"{select} = ANY({KEYS})"  # noqa: S608 - our own text
 
     def of(self, keys: Set[Any], *before: Any) -> Execute:
         """Return the statement for *keys*, after the parameters *before*; in SQLite a lone key has a quicker one."""

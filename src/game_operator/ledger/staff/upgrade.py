@@ -20,7 +20,7 @@ from game_operator.ledger.accounts.choice import base_tables, is_marked, owner_o
 from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
-from game_operator.ledger.engine.sources import sources_found
+from game_operator.ledger.engine.sources import Sources, sources_found
 from game_operator.ledger.engine.tables import (
     BALANCE_TABLES,
     CLOCK,
@@ -171,16 +171,14 @@ def _rights(examined: _Installation) -> _Checking:
 
 def _sources(examined: _Installation) -> _Checking:
     """Name the sources whose calls will be taken: any other is refused."""
-    names: list[str] = []
-    if f"{examined.prefix}sources" in examined.tables:
-        rows: Rows = yield Execute(f"SELECT name FROM {examined.prefix}sources ORDER BY at_millis, name", ())  # noqa: S608
-        names = [row[0] for row in rows]
+    is_known = f"{examined.prefix}sources" in examined.tables
+    names = (yield from Sources(examined.kind, examined.prefix).load()) if is_known else []
     if examined.version < VERSION or not names:
         names += [name for name in (yield from sources_found(examined.prefix)) if name not in names]
     listed = ", ".join(map(shown, names))
     if len(names) < 2:
         return [_check("sources", "one" if names else "none", listed=listed)]
-    rows = yield Execute(examined.questions["taken_twice"], ())
+    rows: Rows = yield Execute(examined.questions["taken_twice"], ())
     twice = f". The bet {shown(rows[0][0])} was taken from its player through more than one" if rows else ""
     return [_check("sources", "several", listed=listed, twice=twice)]
 
