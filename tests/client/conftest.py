@@ -1,11 +1,15 @@
-"""What all tests of the clients watch over: that no socket stays open behind them."""
+"""What tests of the clients share: a client of each flavour, and that no socket stays open behind it."""
 
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from tests.support.flavours import Perform, run
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -18,6 +22,12 @@ def _no_socket_is_left_open() -> Iterator[None]:
     while _open_sockets() > before and time.monotonic() < give_up:
         time.sleep(0.01)  # A server's thread may still be at its last line.
     assert _open_sockets() <= before, "a socket is still open"
+
+
+@pytest.fixture
+def perform(flavour: str, private_key: RSAPrivateKey) -> Perform:
+    """Run a scenario with a client of the test's flavour, and the operator's key."""
+    return partial(run, flavour, private_key=private_key)
 
 
 def _open_sockets() -> int:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.models import OpenBet
 from game_operator.protocol.signing import sign
-from tests.support.flavours import run
+from tests.support.flavours import Perform, run
 from tests.support.hostile_server import Connection, HostileServer, Script, knows_every_bet, response_bytes
 from tests.support.proxy import forward
 from tests.support.wire import grant_request
@@ -86,10 +86,7 @@ def _reaching(phase: str, reached: threading.Event) -> Script:
 )
 @pytest.mark.drawn(4, flavour=("trio", "aiohttp"))
 def test_a_cancelled_call_leaves_nothing_open(
-    flavour: str,
-    cancelled: Callable[[Call, threading.Event], Awaitable[None]],
-    phase: str,
-    private_key: RSAPrivateKey,
+    perform: Perform, cancelled: Callable[[Call, threading.Event], Awaitable[None]], phase: str
 ) -> None:
     """The connection under way is closed, and the next call works (docs/decisions/0004)."""
     reached = threading.Event()
@@ -110,14 +107,14 @@ def test_a_cancelled_call_leaves_nothing_open(
 
     with HostileServer(script, followed) as server:
         options: dict[str, Any] = {"timeout": 20.0, "deadline": 60.0}
-        assert isinstance(run(flavour, cancel_and_go_on, server.base_url, private_key, **options), OpenBet)
+        assert isinstance(perform(cancel_and_go_on, server.base_url, **options), OpenBet)
         assert len(server.connections) == (1 if phase == "wait" else 2)
         assert server.wait_until_closed()
 
 
 @WAYS
 def test_cancelled_while_connecting(
-    flavour: str, cancelled: Callable[[Call, threading.Event], Awaitable[None]], private_key: RSAPrivateKey
+    perform: Perform, cancelled: Callable[[Call, threading.Event], Awaitable[None]]
 ) -> None:
     """No half-open connection stays behind (docs/decisions/0004)."""
     reached = threading.Event()
@@ -131,7 +128,7 @@ def test_cancelled_while_connecting(
         for sock in waiting:
             sock.setblocking(False)
             sock.connect_ex(listener.getsockname())  # They fill the queue of connections that nobody accepts.
-        run(flavour, cancel, f"http://127.0.0.1:{listener.getsockname()[1]}", private_key, timeout=20.0)
+        perform(cancel, f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=20.0)
         for sock in waiting:
             sock.close()
 
@@ -143,10 +140,9 @@ def test_cancelled_while_connecting(
 )
 @pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_cancelled_during_the_tls_handshake(
-    flavour: str,
+    perform: Perform,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],
     proxied: bool,
-    private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The connection is closed although TLS never stood, and the next call works (docs/decisions/0004)."""
@@ -174,7 +170,7 @@ def test_cancelled_during_the_tls_handshake(
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         base_url = server.base_url.replace("http:", "https:")
         options: dict[str, Any] = {"timeout": 20.0, "ssl_context": trusting, "trust_env": proxied}
-        assert isinstance(run(flavour, cancel_and_go_on, base_url, private_key, **options), OpenBet)
+        assert isinstance(perform(cancel_and_go_on, base_url, **options), OpenBet)
         assert len(proxy.connections) == (2 if proxied else 0)
 
 
@@ -336,7 +332,7 @@ def test_a_time_limit_passes_through_at_once(
 
 
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
-def test_a_cancelled_grant_says_that_it_may_have_been_made(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_a_cancelled_grant_says_that_it_may_have_been_made(perform: Perform) -> None:
     """An ordinary exception of a signal or a cancellation: either carries the note (docs/decisions/0028)."""
     reached = threading.Event()
     told: list[str] = []
@@ -352,7 +348,7 @@ def test_a_cancelled_grant_says_that_it_may_have_been_made(flavour: str, private
         await _cancelled_scope(grant, reached)
 
     with HostileServer(_reaching("headers", reached)) as server:
-        run(flavour, scenario, server.base_url, private_key, timeout=20.0)
+        perform(scenario, server.base_url, timeout=20.0)
     assert len(told) == 1
     assert "'welcome-7'" in told[0]
 

@@ -12,7 +12,7 @@ from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from game_operator.transport.settings import ReadLimits
-from tests.support.flavours import run
+from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
 
@@ -330,7 +330,7 @@ def test_arguments_go_before_the_environment(
 
 @pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
-def test_copies_share_connections_that_stay_the_originals(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_copies_share_connections_that_stay_the_originals(perform: Perform) -> None:
     """with_options opens nothing of its own; closing a copy closes nothing (docs/decisions/0004)."""
 
     async def through_copies(client: Any) -> None:
@@ -339,7 +339,7 @@ def test_copies_share_connections_that_stay_the_originals(flavour: str, private_
         assert isinstance(await client.fetch_bet("bet-1"), OpenBet)
 
     with HostileServer(_FOUND) as server:
-        run(flavour, through_copies, server.base_url, private_key)
+        perform(through_copies, server.base_url)
         assert (len(server.connections), len(server.requests)) == (1, 4)
         assert server.wait_until_closed()
 

@@ -11,14 +11,13 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
 from game_operator.client.base import advance, relaxed_gc
 from game_operator.errors import UnexpectedResponseError
 from game_operator.protocol.exchange import Answer, Reply, Step, TransportFailed, Wait
 from game_operator.protocol.http import HttpResponse
-from tests.support.flavours import run
+from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, response_bytes
 from tests.support.wire import game, wire
 
@@ -228,7 +227,7 @@ def test_only_a_large_answer_is_worth_it(result: Any, relaxed: bool) -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
-def test_a_large_catalogue_leaves_the_collector_as_it_was(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_a_large_catalogue_leaves_the_collector_as_it_was(perform: Perform) -> None:
     """Read or refused, through either client (spec §4.2)."""
     games = [game(id=f"game-{number}") for number in range(1000)]
     good = wire({"games": games})
@@ -248,6 +247,6 @@ def test_a_large_catalogue_leaves_the_collector_as_it_was(flavour: str, private_
             connection.send(next(data))
 
     with HostileServer(script) as server:
-        assert run(flavour, both, server.base_url, private_key) == 1000
+        assert perform(both, server.base_url) == 1000
     assert gc.get_threshold() == _MINE
     assert json.loads(good)["games"][0]["id"] == "game-0"

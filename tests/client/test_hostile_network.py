@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import httpcore
@@ -26,7 +27,7 @@ from game_operator.errors import (
 )
 from game_operator.models import GrantAccepted, OpenBet
 from game_operator.transport.settings import ReadLimits
-from tests.support.flavours import FLAVOURS, look_up, make_grant, run
+from tests.support.flavours import FLAVOURS, Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import (
     Connection,
     HostileServer,
@@ -98,14 +99,20 @@ def _echo(connection: Connection) -> None:
 
 
 def _ending(
-    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], base_url: str, key: RSAPrivateKey, **options: Any
+    perform: Perform, scenario: Scenario[Any], base_url: str, **options: Any
 ) -> tuple[GameOperatorError, float]:
     """Return the error in which one call ends, and its seconds."""
     options = {"timeout": _TIMEOUT, "retries": 0, "read_limits": ReadLimits(other=50_000)} | options
     began = time.monotonic()
     with pytest.raises(GameOperatorError) as raised:
-        run(flavour, scenario, base_url, key, **options)
+        perform(scenario, base_url, **options)
     return raised.value, time.monotonic() - began
+
+
+@pytest.fixture
+def in_sync(private_key: RSAPrivateKey) -> Perform:
+    """Run a scenario with the sync client."""
+    return partial(run, "sync", private_key=private_key)
 
 
 _NO_ANSWER = [
@@ -133,14 +140,14 @@ _NO_ANSWER = [
 @pytest.mark.parametrize(("script", "timed_out"), _NO_ANSWER)
 @pytest.mark.drawn(6, flavour=("trio", "aiohttp"))
 def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
-    flavour: str, script: Script, timed_out: bool | None, private_key: RSAPrivateKey
+    perform: Perform, script: Script, timed_out: bool | None
 ) -> None:
     """A request that left and was not answered properly ends so, in time (docs/decisions/0004)."""
     # What ends by itself may take its time on a busy machine; only what hangs has to be timed out.
     timeout = _PATIENT if timed_out is False else _TIMEOUT
     with HostileServer(script) as server:
-        lookup, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=timeout)
-        grant, grant_seconds = _ending(flavour, make_grant, server.base_url, private_key, timeout=timeout)
+        lookup, seconds = _ending(perform, look_up, server.base_url, timeout=timeout)
+        grant, grant_seconds = _ending(perform, make_grant, server.base_url, timeout=timeout)
         assert server.wait_until_closed()
     assert type(lookup) is NoAnswerError
     assert type(grant) is OutcomeUnknownError
@@ -166,7 +173,7 @@ def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
     ],
 )
 @pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
-def test_in_async_the_deadline_is_exact(flavour: str, script: Script, private_key: RSAPrivateKey) -> None:
+def test_in_async_the_deadline_is_exact(perform: Perform, script: Script) -> None:
     """It ends an attempt wherever that is, long before its timeout (docs/decisions/0004)."""
 
     async def timed(client: AsyncOperatorClient) -> float:
@@ -177,7 +184,7 @@ def test_in_async_the_deadline_is_exact(flavour: str, script: Script, private_ke
         return time.monotonic() - began
 
     with HostileServer(script) as server:
-        seconds = run(flavour, timed, server.base_url, private_key, deadline=0.2, timeout=30.0)
+        seconds = perform(timed, server.base_url, deadline=0.2, timeout=30.0)
         assert server.wait_until_closed()
     assert 0.19 <= seconds < 0.2 + 1.5
 
@@ -204,13 +211,12 @@ _SLOW = [
 @pytest.mark.parametrize("over", [None, httpx.Client, httpx2.Client], ids=["ours", "your httpx", "your httpx2"])
 @pytest.mark.parametrize("script", _SLOW)
 @pytest.mark.drawn(2, over=(httpx.Client, httpx2.Client))
-def test_in_sync_the_deadline_is_exact(over: Any, script: Script, private_key: RSAPrivateKey) -> None:
+def test_in_sync_the_deadline_is_exact(over: Any, script: Script, in_sync: Perform) -> None:
     """It ends an attempt wherever that is, long before its timeout; with your client, too (docs/decisions/0028)."""
     http_client = None if over is None else over(trust_env=False)
     with HostileServer(script) as server:
-        error, seconds = _ending(
-            "sync", make_grant, server.base_url, private_key, deadline=0.3, timeout=30.0, http_client=http_client
-        )
+        options = {"deadline": 0.3, "timeout": 30.0, "http_client": http_client}
+        error, seconds = _ending(in_sync, make_grant, server.base_url, **options)
         assert server.wait_until_closed()
     if http_client is not None:
         http_client.close()
@@ -219,7 +225,7 @@ def test_in_sync_the_deadline_is_exact(over: Any, script: Script, private_key: R
     assert 0.29 <= seconds < 0.3 + _LATE
 
 
-def test_in_sync_the_deadline_bounds_a_resolver(private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_sync_the_deadline_bounds_a_resolver(in_sync: Perform, monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent resolver blocks for half a minute; the call ends in time, and nothing was sent (decision 0028)."""
     released = threading.Event()
 
@@ -228,16 +234,14 @@ def test_in_sync_the_deadline_bounds_a_resolver(private_key: RSAPrivateKey, monk
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", silent)
-    error, seconds = _ending("sync", make_grant, "https://api.example.com", private_key, deadline=0.3, timeout=30.0)
+    error, seconds = _ending(in_sync, make_grant, "https://api.example.com", deadline=0.3, timeout=30.0)
     released.set()
     assert type(error) is RequestNotSentError
     assert error.timed_out
     assert seconds < 0.3 + _LATE
 
 
-def test_an_address_that_is_silent_leaves_time_for_the_next(
-    private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_address_that_is_silent_leaves_time_for_the_next(in_sync: Perform, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host may have two addresses, of which one is gone (docs/decisions/0028)."""
     with HostileServer(answer(_GRANTED)) as server, socket.create_server(("127.0.0.1", 0)) as listener:
         gone = listener.getsockname()[1]
@@ -253,7 +257,7 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(
 
         monkeypatch.setattr(httpcore.SyncBackend, "connect_tcp", silent_when_gone)
         base_url = f"http://two.localhost:{server.port}"
-        assert isinstance(run("sync", make_grant, base_url, private_key, timeout=9.0), GrantAccepted)
+        assert isinstance(in_sync(make_grant, base_url, timeout=9.0), GrantAccepted)
 
 
 _BOMB = gzip.compress(b" " * 30_000_000)
@@ -285,13 +289,11 @@ def _chunked(*chunks: bytes) -> bytes:
     ],
 )
 @pytest.mark.drawn(6, flavour=("trio", "aiohttp"))
-def test_a_success_that_cannot_be_read_is_no_success(
-    flavour: str, data: bytes, told: str, private_key: RSAPrivateKey
-) -> None:
+def test_a_success_that_cannot_be_read_is_no_success(perform: Perform, data: bytes, told: str) -> None:
     """Encoded, too long, unfit: unexpected to a look-up, and to a grant a doubt (spec §4.2, docs/decisions/0004)."""
     with HostileServer(_said(data)) as server:
-        lookup, _ = _ending(flavour, look_up, server.base_url, private_key, read_limits=ReadLimits(other=50_000))
-        grant, _ = _ending(flavour, make_grant, server.base_url, private_key)
+        lookup, _ = _ending(perform, look_up, server.base_url, read_limits=ReadLimits(other=50_000))
+        grant, _ = _ending(perform, make_grant, server.base_url)
         assert server.wait_until_closed()
     assert type(lookup) is UnexpectedResponseError
     assert told in str(lookup)
@@ -301,7 +303,7 @@ def test_a_success_that_cannot_be_read_is_no_success(
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_body_may_be_as_long_as_allowed_and_no_longer(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_a_body_may_be_as_long_as_allowed_and_no_longer(perform: Perform) -> None:
     """The limit is a limit on both sides, and counts each endpoint for itself (docs/decisions/0004)."""
     body = wire({"games": []})
     limits = ReadLimits(catalogue=len(body), other=1)
@@ -310,9 +312,9 @@ def test_a_body_may_be_as_long_as_allowed_and_no_longer(flavour: str, private_ke
         return len(await client.fetch_games())
 
     with HostileServer(answer(response_bytes(200, body))) as server:
-        assert run(flavour, games, server.base_url, private_key, read_limits=limits) == 0
+        assert perform(games, server.base_url, read_limits=limits) == 0
     with HostileServer(answer(response_bytes(200, body + b" "))) as server:
-        error, _ = _ending(flavour, games, server.base_url, private_key, read_limits=limits)
+        error, _ = _ending(perform, games, server.base_url, read_limits=limits)
     assert f"longer than {len(body)} bytes" in str(error)
 
 
@@ -323,10 +325,10 @@ def _never_ending(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_body_without_end_is_not_read_to_it(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_a_body_without_end_is_not_read_to_it(perform: Perform) -> None:
     """Reading stops at the limit, long before the timeout (docs/decisions/0004)."""
     with HostileServer(_after_request(_never_ending)) as server:
-        error, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=8.0)
+        error, seconds = _ending(perform, look_up, server.base_url, timeout=8.0)
         assert server.wait_until_closed()
     assert "longer than 50000 bytes" in str(error)
     assert seconds < 4.0
@@ -355,13 +357,11 @@ _POURED = [
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("head", "piece"), _POURED)
-def test_a_body_that_pours_is_not_read_beyond_its_limit(
-    flavour: str, head: bytes, piece: bytes, private_key: RSAPrivateKey
-) -> None:
+def test_a_body_that_pours_is_not_read_beyond_its_limit(perform: Perform, head: bytes, piece: bytes) -> None:
     """Reading stops soon after the limit even if the next piece is always there (docs/decisions/0004)."""
     pouring = _Outpouring(head, piece, 256_000_000)
     with HostileServer(pouring) as server:
-        error, seconds = _ending(flavour, look_up, server.base_url, private_key, timeout=8.0)
+        error, seconds = _ending(perform, look_up, server.base_url, timeout=8.0)
         assert server.wait_until_closed()
     assert "longer than 50000 bytes" in str(error)
     assert seconds < 4.0
@@ -372,15 +372,11 @@ def test_a_body_that_pours_is_not_read_beyond_its_limit(
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("head", "piece"), _POURED)
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
-def test_a_body_that_pours_ends_with_its_time(
-    flavour: str, head: bytes, piece: bytes, private_key: RSAPrivateKey
-) -> None:
+def test_a_body_that_pours_ends_with_its_time(perform: Perform, head: bytes, piece: bytes) -> None:
     """An attempt that is not at its limit yet ends in time all the same (docs/decisions/0004)."""
     pouring = _Outpouring(head, piece, 3_000_000_000)
     with HostileServer(pouring) as server:
-        error, seconds = _ending(
-            flavour, look_up, server.base_url, private_key, timeout=0.1, read_limits=ReadLimits(other=2**32)
-        )
+        error, seconds = _ending(perform, look_up, server.base_url, timeout=0.1, read_limits=ReadLimits(other=2**32))
         assert server.wait_until_closed()
     assert isinstance(error, NoAnswerError)
     assert error.timed_out
@@ -458,13 +454,13 @@ def test_what_is_never_out_of_data_is_stopped_in_time(private_key: RSAPrivateKey
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
-def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RSAPrivateKey) -> None:
+def test_a_redirect_is_never_followed(perform: Perform, status: int) -> None:
     """A signature is not sent to another address (spec §5, docs/decisions/0004)."""
     with HostileServer(answer(_GRANTED)) as elsewhere:
         location = f"Location: {elsewhere.base_url}/api/v0.2/free-bet/grant".encode()
         with HostileServer(answer(response_bytes(status, b"", location))) as server:
             for scenario in (look_up, make_grant):
-                error, _ = _ending(flavour, scenario, server.base_url, private_key, timeout=_PATIENT)
+                error, _ = _ending(perform, scenario, server.base_url, timeout=_PATIENT)
                 assert type(error) is UnexpectedResponseError
                 assert "redirects to" in str(error)
             assert len(server.requests) == 2
@@ -473,33 +469,27 @@ def test_a_redirect_is_never_followed(flavour: str, status: int, private_key: RS
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
-def test_a_refused_connection_sends_nothing(
-    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
-) -> None:
+def test_a_refused_connection_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """Nothing listens there: the request never left (docs/decisions/0004)."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    error, _ = _ending(flavour, scenario, f"http://127.0.0.1:{port}", private_key)
+    error, _ = _ending(perform, scenario, f"http://127.0.0.1:{port}")
     assert type(error) is RequestNotSentError
     assert not error.timed_out
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
-def test_a_name_that_does_not_exist_sends_nothing(
-    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
-) -> None:
+def test_a_name_that_does_not_exist_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """A host that has no address: the request never left (docs/decisions/0004)."""
-    error, _ = _ending(flavour, scenario, "http://no-such-host.invalid", private_key, allow_insecure_http=True)
+    error, _ = _ending(perform, scenario, "http://no-such-host.invalid", allow_insecure_http=True)
     assert type(error) is RequestNotSentError
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
-def test_a_server_that_accepts_no_more_sends_nothing(
-    flavour: str, scenario: Callable[[AsyncOperatorClient], Any], private_key: RSAPrivateKey
-) -> None:
+def test_a_server_that_accepts_no_more_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """A connection that does not come about in time: the request never left (docs/decisions/0004)."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address = listener.getsockname()
@@ -508,7 +498,7 @@ def test_a_server_that_accepts_no_more_sends_nothing(
             sock.setblocking(False)
             sock.connect_ex(address)  # They fill the queue of connections that nobody accepts.
         time.sleep(0.05)
-        error, _ = _ending(flavour, scenario, f"http://127.0.0.1:{address[1]}", private_key)
+        error, _ = _ending(perform, scenario, f"http://127.0.0.1:{address[1]}")
         for sock in waiting:
             sock.close()
     assert type(error) is RequestNotSentError
@@ -518,7 +508,7 @@ def test_a_server_that_accepts_no_more_sends_nothing(
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("hang_up", [Connection.close, Connection.reset], ids=["closed", "reset"])
 def test_a_connection_closed_while_idle_is_not_used_again(
-    flavour: str, hang_up: Callable[[Connection], None], private_key: RSAPrivateKey
+    perform: Perform, hang_up: Callable[[Connection], None]
 ) -> None:
     """The next call opens a new one, without counting an attempt (docs/decisions/0004)."""
     first_is_gone: list[bool] = []
@@ -535,16 +525,16 @@ def test_a_connection_closed_while_idle_is_not_used_again(
         return await client.fetch_bet("bet-2")
 
     with HostileServer(once, knows_every_bet) as server:
-        assert isinstance(run(flavour, twice, server.base_url, private_key, retries=1), OpenBet)
+        assert isinstance(perform(twice, server.base_url, retries=1), OpenBet)
         assert len(server.connections) == 2
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_connection_reset_at_once_may_or_may_not_have_come_about(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_a_connection_reset_at_once_may_or_may_not_have_come_about(perform: Perform) -> None:
     """Either is told, and never that a grant was refused (docs/decisions/0004)."""
     with HostileServer(Connection.reset) as server:
-        lookup, _ = _ending(flavour, look_up, server.base_url, private_key)
-        grant, _ = _ending(flavour, make_grant, server.base_url, private_key)
+        lookup, _ = _ending(perform, look_up, server.base_url)
+        grant, _ = _ending(perform, make_grant, server.base_url)
     assert isinstance(lookup, RequestNotSentError | NoAnswerError)
     assert isinstance(grant, RequestNotSentError | OutcomeUnknownError)
 
@@ -591,22 +581,20 @@ def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private
     ],
 )
 @pytest.mark.drawn(4, flavour=("trio", "aiohttp"))
-def test_a_bet_id_travels_as_one_path_segment(
-    flavour: str, bet_id: str, segments: set[bytes], private_key: RSAPrivateKey
-) -> None:
+def test_a_bet_id_travels_as_one_path_segment(perform: Perform, bet_id: str, segments: set[bytes]) -> None:
     """Whatever a bet id is made of, it is one segment on the wire (spec §4.2, docs/decisions/0006)."""
 
     async def look_up(client: AsyncOperatorClient) -> Any:
         return await client.fetch_bet(bet_id)
 
     with HostileServer(knows_every_bet) as server:
-        run(flavour, look_up, server.base_url, private_key)
+        perform(look_up, server.base_url)
         path = server.requests[0].split(b" ")[1]
     assert path.removeprefix(b"/api/v0.2/fetch-bet/") in segments
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_what_is_sent_is_what_was_meant(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_what_is_sent_is_what_was_meant(perform: Perform) -> None:
     """Each header of ours is sent once, whatever carries it, and nothing is asked to be encoded (spec §5)."""
 
     async def lookup_and_grant(client: AsyncOperatorClient) -> None:
@@ -615,7 +603,7 @@ def test_what_is_sent_is_what_was_meant(flavour: str, private_key: RSAPrivateKey
 
     with HostileServer(answer(_FOUND), answer(_FOUND)) as server:
         with pytest.raises(OutcomeUnknownError):  # A bet is no answer to a grant.
-            run(flavour, lookup_and_grant, server.base_url, private_key, retries=0)
+            perform(lookup_and_grant, server.base_url, retries=0)
         lookup, grant = (request.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")[1:] for request in server.requests)
     for lines, length in ((lookup, None), (grant, len(server.requests[1].partition(b"\r\n\r\n")[2]))):
         headers = dict(line.split(b": ", 1) for line in lines)
@@ -631,7 +619,7 @@ def test_what_is_sent_is_what_was_meant(flavour: str, private_key: RSAPrivateKey
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_many_answers_come_over_one_connection(flavour: str, private_key: RSAPrivateKey) -> None:
+def test_many_answers_come_over_one_connection(perform: Perform) -> None:
     """Connections are kept and used again, after refusals too (docs/decisions/0004)."""
     refused = response_bytes(400, wire({"error": "Invalid request"}))
 
@@ -641,13 +629,13 @@ def test_many_answers_come_over_one_connection(flavour: str, private_key: RSAPri
                 await client.fetch_bet("bet-1")
 
     with HostileServer(answer(refused)) as server:
-        run(flavour, several, server.base_url, private_key)
+        perform(several, server.base_url)
         assert (len(server.connections), len(server.requests)) == (1, 3)
 
 
-def test_the_error_of_a_lost_grant_names_its_cause(private_key: RSAPrivateKey) -> None:
+def test_the_error_of_a_lost_grant_names_its_cause(in_sync: Perform) -> None:
     """OutcomeUnknownError tells what went wrong, and what to do (docs/decisions/0004)."""
     with HostileServer(_after_request(Connection.reset)) as server:
-        error, _ = _ending("sync", make_grant, server.base_url, private_key)
+        error, _ = _ending(in_sync, make_grant, server.base_url)
     assert isinstance(error.__cause__, TransportError)
     assert "Repeat the grant with the same reference_id 'welcome-7'" in str(error)

@@ -4,7 +4,7 @@ import gc
 import logging
 import ssl
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from game_operator.errors import (
 )
 from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
-from tests.support.flavours import look_up, make_grant, run
+from tests.support.flavours import Perform, Scenario, look_up, make_grant
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
 
@@ -69,16 +69,12 @@ def _with_password(proxy: HostileServer) -> str:
 
 @OURS
 def test_https_goes_through_a_tunnel(
-    flavour: str,
-    secure: HostileServer,
-    trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    perform: Perform, secure: HostileServer, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HTTPS_PROXY is asked to connect, sees its own credentials and nothing of the call (docs/decisions/0004)."""
     with HostileServer(forward) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
-        found = run(flavour, look_up, secure.base_url, private_key, trust_env=True, ssl_context=trusting)
+        found = perform(look_up, secure.base_url, trust_env=True, ssl_context=trusting)
         (asked,) = proxy.requests
     assert isinstance(found, OpenBet)
     assert asked.startswith(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n" % secure.port)
@@ -90,13 +86,13 @@ def test_https_goes_through_a_tunnel(
 @OURS
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
 def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
-    flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+    perform: Perform, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HTTP_PROXY is told the whole address, if another machine is meant (docs/decisions/0004)."""
     with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
         base_url = f"http://{NAMED_BY_PROXY}:{server.port}"
-        found = run(flavour, look_up, base_url, private_key, trust_env=True, allow_insecure_http=True)
+        found = perform(look_up, base_url, trust_env=True, allow_insecure_http=True)
         (asked,) = proxy.requests
         assert len(server.requests) == 1
     assert isinstance(found, OpenBet)
@@ -113,12 +109,11 @@ def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     ],
 )
 def test_no_proxy_is_used_where_none_is_wanted(
-    flavour: str,
+    perform: Perform,
     variables: dict[str, str],
     trust_env: bool,
     secure: HostileServer,
     trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """NO_PROXY and trust_env=False lead past the proxy (docs/decisions/0004)."""
@@ -126,19 +121,19 @@ def test_no_proxy_is_used_where_none_is_wanted(
         for name, value in ({"HTTPS_PROXY": proxy.base_url} | variables).items():
             monkeypatch.setenv(name, value)
         options: dict[str, Any] = {"trust_env": trust_env, "ssl_context": trusting}
-        assert isinstance(run(flavour, look_up, secure.base_url, private_key, **options), OpenBet)
+        assert isinstance(perform(look_up, secure.base_url, **options), OpenBet)
         assert proxy.connections == []
 
 
 @OURS
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
 def test_plain_http_to_this_machine_stays_here(
-    flavour: str, variable: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+    perform: Perform, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy would carry the signature off this machine in the open (spec §5; docs/decisions/0004)."""
     with HostileServer(knows_every_bet) as server, HostileServer(forward) as proxy:
         monkeypatch.setenv("http_proxy" if variable == "HTTP_PROXY" else variable, proxy.base_url)
-        assert isinstance(run(flavour, look_up, server.base_url, private_key, trust_env=True), OpenBet)
+        assert isinstance(perform(look_up, server.base_url, trust_env=True), OpenBet)
         assert proxy.connections == []
 
 
@@ -146,12 +141,11 @@ def test_plain_http_to_this_machine_stays_here(
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.parametrize("status", [407, 502])
 def test_a_proxy_that_refuses_lets_nothing_through(
-    flavour: str,
-    scenario: Callable[[AsyncOperatorClient], Any],
+    perform: Perform,
+    scenario: Scenario[Any],
     status: int,
     secure: HostileServer,
     trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -159,7 +153,7 @@ def test_a_proxy_that_refuses_lets_nothing_through(
     with HostileServer(refuse(status)) as proxy, caplog.at_level(logging.DEBUG):
         monkeypatch.setenv("HTTPS_PROXY", _with_password(proxy))
         with pytest.raises(RequestNotSentError, match=f"ProxyError: {status}") as raised:
-            run(flavour, scenario, secure.base_url, private_key, trust_env=True, ssl_context=trusting, retries=0)
+            perform(scenario, secure.base_url, trust_env=True, ssl_context=trusting, retries=0)
         assert proxy.wait_until_closed()
     assert secure.connections == []
     assert "pr0xy-s3cret" not in f"{raised.value} {raised.value!r} {caplog.text}"
@@ -169,38 +163,24 @@ def test_a_proxy_that_refuses_lets_nothing_through(
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio",))
 def test_a_proxy_that_keeps_silent_lets_nothing_through(
-    flavour: str,
-    scenario: Callable[[AsyncOperatorClient], Any],
+    perform: Perform,
+    scenario: Scenario[Any],
     secure: HostileServer,
     trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A tunnel that does not come about in time leaves no grant in doubt (docs/decisions/0004)."""
     with HostileServer(Connection.wait_for_peer) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         with pytest.raises(RequestNotSentError) as raised:
-            run(
-                flavour,
-                scenario,
-                secure.base_url,
-                private_key,
-                trust_env=True,
-                ssl_context=trusting,
-                retries=0,
-                timeout=0.25,
-            )
+            perform(scenario, secure.base_url, trust_env=True, ssl_context=trusting, retries=0, timeout=0.25)
         assert proxy.wait_until_closed()
     assert raised.value.timed_out
 
 
 @OURS
 def test_what_is_lost_inside_the_tunnel_is_in_doubt(
-    flavour: str,
-    authority: trustme.CA,
-    trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    perform: Perform, authority: trustme.CA, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once TLS stands, a lost connection is a lost connection, behind a proxy too (docs/decisions/0004)."""
 
@@ -214,33 +194,29 @@ def test_what_is_lost_inside_the_tunnel_is_in_doubt(
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0}
         with pytest.raises(NoAnswerError):
-            run(flavour, look_up, server.base_url, private_key, **options)
+            perform(look_up, server.base_url, **options)
         with pytest.raises(OutcomeUnknownError):
-            run(flavour, make_grant, server.base_url, private_key, **options)
+            perform(make_grant, server.base_url, **options)
 
 
 @OURS
 def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
-    flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+    perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its 502 cannot be told from the service's: a grant is in doubt (docs/decisions/0004)."""
     with HostileServer(refuse(502)) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "retries": 0, "allow_insecure_http": True}
         with pytest.raises(ServiceError):
-            run(flavour, look_up, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
+            perform(look_up, f"http://{NAMED_BY_PROXY}:9", **options)
         with pytest.raises(OutcomeUnknownError):
-            run(flavour, make_grant, f"http://{NAMED_BY_PROXY}:9", private_key, **options)
+            perform(make_grant, f"http://{NAMED_BY_PROXY}:9", **options)
 
 
 @OURS
 @pytest.mark.drawn(2)
 def test_failed_handshakes_behind_a_proxy_use_nothing_up(
-    flavour: str,
-    secure: HostileServer,
-    trusting: ssl.SSLContext,
-    private_key: RSAPrivateKey,
-    monkeypatch: pytest.MonkeyPatch,
+    perform: Perform, secure: HostileServer, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
     The next call connects, however many handshakes failed before (docs/decisions/0004).
@@ -267,7 +243,7 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     with HostileServer(unreliable) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.base_url)
         options: dict[str, Any] = {"trust_env": True, "ssl_context": trusting, "retries": 0, "timeout": 2.0}
-        found = run(flavour, until_it_works, secure.base_url, private_key, **options)
+        found = perform(until_it_works, secure.base_url, **options)
         assert len(proxy.connections) == 4, "the fourth and the fifth call share a connection"
         assert proxy.wait_until_closed()
     assert [type(bet) for bet in found] == [OpenBet, OpenBet]
@@ -284,12 +260,12 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     ],
 )
 def test_a_proxy_that_cannot_be_one_is_a_setting_to_mend(
-    flavour: str, address: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+    perform: Perform, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the variables, and not the password (docs/decisions/0004)."""
     monkeypatch.setenv("HTTPS_PROXY", address)
     with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as raised:
-        run(flavour, look_up, "https://127.0.0.1:9", private_key, trust_env=True)
+        perform(look_up, "https://127.0.0.1:9", trust_env=True)
     assert "pr0xy" not in str(raised.value)
 
 

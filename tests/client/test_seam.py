@@ -36,7 +36,7 @@ from game_operator.errors import (
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
 from game_operator.transport.http_library import failure
-from tests.support.flavours import look_up, make_grant, run, run_over
+from tests.support.flavours import Scenario, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_request, granted, wire
@@ -63,7 +63,7 @@ def _ending(
     library: ModuleType,
     flavour: str,
     handler: Handler,
-    scenario: Callable[[AsyncOperatorClient], Coroutine[Any, Any, Any]],
+    scenario: Scenario[Any],
     key: RSAPrivateKey,
     **http_options: Any,
 ) -> Any:
@@ -99,13 +99,7 @@ def _ending(
     ],
 )
 def test_both_libraries_end_alike(
-    library: ModuleType,
-    flavour: str,
-    status: int,
-    body: bytes,
-    lookup: type,
-    grant: type,
-    private_key: RSAPrivateKey,
+    library: ModuleType, flavour: str, status: int, body: bytes, lookup: type, grant: type, private_key: RSAPrivateKey
 ) -> None:
     """One table for httpx and httpx2, sync and async (spec §4.2, §7.2, §7.3)."""
 

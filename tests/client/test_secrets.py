@@ -27,7 +27,7 @@ from game_operator import (
     launch_url,
 )
 from game_operator.protocol.signing import Signature, sign
-from tests.support.flavours import FLAVOURS, look_up, make_grant, run, run_over
+from tests.support.flavours import FLAVOURS, Perform, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_operation, granted, wire
@@ -146,14 +146,12 @@ _SERVICES = [
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
 @pytest.mark.parametrize("service", _SERVICES)
 @pytest.mark.drawn(8, flavour=("asyncio",))
-def test_no_error_of_a_call_gives_a_secret_away(
-    flavour: str, service: Script, private_key: RSAPrivateKey, secrets: dict[str, str]
-) -> None:
+def test_no_error_of_a_call_gives_a_secret_away(perform: Perform, service: Script, secrets: dict[str, str]) -> None:
     """Neither its texts and attributes, nor its pickle, nor the locals of our frames (spec §5)."""
     with HostileServer(service) as server:
         for scenario in (look_up, make_grant, _games):
             with pytest.raises(GameOperatorError) as raised:
-                run(flavour, scenario, server.base_url, private_key, retries=0, timeout=0.15)
+                perform(scenario, server.base_url, retries=0, timeout=0.15)
             told = everything_told(raised.value) + "".join(traceback.format_exception(raised.value))
             assert _leaks(told, secrets) == []
 
@@ -278,12 +276,12 @@ def test_a_key_in_the_wrong_place_is_not_shown(
 )
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
 def test_a_proxy_that_cannot_be_read_is_not_shown(
-    kind: str, proxy: str, flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+    kind: str, proxy: str, perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its password stands neither in the error nor in what is behind it, nor in anybody's frames (spec §5)."""
     monkeypatch.setenv(kind, proxy)
     with pytest.raises(GameOperatorError) as raised:
-        run(flavour, look_up, "https://api.example.com", private_key, trust_env=True, deadline=0.2, retries=0)
+        perform(look_up, "https://api.example.com", trust_env=True, deadline=0.2, retries=0)
     error = raised.value
     assert error.__context__ is error.__cause__ is None
     frames = traceback.TracebackException.from_exception(error, capture_locals=True, compact=False).stack

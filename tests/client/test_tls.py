@@ -5,7 +5,6 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
-from tests.support.flavours import FLAVOURS, look_up, make_grant, run
+from tests.support.flavours import FLAVOURS, Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
 
@@ -63,12 +62,10 @@ _CALLS = pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-u
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_private_authority_is_trusted_when_named(
-    flavour: str, authority: Authority, private_key: RSAPrivateKey
-) -> None:
+def test_a_private_authority_is_trusted_when_named(perform: Perform, authority: Authority) -> None:
     """ssl_context= names whom to trust (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
-        found = run(flavour, look_up, server.base_url, private_key, ssl_context=authority.client())
+        found = perform(look_up, server.base_url, ssl_context=authority.client())
         assert server.wait_until_closed()
     assert isinstance(found, OpenBet)
     assert server.requests[0].startswith(b"GET /api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n")
@@ -114,12 +111,7 @@ with OperatorClient(base_url, "acme", Path(key), trust_env=trust_env == "True", 
 )
 @pytest.mark.drawn(1)
 def test_the_environment_names_whom_to_trust(
-    variable: str,
-    trust_env: bool,
-    told: str,
-    authority: Authority,
-    tmp_path: Path,
-    private_pem: bytes,
+    variable: str, trust_env: bool, told: str, authority: Authority, tmp_path: Path, private_pem: bytes
 ) -> None:
     """SSL_CERT_FILE counts, unless trust_env=False (docs/decisions/0004)."""
     roots, key = tmp_path / "roots.pem", tmp_path / "key.pem"
@@ -136,30 +128,26 @@ def test_the_environment_names_whom_to_trust(
 
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
 def test_roots_that_cannot_be_read_are_a_setting_to_mend(
-    flavour: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    perform: Perform, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The error names the variable instead of a file that nobody mentioned (docs/decisions/0004)."""
     _http._system_context.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
-        run(flavour, look_up, "https://127.0.0.1:9", private_key, trust_env=True)
+        perform(look_up, "https://127.0.0.1:9", trust_env=True)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @_CALLS
 def test_an_authority_nobody_named_is_not_trusted(
-    flavour: str,
-    scenario: Callable[[AsyncOperatorClient], Any],
-    authority: Authority,
-    stranger: Authority,
-    private_key: RSAPrivateKey,
+    perform: Perform, scenario: Scenario[Any], authority: Authority, stranger: Authority
 ) -> None:
     """Nothing is sent, and the error says why (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
         with pytest.raises(
             RequestNotSentError, match="certificate verify failed: unable to get local issuer"
         ) as raised:
-            run(flavour, scenario, server.base_url, private_key, ssl_context=stranger.client(), retries=0)
+            perform(scenario, server.base_url, ssl_context=stranger.client(), retries=0)
         assert server.requests == []
     assert "DNS, firewall, proxy and TLS" in raised.value.remedy
 
@@ -167,15 +155,12 @@ def test_an_authority_nobody_named_is_not_trusted(
 @pytest.mark.parametrize("flavour", FLAVOURS)
 @_CALLS
 def test_another_hosts_certificate_is_not_taken(
-    flavour: str,
-    scenario: Callable[[AsyncOperatorClient], Any],
-    authority: Authority,
-    private_key: RSAPrivateKey,
+    perform: Perform, scenario: Scenario[Any], authority: Authority
 ) -> None:
     """Nothing is sent, and the error says why (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("localhost", "10.0.0.1")) as server:
         with pytest.raises(RequestNotSentError, match="IP address mismatch"):
-            run(flavour, scenario, server.base_url, private_key, ssl_context=authority.client(), retries=0)
+            perform(scenario, server.base_url, ssl_context=authority.client(), retries=0)
         assert server.requests == []
 
 
@@ -190,11 +175,7 @@ def test_another_hosts_certificate_is_not_taken(
 )
 @pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_a_server_without_tls_gets_nothing(
-    flavour: str,
-    scenario: Callable[[AsyncOperatorClient], Any],
-    greeting: bytes,
-    timed_out: bool,
-    private_key: RSAPrivateKey,
+    perform: Perform, scenario: Scenario[Any], greeting: bytes, timed_out: bool
 ) -> None:
     """No handshake, no request; a silent one ends in time, too (docs/decisions/0004)."""
 
@@ -206,7 +187,7 @@ def test_a_server_without_tls_gets_nothing(
         base_url = server.base_url.replace("http:", "https:")
         began = time.monotonic()
         with pytest.raises(RequestNotSentError) as raised:
-            run(flavour, scenario, base_url, private_key, ssl_context=_no_roots(), timeout=0.3, retries=0)
+            perform(scenario, base_url, ssl_context=_no_roots(), timeout=0.3, retries=0)
         assert time.monotonic() - began < 2.0
         assert server.wait_until_closed()
     assert raised.value.timed_out is timed_out
@@ -220,7 +201,7 @@ def _no_roots() -> ssl.SSLContext:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_client_certificate_is_shown_where_asked(
-    flavour: str, version: ssl.TLSVersion, authority: Authority, private_key: RSAPrivateKey
+    perform: Perform, version: ssl.TLSVersion, authority: Authority
 ) -> None:
     """A server that asks for a certificate answers to ours, and to nobody without (docs/decisions/0004)."""
     tls = authority.server("127.0.0.1")
@@ -230,10 +211,10 @@ def test_a_client_certificate_is_shown_where_asked(
     with_certificate, without = authority.client(), authority.client()
     authority.ca.issue_cert("acme.example").configure_cert(with_certificate)
     with HostileServer(_FOUND, tls=tls) as server:
-        assert isinstance(run(flavour, look_up, server.base_url, private_key, ssl_context=with_certificate), OpenBet)
+        assert isinstance(perform(look_up, server.base_url, ssl_context=with_certificate), OpenBet)
         # In TLS 1.3 the server says no only after the client has begun to speak.
         with pytest.raises(NoAnswerError if version == ssl.TLSVersion.TLSv1_3 else RequestNotSentError):
-            run(flavour, look_up, server.base_url, private_key, ssl_context=without, retries=0)
+            perform(look_up, server.base_url, ssl_context=without, retries=0)
         assert len(server.requests) == 1
 
 

@@ -12,11 +12,14 @@ from game_operator.models import GrantAccepted
 from game_operator.protocol.operations import AnyBet
 from tests.support.wire import grant_request
 
-__all__ = ["FLAVOURS", "Scenario", "look_up", "make_grant", "run", "run_over"]
+__all__ = ["FLAVOURS", "Perform", "Scenario", "look_up", "make_grant", "run", "run_over"]
 
 T = TypeVar("T")
 
 Scenario = Callable[[AsyncOperatorClient], Coroutine[Any, Any, T]]
+
+#: Runs a scenario at an address: ``run`` with a flavour and a key.
+Perform = Callable[..., Any]
 
 #: ``aiohttp`` is the async client on asyncio over httpx-aiohttp.
 FLAVOURS = ("sync", "asyncio", "trio", "aiohttp")
