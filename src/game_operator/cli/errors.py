@@ -21,29 +21,14 @@ from game_operator.errors import (
 
 #: The attributes of errors that programs branch on.
 _ATTRIBUTES = (
-    "status_code",
-    "error_code",
-    "reference_id",
-    "instance_id",
-    "possibly_granted",
-    "retry_after",
-    "attempts",
-    "elapsed_seconds",
-    "timed_out",
-    "statements",
+    "status_code error_code reference_id instance_id possibly_granted retry_after attempts elapsed_seconds timed_out "
+    "statements"
 )
 
 #: The options for the settings that errors blame.
-_OPTIONS = {
-    "base_url": "--base-url",
-    "operator_id": "--operator-id",
-    "player_id": "--player",
-    "instance_id": "--instance",
-    "deadline": "--deadline",
-    "port": "--port",
-    "table_prefix": "--table-prefix",
-    "second_url": "--second-url",
-    "elsewhere": "--elsewhere",
+_OPTIONS = {"player_id": "--player", "instance_id": "--instance"} | {
+    name: f"--{name.replace('_', '-')}"
+    for name in ("base_url", "operator_id", "deadline", "port", "table_prefix", "second_url", "elsewhere")
 }
 #: What to do about a setting at the command line.
 _REMEDIES = {
@@ -138,7 +123,7 @@ def stopped_by(error: GameOperatorError) -> StoppedError:
     else:
         out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
         code = ExitCode.UNREACHABLE if out_of_reach else ExitCode.SAID_NO
-    facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES if hasattr(error, name)}
+    facts: dict[str, object] = {name: getattr(error, name) for name in _ATTRIBUTES.split() if hasattr(error, name)}
     if isinstance(error, ApiError):
         facts["service_message"] = error.message
     # A private class goes by the name of the public one that it is caught as.
