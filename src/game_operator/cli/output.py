@@ -142,13 +142,7 @@ def progress() -> Iterator[ShowProgress]:
 
 
 def say_wrapped(
-    text: str,
-    *,
-    first: str = "",
-    indent: str = "",
-    style: str = "",
-    most: int | None = None,
-    anywhere: bool = False,
+    text: str, *, first: str = "", indent: str = "", style: str = "", most: int | None = None, anywhere: bool = False
 ) -> int:
     """
     Print *text* in lines, the first of them behind *first*, and the others behind *indent*; return how many.

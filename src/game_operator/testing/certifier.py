@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pytest
 from anyio import to_thread
@@ -32,13 +32,6 @@ from game_operator.webhooks.receiver import WebhookReceiver
 _Bridge = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Subtests(Protocol):
-    """pytest's fixture ``subtests``, of pytest 9 or of the plugin pytest-subtests."""
-
-    def test(self, msg: str) -> Any:  # Any: each has a class of its own for the context.
-        """Return the context of a subtest."""
-
-
 class _Given(NamedTuple):
     """What a certification takes as it is."""
 
@@ -57,12 +50,14 @@ class WalletCertifier:
     Args:
         keys: The service's.
         profile: What is assumed of wallets, unless a call has another.
-        subtests: Where verdicts are reported; None fails the test itself, once, with all that failed.
+        subtests: Where verdicts are reported: pytest's fixture, of pytest 9 or of the plugin pytest-subtests. None
+            fails the test itself, once, with all that failed.
         logs: Another handler that would show the errors that a wallet logs; it gets none while scenarios show them.
     """
 
+    # Any: each has a class of its own for subtests.
     def __init__(
-        self, keys: ThrowAwayKeys, profile: Profile, subtests: Subtests | None, logs: logging.Handler | None = None
+        self, keys: ThrowAwayKeys, profile: Profile, subtests: Any, logs: logging.Handler | None = None
     ) -> None:
         self._keys = keys
         self._profile = profile

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.database import (
-    PREFIX,
-    BalancesOptions,
-    DatabaseUrl,
-    TablePrefix,
-    address_of,
-    check_file,
-)
+from game_operator.cli.database import PREFIX, BalancesOptions, DatabaseUrl, TablePrefix, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
