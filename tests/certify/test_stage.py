@@ -6,6 +6,7 @@ from typing import Literal
 
 import pytest
 
+from game_operator.certify import Supplies
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
@@ -34,6 +35,7 @@ def stage(profile: Profile | None = None) -> Stage:
         carry=lambda _: pytest.fail("nothing is scripted"),
         act=lambda *_: pytest.fail("nothing can be done"),
         supplied=frozenset(),
+        supplies=Supplies(),
     )
 
 

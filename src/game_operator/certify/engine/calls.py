@@ -34,13 +34,6 @@ class Player:
         return self.due_cents - self.opening_cents
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bet(BetCalls):
-    """A bet of a scenario's player."""
-
-    player: Player
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class CallMaker:
     """
@@ -61,7 +54,7 @@ class CallMaker:
     instance_id: str | None
     _made: int = field(default=0, init=False)
     playing: dict[str, Player] = field(default_factory=dict, init=False)
-    _bets: list[Bet] = field(default_factory=list, init=False)
+    _bets: list[BetCalls] = field(default_factory=list, init=False)
 
     @cached_property
     def writer(self) -> BodyWriter:
@@ -86,13 +79,12 @@ class CallMaker:
         action: str = "BET",
         bet_id: str | None = None,
         tx_id: str | None = None,
-    ) -> Bet:
+    ) -> BetCalls:
         """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
         bet_id = self.fresh("bet") if bet_id is None else bet_id
         player = player or self.player
         self.playing[player.id] = player
-        bet = Bet(
-            player=player,
+        bet = BetCalls(
             player_id=player.id,
             bet_id=bet_id,
             wager_cents=self.unit_cents if cents is None else cents,
@@ -106,9 +98,9 @@ class CallMaker:
         self._bets.append(bet)
         return bet
 
-    def bets_of(self, player: Player) -> list[Bet]:
+    def bets_of(self, player: Player) -> list[BetCalls]:
         """Return the bets that were made for a player, the last one first."""
-        return [bet for bet in reversed(self._bets) if bet.player is player]
+        return [bet for bet in reversed(self._bets) if bet.player_id == player.id]
 
     def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
         """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""

@@ -111,12 +111,11 @@ class Run:
 
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
-        self._record = Record()
-        stage = self._stage("end")
-        if None in before:
-            return
+        self._record, stage = Record(), self._stage("end")
         for player, cents in zip((stage.player, stage.other), before, strict=True):
-            player.opening_cents = int(cents or 0)
+            if cents is None:
+                return
+            player.opening_cents = cents
         self._restored(stage)
 
     def _played(self, scenario: Scenario, *, is_gone: bool) -> Verdict:
@@ -194,20 +193,20 @@ class Run:
             prefix=f"{self.run_id}-{name}",
             instance_id=self.instance_id,
             supplied=self._supplied,
-            values=self.supplies.values(),
+            supplies=self.supplies,
         )
 
     def _is_gone(self) -> bool:
         """Return whether the wallet no longer answers; one that restarts is given a few seconds, once."""
-        for seconds in _PAUSES_SECONDS if self._silent == _MOST_SILENT and self.carrier.on_wire else ():
+        # Its verdict is counted as silent again, so the pauses are made once.
+        pauses = _PAUSES_SECONDS if self._silent == _MOST_SILENT and self.carrier.on_wire else ()
+        for seconds in pauses:
             if self.allowance.is_stopping:
                 break
             time.sleep(seconds)
             if any(cents is not None for cents in self.balances()):
                 self._silent = 0
-                return False
-        if self._silent >= _MOST_SILENT:
-            self._silent = _MOST_SILENT + 1
+                break
         return self._silent >= _MOST_SILENT and not self.allowance.is_stopping
 
     def _carry(self, requests: Sequence[Request]) -> list[Carried]:
@@ -303,16 +302,12 @@ def put_back(at: Stage) -> None:
 
 def _given(at: Stage, player: Player, cents: int) -> bool:
     """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
-    for jackpot in at.jackpots(cents, player):
-        if (at.send(at.request(jackpot, "what brings the balance back"))).succeeded:
-            return True
-    if _played(at, player, 1, cents + 1):
+    jackpots = (at.request(each, "what brings the balance back") for each in at.jackpots(cents, player))
+    refunds = (at.request(bet.rollback(), "what gives a wager back") for bet in at.bets_of(player)[:_MOST_CANCELLED])
+    if any(at.send(each).succeeded for each in jackpots) or _played(at, player, 1, cents + 1):
         return True
     # A player without money cannot place a bet, so the last open one is cancelled.
-    for bet in at.bets_of(player)[:_MOST_CANCELLED]:
-        if (at.send(at.request(bet.rollback(), "what gives a wager back"))).succeeded:
-            return True
-    return False
+    return any(at.send(each).succeeded for each in refunds)
 
 
 def _played(at: Stage, player: Player, wager_cents: int, won_cents: int) -> bool:

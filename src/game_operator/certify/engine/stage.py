@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from game_operator.certify.engine.calls import Bet, CallMaker, Player
+from game_operator.certify.engine.calls import CallMaker, Player
 from game_operator.certify.engine.steps import Found, NotTried, symptom_of
+from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
@@ -17,7 +18,7 @@ from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
 from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
-from game_operator.provider.requests import Request
+from game_operator.provider.requests import BetCalls, Request
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
@@ -45,14 +46,14 @@ class Stage(CallMaker):
         carry: Brings requests to the wallet, all at once if there are several, and returns their answers in order.
         act: Does something to the wallet that was supplied (``Supplies``): its name, and what it is given.
         supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
-        values: What was supplied that is a value, such as the number of random operations, by its name.
+        supplies: What was supplied; what it does to the wallet is done by ``act``.
         notes: What is wrong and did not end the scenario.
     """
 
     carry: Callable[[Sequence[Request]], list[Carried]]
     act: Callable[..., None]
     supplied: frozenset[str]
-    values: dict[str, object] = field(default_factory=dict)
+    supplies: Supplies
     notes: list[Note] = field(default_factory=list, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
@@ -114,7 +115,7 @@ class Stage(CallMaker):
         self.check_moved(heard, self._player_of(what), moves)
         return heard
 
-    def placed(self, *bets: Bet, title: str = "a withdraw") -> Bet:
+    def placed(self, *bets: BetCalls, title: str = "a withdraw") -> BetCalls:
         """Place *bets*, or a new one, and return the first."""
         bets = bets or (self.bet(),)
         for bet in bets:
@@ -204,12 +205,12 @@ class Stage(CallMaker):
         self.check_reply(heard)
         return heard
 
-    def refunded(self, bets: Sequence[Bet]) -> None:
+    def refunded(self, bets: Sequence[BetCalls]) -> None:
         """Roll *bets* back, all at once, and hold that each is refunded."""
         heard = self.answered([self.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
         for bet, each in zip(bets, heard, strict=True):
             self.check_success(each)
-            bet.player.due_cents += bet.wager_cents
+            self.playing[bet.player_id].due_cents += bet.wager_cents
 
     # Judging an answer.
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final, get_type_hints
 from game_operator.profile import Profile
 from game_operator.provider.keys import SigningKey
 
-#: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names.
-Deed = Callable[..., object]
+#: Does something to the wallet under test and returns when it is done. Any: each is given what its scenario names, and
+#: ``stored_cents`` returns a number.
+Deed = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +62,6 @@ class Supplies:
 
     def __reduce__(self) -> str:
         raise TypeError("Supplies may hold private keys and are not pickled; build them in each process")
-
-    def values(self) -> dict[str, object]:
-        """Return what scenarios may read or ask, by name: no keys."""
-        return {name: getattr(self, name) for name in ("foreign_instance_id", "random_operations", "stored_cents")}
 
 
 _HINTS: Final = get_type_hints(Supplies, include_extras=True)

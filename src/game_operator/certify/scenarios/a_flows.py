@@ -100,7 +100,7 @@ def a08(at: Stage) -> None:
     ours, theirs = at.bet(), at.bet(at.other)
     cancelled, lost = at.bet(), at.bet(at.other)
     for bet in (ours, theirs, cancelled, lost):
-        at.accepts(bet.withdraw(), f"a withdraw of {bet.player.id}")
+        at.accepts(bet.withdraw(), f"a withdraw of {bet.player_id}")
     at.accepts(ours.deposit(2 * ours.wager_cents), "the first player's deposit")
     at.accepts(theirs.deposit(theirs.wager_cents), "the other's deposit")
     at.accepts(cancelled.rollback(), "the first player's rollback")

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from itertools import permutations, product
 from typing import Final
 
-from game_operator.certify.engine.calls import Bet, Player
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.provider.delivery import Carried
+from game_operator.provider.requests import BetCalls
 
 #: What a player has whose account is opened for a scenario.
 _NEWCOMER_CENTS: Final = 1_000
@@ -185,7 +186,7 @@ def _is_refused(at: Stage, heard: Carried, code: str) -> None:
     at.check_refused(heard, code)
 
 
-def _due_after(bet: Bet, succeeded: Mapping[str, Carried]) -> int:
+def _due_after(bet: BetCalls, succeeded: Mapping[str, Carried]) -> int:
     """Return what three calls have moved, of which these have been answered SUCCESS."""
     if "withdraw" not in succeeded or "rollback" in succeeded:
         return 0

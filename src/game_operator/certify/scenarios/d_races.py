@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Stage, units
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
@@ -14,7 +13,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
 from game_operator.provider.delivery import Carried
 from game_operator.provider.latency import MARKS_MS, percentile
-from game_operator.provider.requests import Request
+from game_operator.provider.requests import BetCalls, Request
 
 T = TypeVar("T")
 #: Which of the wallet's processes.
@@ -112,7 +111,7 @@ def d05(at: Stage) -> None:
     """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
     is_on_wire = "wire" in at.supplied
     steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
-    placed: list[Bet] = []
+    placed: list[BetCalls] = []
     took_ms: list[float] = []
     for number in range(steps + 1):
         due, won = placed, 2 * (number % 2)
@@ -122,7 +121,7 @@ def d05(at: Stage) -> None:
         heard = at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
         for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
             at.check_success(each)
-            bet.player.due_cents += moves * bet.wager_cents
+            at.playing[bet.player_id].due_cents += moves * bet.wager_cents
             took_ms.append(each.elapsed_ms)
     if not is_on_wire:
         return
@@ -238,7 +237,7 @@ def d09(at: Stage) -> None:
     at.refunded(bets)
 
 
-def _rivals(at: Stage, placed: Bet | None = None) -> None:
+def _rivals(at: Stage, placed: BetCalls | None = None) -> None:
     """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
     bet = placed or at.bet()
     if placed is None:

@@ -99,8 +99,8 @@ def e06(at: Stage) -> None:
     bet, old = at.bet(), Seal(key="old")
     _admitted(at, at.balance_request("a balance check signed with the old key", seal=old))
     at.placed(bet, title="a withdraw signed with the new key")
-    retired = [*_claims(at), bet.deposit(bet.wager_cents + 1)]
-    _all_rejected(at, retired, Seal(key="retired"), "signed with a retired key")
+    more = bet.deposit(bet.wager_cents + 1)
+    _all_rejected(at, [*_claims(at), more], Seal(key="retired"), "signed with a retired key")
     settled = at.request(bet.deposit(bet.wager_cents), "the deposit signed with the old key", seal=old)
     at.accepts(settled, moves=bet.wager_cents)
 
@@ -189,11 +189,11 @@ def e12(at: Stage) -> None:
 
 def e13(at: Stage) -> None:
     """A withdraw or a claim of an instance that is not this operator's is refused."""
-    foreign = str(at.values["foreign_instance_id"])
+    foreign = at.supplies.foreign_instance_id
     calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]
     for call in calls:
-        title = f"{_named(call)} of another operator's instance"
-        at.refuses(replace(call, instance_id=foreign), title, Code.INVALID_REQUEST)
+        of_another = replace(call, instance_id=foreign)
+        at.refuses(of_another, f"{_named(call)} of another operator's instance", Code.INVALID_REQUEST)
     if "batches" in at.supplied and at.writer.claim_types:
         claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
         pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))

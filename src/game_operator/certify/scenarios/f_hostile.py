@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import product
 from typing import Final
 
-from game_operator.certify.engine.calls import Bet
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import Weight
@@ -15,7 +14,7 @@ from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, 
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
-from game_operator.provider.requests import Request
+from game_operator.provider.requests import BetCalls, Request
 
 #: What may become of a genuine body, and cannot be meant.
 _UNREADABLE: Final[Mapping[str, Callable[[bytes], bytes]]] = {
@@ -89,13 +88,13 @@ def f02(at: Stage) -> None:
     for canonical, how in (("bet_id", "blank"), ("tx_id", "null"), ("tx_id", "empty"), ("tx_id", "blank")):
         if at.writer.name(canonical, "withdraw"):
             _better_refused(at, lacking(at, at.bet().withdraw(), canonical, how), moves=-at.unit_cents)
-    ends = [(Bet.rollback, "bet_id"), (Bet.rollback, "player_id"), (_bare, "player_id")]
+    ends = [(BetCalls.rollback, "bet_id"), (BetCalls.rollback, "player_id"), (_bare, "player_id")]
     for (end, canonical), how in product(ends, ("missing", "null")):
         bet = at.bet()
         _end_better_refused(at, bet, lacking(at, end(bet), canonical, how), bet.wager_cents)
 
 
-def _calls_and_what_they_lack(at: Stage, bet: Bet) -> Iterator[tuple[WebhookCall, str, str]]:
+def _calls_and_what_they_lack(at: Stage, bet: BetCalls) -> Iterator[tuple[WebhookCall, str, str]]:
     """Yield calls with a field each that they cannot be without, and how it is not there."""
     for how in LACKS:
         yield at.bet().withdraw(), "player_id", how
@@ -196,14 +195,14 @@ def f08(at: Stage) -> None:
         _better_refused(at, request, moves=-bet.wager_cents)
 
 
-def _round_trip(at: Stage, bet: Bet, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> None:
+def _round_trip(at: Stage, bet: BetCalls, told: str, weight: Weight = Weight.CONTRACT_BROKEN) -> None:
     """Hold that the wallet finds a bet again by its id."""
     first = _placed(at, bet, f"a withdraw {told}", weight)
     at.again(bet.withdraw(), first, f"the same withdraw {told} again")
     at.accepts(bet.deposit(bet.wager_cents), f"a deposit {told}")
 
 
-def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Carried:
+def _placed(at: Stage, bet: BetCalls, title: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Carried:
     """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
     heard = at.ask(bet.withdraw(), title)
     if not heard.succeeded:
@@ -212,7 +211,7 @@ def _placed(at: Stage, bet: Bet, title: str, weight: Weight = Weight.CONTRACT_BR
     return heard
 
 
-def _called(at: Stage, bet_id: str) -> Bet:
+def _called(at: Stage, bet_id: str) -> BetCalls:
     # A round is not what is tried, and one with a name as long would be too long.
     return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))
 
@@ -265,7 +264,7 @@ def _said(heard: Carried) -> str:
 def f11(at: Stage) -> None:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
     cancelled, settled = at.bet(), at.bet()
-    odd: list[tuple[Bet, WebhookCall, str, str]] = [
+    odd: list[tuple[BetCalls, WebhookCall, str, str]] = [
         (cancelled, cancelled.rollback(), "amount_cents", f'"{cancelled.wager_cents}"'),
         (settled, settled.deposit(settled.wager_cents), "wager_cents", f'{{"cents":{settled.wager_cents}}}'),
     ]
@@ -305,7 +304,7 @@ def _refused_or_meant(at: Stage, request: Request, *, moves: int) -> Carried:
 
 
 def _end_better_refused(
-    at: Stage, bet: Bet, end: Request, cents: int, *, by: Callable[..., Carried] = _better_refused
+    at: Stage, bet: BetCalls, end: Request, cents: int, *, by: Callable[..., Carried] = _better_refused
 ) -> None:
     """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
     at.placed(bet)
@@ -314,6 +313,6 @@ def _end_better_refused(
         at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
 
 
-def _bare(bet: Bet) -> DepositCall:
+def _bare(bet: BetCalls) -> DepositCall:
     """Return the deposit that pays the wager, and says its amount once."""
     return replace(bet.deposit(bet.wager_cents), wager_cents=None, won_cents=None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
 
-from game_operator.certify.engine.calls import Bet, Player
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.stage import Stage, units
 from game_operator.certify.engine.steps import Found, NotTried, undone_by_errors
 from game_operator.certify.report.verdicts import KnownCause, Weight
@@ -14,6 +14,7 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried
+from game_operator.provider.requests import BetCalls
 
 #: After so many operations both balances are asked for.
 _EVERY: Final = 50
@@ -75,11 +76,9 @@ def g03(at: Stage) -> None:
 
 def g04(at: Stage) -> None:
     """Whatever is played, both balances are what the answered calls have moved."""
-    count = at.values["random_operations"]
-    assert isinstance(count, int)
     # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
     table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
-    for number in range(1, count + 1):
+    for number in range(1, (at.supplies.random_operations or 0) + 1):
         table.operation()
         if any(note.weight is not Weight.ADVICE for note in at.notes):
             return
@@ -90,8 +89,8 @@ def g04(at: Stage) -> None:
 
 def g05(at: Stage) -> None:
     """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
-    ask = at.values["stored_cents"]
-    assert callable(ask)
+    ask = at.supplies.stored_cents
+    assert ask is not None
 
     def check_stored(heard: Carried) -> None:
         with undone_by_errors("stored_cents could not be asked"):
@@ -140,7 +139,7 @@ class _Table:
 
     at: Stage
     random: Random
-    open: list[tuple[Bet, Carried]] = field(default_factory=list)
+    open: list[tuple[BetCalls, Carried]] = field(default_factory=list)
     #: What can no more move money, and how it is refused: a rollback of a bet that was paid, and the like.
     too_late: list[tuple[WebhookCall, str]] = field(default_factory=list)
     answered: list[tuple[WebhookCall, Carried]] = field(default_factory=list)
@@ -167,15 +166,12 @@ class _Table:
             self._overdraw()
             return
         bet = self.at.bet(player, self.random.randint(1, most))
-        title = "a random withdraw"
-        heard = self.at.accepts(bet.withdraw(), title, unless_limited=True)
-        self.open.append((bet, heard))
+        self.open.append((bet, self.at.accepts(bet.withdraw(), "a random withdraw", unless_limited=True)))
 
     def _overdraw(self) -> None:
         player = self._player()
         bet = self.at.bet(player, player.due_cents + self.random.randint(1, 1_000))
-        poor = Code.INSUFFICIENT_BALANCE
-        heard = self.at.refuses(bet.withdraw(), "a withdraw of more than there is", poor)
+        heard = self.at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
         self._keep(self.answered, (bet.withdraw(), heard))
 
     def _jackpot(self) -> None:
@@ -203,12 +199,10 @@ class _Table:
         call, code = self.random.choice(self.too_late)
         # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
         known = isinstance(call, WithdrawCall)
-        title = f"a {call.operation} that comes too late"
-        self.at.refuses(call, title, code, success_is_advice=known)
+        self.at.refuses(call, f"a {call.operation} that comes too late", code, success_is_advice=known)
 
     def _moves(self, call: WebhookCall, title: str) -> None:
-        heard = self.at.accepts(call, title)
-        self._keep(self.answered, (call, heard))
+        self._keep(self.answered, (call, self.at.accepts(call, title)))
 
     def _keep(self, kept: list[T], new: T) -> None:
         if len(kept) < _REMEMBERED:
@@ -219,5 +213,5 @@ class _Table:
     def _player(self) -> Player:
         return self.random.choice((self.at.player, self.at.other))
 
-    def _taken(self) -> tuple[Bet, Carried]:
+    def _taken(self) -> tuple[BetCalls, Carried]:
         return self.open.pop(self.random.randrange(len(self.open)))
