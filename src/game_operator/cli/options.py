@@ -5,6 +5,7 @@ import re
 import sys
 import time
 import tomllib
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
@@ -103,21 +104,17 @@ def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Call
     A group is a frozen dataclass whose fields are options; its texts are under the name of its class. Where a parameter
     of *command* is annotated with a group, Typer gets the group's options in its place, and *command* gets the group.
     """
-    declared = signature(command, eval_str=True)
+    declared, parameters = signature(command, eval_str=True), list[Parameter]()
     # Any: classes of groups, which have nothing in common but their fields.
-    groups: dict[str, Any] = {
-        name: each.annotation for name, each in declared.parameters.items() if is_dataclass(each.annotation)
-    }
-    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
     for name, parameter in declared.parameters.items():
-        if name not in groups:
-            parameters.append(_as_option(name, parameter.annotation, parameter.default, texts))
+        group = parameter.annotation
+        if not is_dataclass(group):
+            parameters.append(_as_option(name, group, parameter.default, texts))
             continue
-        hints = get_type_hints(groups[name], include_extras=True)
-        of_group: dict[str, Any] = {}
-        for each in reversed(groups[name].__mro__):
-            of_group |= _TEXTS.get(each.__name__, {})
-        for option in fields(groups[name]):
+        groups[name], hints = group, get_type_hints(group, include_extras=True)
+        of_group = ChainMap(*(_TEXTS.get(each.__name__, {}) for each in parameter.annotation.__mro__))
+        for option in fields(group):
             default = Parameter.empty if option.default is MISSING else option.default
             parameters.append(_as_option(option.name, hints[option.name], default, of_group))
 
@@ -157,11 +154,8 @@ class OperatorOptions:
 
     def environment(self, base_url: str | None) -> dict[str, str]:
         """Return the environment as it would be if the options given had been set in it."""
-        environ = dict(os.environ)
-        if base_url is not None:
-            environ["GAME_OPERATOR_BASE_URL"] = base_url
-        if self.operator_id is not None:
-            environ["GAME_OPERATOR_ID"] = self.operator_id
+        given = {"GAME_OPERATOR_BASE_URL": base_url, "GAME_OPERATOR_ID": self.operator_id}
+        environ = os.environ | {name: value for name, value in given.items() if value is not None}
         if self.private_key is not None:
             environ.pop("GAME_OPERATOR_PRIVATE_KEY", None)
             environ["GAME_OPERATOR_PRIVATE_KEY_FILE"] = str(self.private_key)

@@ -25,7 +25,6 @@ from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:
     from game_operator.certify.report.report import Report
-    from game_operator.certify.report.verdicts import Verdict
 
 
 def certify(
@@ -85,7 +84,9 @@ def certify(
                 deadline=played.deadline,
                 moves_money=route.moves_money,
                 allow_insecure_http=route.allow_insecure_http,
-                on_verdict=lambda verdict, total: show(_in_a_line(verdict), next(number), total),
+                on_verdict=lambda each, total: show(
+                    f"{each.id} {'advice' if each.is_advice else each.outcome}: {each.title}", next(number), total
+                ),
                 run_id=run_id,
                 stopping=stop,
                 with_signatures=reports.with_signatures,
@@ -95,10 +96,6 @@ def certify(
     if report.was_stopped:
         raise StoppedError(128 + stop.number)
     return code
-
-
-def _in_a_line(verdict: "Verdict") -> str:
-    return f"{verdict.id} {'advice' if verdict.is_advice else verdict.outcome}: {verdict.title}"
 
 
 def _ended(report: "Report", reports: ReportOptions, *, as_json: bool) -> int:

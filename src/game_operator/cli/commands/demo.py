@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -70,22 +70,18 @@ def _tour(place: Path, *, as_json: bool) -> int:
 def shown_steps(lines: Iterable[str], *, silent: bool = False) -> list[dict[str, Any]]:
     """Print *lines* as they come, unless *silent*, and return the steps; only the last one may have a problem."""
     steps: list[dict[str, Any]] = []
-
-    def show(text: str, style: str) -> None:
-        if not silent:
-            say(text, style=style)
-
+    show: Callable[..., None] = (lambda *_, **__: None) if silent else say
     try:
         for line in lines:
             if line.startswith(" "):
                 steps[-1]["lines"].append(line.strip())
-                show(f"   {line.strip()}", "")
+                show(f"   {line.strip()}")
             else:
                 steps.append({"title": line, "lines": [], "problem": ""})
-                show(f"{len(steps)}. {line}", "bold")
+                show(f"{len(steps)}. {line}", style="bold")
     except GameOperatorError as wrong:
         steps[-1]["problem"] = str(wrong)
-        show(f"   ✗ {wrong}", "red")
+        show(f"   ✗ {wrong}", style="red")
     return steps
 
 
