@@ -154,9 +154,6 @@ class WalletCertifier:
         self._show(*done, check=check)
         return report
 
-    def __repr__(self) -> str:
-        return "WalletCertifier(…)"
-
     def _run(
         self,
         wallet: WalletInProcess,

@@ -97,9 +97,6 @@ class WebhookSigner:
         pairs = self._keys.service.headers(Request("", path, body, seal), profile.signature_header)
         return SignedWebhook(path, body, {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs})
 
-    def __repr__(self) -> str:
-        return "WebhookSigner(…)"
-
 
 def _posted(
     call: WebhookCall | str, body: bytes | None, fields: dict[str, Any], writer: BodyWriter
