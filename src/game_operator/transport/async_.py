@@ -111,9 +111,8 @@ class AsyncWire(BaseWire):
     ) -> HttpResponse:
         request = self._request(http_client, step, trace)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
-        if getattr(
-            response, "is_stream_consumed", False
-        ):  # A hook of the user's has read it, and given the connection back.
+        # A hook of the user's may have read it, and given the connection back.
+        if getattr(response, "is_stream_consumed", False):
             return gather(response, response.content, body.limit)
         sound = False
         try:

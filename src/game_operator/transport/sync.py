@@ -75,9 +75,8 @@ class Wire(BaseWire):
         request = self._request(http_client, step, trace, give_up_seconds)
         limit = self._read_limits.of(step.operation_name)
         response: Any = http_client.send(request, stream=True, follow_redirects=False)
-        if getattr(
-            response, "is_stream_consumed", False
-        ):  # A hook of the user's has read it, and given the connection back.
+        # A hook of the user's may have read it, and given the connection back.
+        if getattr(response, "is_stream_consumed", False):
             return gather(response, response.content, limit)
         sound, chunks, size = False, list[bytes](), 0
         try:
