@@ -10,6 +10,7 @@ was added, so each statement must be able to run again.
 
 import json
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import lru_cache
 from hashlib import sha256
@@ -73,6 +74,12 @@ def sql_texts(package: str, file: str, **values: str) -> dict[str, str]:
         statement = "\n".join(line for line in body.splitlines() if not line.startswith("--"))
         texts[name] = statement.strip().format(**values, **texts)
     return texts
+
+
+@lru_cache
+def toml_texts(package: str, file: str) -> dict[str, Any]:
+    """Return the tables of a TOML file, which hold texts."""
+    return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))
 
 
 def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:

@@ -6,11 +6,8 @@ What the checks say stands in upgrade.toml.
 
 import sqlite3
 import time
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -31,6 +28,7 @@ from game_operator.ledger.engine.tables import (
     check_prefix,
     check_version,
     sql_texts,
+    toml_texts,
 )
 from game_operator.ledger.postgres.hazards import Identities
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
@@ -53,14 +51,9 @@ class Check(NamedTuple):
     todo: str = ""
 
 
-@cache
-def _texts() -> dict[str, dict[str, dict[str, Any]]]:
-    return tomllib.loads(files(__package__).joinpath("upgrade.toml").read_text("utf-8"))
-
-
 def _check(name: str, case: str, *, outcome: str = "", **values: object) -> Check:
     """Return the check that upgrade.toml describes for *case*, with *values* in its texts."""
-    text: dict[str, Any] = {"outcome": outcome, "todo": "", **_texts()[name][case]}
+    text: dict[str, Any] = {"outcome": outcome, "todo": "", **toml_texts(__package__, "upgrade.toml")[name][case]}
     return Check(name, text["outcome"], *(text[each].format(**values) for each in ("found", "todo")))
 
 

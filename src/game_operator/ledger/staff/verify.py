@@ -12,7 +12,7 @@ from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.engine.script import Execute, Rows, Script
-from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
 from game_operator.money import amount_from_cents
 
 #: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
@@ -78,14 +78,16 @@ def books_report(prefix: str, most: int = 1_000) -> Script[BooksReport]:
         return rows
 
     pruned_before = (yield from ask("pruned_before"))[0][0]
-    findings: list[Finding] = []
-    for name, findings_of in _FINDINGS_OF.items():
+    findings = [finding for row in (yield from ask("accounts", most)) for finding in _of_account(row)]
+    for name in ("movements", "bets", "calls", "times"):
         rows = yield from ask(name, *((pruned_before or 0, most) if name == "movements" else (most,)))
-        findings += (finding for row in rows for finding in findings_of(row))
+        findings += (_finding(name, row) for row in rows)
     # What was folded into one posting is the sum of the calls whose postings are gone. As all other postings are as
     # their calls would have them, the sums of all calls and of all postings show it.
-    name, carried_of = ("any_carried", _carried_unasked) if pruned_before is None else ("carried", _carried)
-    carried = map(carried_of, (yield from ask(name, most)))
+    if pruned_before is None:
+        carried = [_finding("any_carried", row) for row in (yield from ask("any_carried", most))]
+    else:
+        carried = [_carried(row) for row in (yield from ask("carried", most))]
     # If other postings of an account are wrong, what was folded of it cannot be known.
     wrong = {finding.account for finding in findings if finding.operation is not None}
     findings += (finding for finding in carried if finding.account not in wrong)
@@ -121,6 +123,17 @@ def _amount(cents: int) -> str:
     return str(amount_from_cents(cents))
 
 
+def _finding(question: str, row: Sequence[Any]) -> Finding:
+    """Return the finding in an answer to *question*, as verify.toml describes it."""
+    texts = toml_texts(__package__, "verify.toml")[question]
+    found: dict[str, Any] = dict(zip(texts["columns"], row, strict=True))
+    words = {name: shown(found.get(name)) for name in ("account", "bet_id", "other")}
+    words |= {name: _amount(int(value)) for name, value in found.items() if name.endswith("_cents")}
+    words["call"] = f"{found.get('operation')} {shown(found.get('tx_id'))}"
+    detail = texts[found["kind"]].format(**found | words)
+    return Finding(found["kind"], detail, *(found.get(name) for name in Finding._fields[2:]))
+
+
 def _of_account(row: Sequence[Any]) -> list[Finding]:
     account, known, owned, high, low, posted_at, moved_at = row
     if not known:
@@ -140,40 +153,6 @@ def _side(difference: int) -> str:
     return "above" if difference > 0 else "below"
 
 
-def _of_movement(row: Sequence[Any]) -> list[Finding]:
-    source, operation, tx_id, called, posted, expected, actual, first, last = row
-    where = {"account": first, "source": source, "operation": operation, "tx_id": tx_id}
-    name = f"{operation} {shown(tx_id)}"
-    if not called:
-        return [Finding("posting_without_call", f"A posting of {name}, and no such call.", **where)]
-    if posted > 1:
-        return [Finding("posted_twice", f"The {name} has {posted} postings.", **where)]
-    if first != last:
-        return [Finding("wrong_account", f"The {name} belongs to {shown(first)} and {shown(last)}.", **where)]
-    if not posted:
-        detail = f"The {name} should have moved {_amount(int(expected))}, and has no posting."
-        return [Finding("call_without_posting", detail, **where)]
-    detail = f"The {name} should have moved {_amount(int(expected))}, and moved {_amount(int(actual))}."
-    return [Finding("wrong_posting", detail, **where)]
-
-
-def _of_bet(row: Sequence[Any]) -> list[Finding]:
-    source, bet_id, account, state, fault = row
-    return [Finding(fault, f"The bet {shown(bet_id)} is {state}: {_BET_FAULTS[fault]}.", account, source, bet_id)]
-
-
-def _of_call(row: Sequence[Any]) -> list[Finding]:
-    source, operation, tx_id, bet_id, account, state, fault = row
-    detail = _CALL_FAULTS[fault].format(call=f"{operation} {shown(tx_id)}", bet=shown(bet_id), state=state)
-    return [Finding(fault, detail, account, source, bet_id, operation, tx_id)]
-
-
-def _of_times(row: Sequence[Any]) -> list[Finding]:
-    account, number, at_millis, before = row
-    detail = f"The posting {number} of {shown(account)} is of {at_millis}, and the one before it of {before}."
-    return [Finding("time_goes_back", detail, account)]
-
-
 def _carried(row: Sequence[Any]) -> Finding:
     account, high, low = row
     difference = _whole(high, low)
@@ -182,35 +161,3 @@ def _carried(row: Sequence[Any]) -> Finding:
         "whose postings are gone."
     )
     return Finding("carried_differs", detail, account)
-
-
-def _carried_unasked(row: Sequence[Any]) -> Finding:
-    return Finding("carried_unasked", "Postings were folded, and prune never ran.", row[0])
-
-
-_BET_FAULTS = {
-    "withdraw_missing": "its withdraw is not there",
-    "withdraw_differs": "its withdraw names another player, account, bet, action or amount",
-    "withdraw_was_refused": "its withdraw was refused",
-    "withdraw_was_applied": "its withdraw was applied",
-    "tombstone_not_held": "no call keeps its withdraw's identity, so that a late withdraw could debit",
-    "resolution_missing": "no deposit, rollback or reconciliation has settled it",
-    "resolution_differs": "its deposit names another player, account, bet or amount, or was refused",
-    "settled_while_open": "it has been settled",
-    "settled_twice": "it has been settled more than once",
-}
-
-_CALL_FAULTS = {
-    "bet_missing": "The {call} names the bet {bet}, which is not there.",
-    "second_withdraw": "The {call} is not the withdraw that the bet {bet} knows.",
-    "second_deposit": "The {call} was applied, and is not the deposit that the bet {bet} ({state}) knows.",
-    "rollback_of_other_state": "The {call} was kept, and the bet {bet} is {state}.",
-}
-
-_FINDINGS_OF = {
-    "accounts": _of_account,
-    "movements": _of_movement,
-    "bets": _of_bet,
-    "calls": _of_call,
-    "times": _of_times,
-}

@@ -89,13 +89,19 @@ HAVING SUM(known) = 0 OR (SUM(owned) > 0 AND SUM(cents / 1000000000) * 100000000
 LIMIT ?
 
 -- name: movements
-SELECT source, operation, tx_id, called, posted, expected, actual, first, last FROM ({grouped}) AS identity
+SELECT CASE
+    WHEN called = 0 THEN 'posting_without_call'
+    WHEN posted > 1 THEN 'posted_twice'
+    WHEN first <> last THEN 'wrong_account'
+    WHEN posted = 0 THEN 'call_without_posting'
+    ELSE 'wrong_posting' END, first, source, operation, tx_id, last, posted, expected, actual
+FROM ({grouped}) AS identity
 WHERE called = 0 OR posted > 1 OR first <> last
     OR (expected <> actual AND NOT (posted = 0 AND at_millis < ?))
 LIMIT ?
 
 -- name: bets
-SELECT source, bet_id, account, state, fault FROM (
+SELECT fault, account, source, bet_id, state FROM (
     SELECT b.source, b.bet_id, b.account, b.state, {bet_fault} AS fault
     FROM {prefix}bets AS b
     LEFT JOIN {prefix}calls AS w
@@ -106,14 +112,14 @@ SELECT source, bet_id, account, state, fault FROM (
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
 
 -- name: calls
-SELECT source, operation, tx_id, bet_id, account, state, fault FROM (
+SELECT fault, account, source, bet_id, operation, tx_id, state FROM (
     SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, {call_fault} AS fault
     FROM {prefix}calls AS c LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
     WHERE c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile')
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
 
 -- name: times
-SELECT account, id, at_millis, before FROM (
+SELECT 'time_goes_back', account, id, at_millis, before FROM (
     SELECT {account} AS account, id, at_millis,
         LAG(at_millis) OVER (PARTITION BY {account} ORDER BY id) AS before,
         LAG(id) OVER (PARTITION BY {account} ORDER BY id) AS before_id
@@ -124,7 +130,7 @@ SELECT account, id, at_millis, before FROM (
 ) LIMIT ?
 
 -- name: any_carried
-SELECT tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?
+SELECT 'carried_unasked', tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?
 
 -- name: carried
 SELECT account, SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000) FROM (
