@@ -60,7 +60,7 @@ def test_the_whole_has_the_counts_of_all() -> None:
 
 
 def test_a_failure_says_what_it_costs_and_what_decided() -> None:
-    """Weight and reason for the list; meaning, mending and the exchange for whoever opens it."""
+    """Weight and reason for the list; meaning, fix and the exchange for whoever opens it."""
     case = cases(failing_report())["B01"]
     (failure,) = case.result
     assert isinstance(failure, Failure)
@@ -136,6 +136,18 @@ def test_hostile_bytes_are_data() -> None:
     assert r"\x00\x1b[31m\u202e\ud800\ufffe" in text
     assert r"\xff\xfe" in text
     assert "\x1b" not in written
+
+
+def test_a_reply_of_every_byte_is_well_formed() -> None:
+    """Whatever a wallet answers, in its body and its headers: no control character but tab and line end is left."""
+    every = bytes(range(256))
+    verdict = next(verdict for verdict in failing_report().verdicts if verdict.id == "C06")
+    wild = replace(exchange(answer=every + b'{"type":"ERROR"}'), answer_headers=((b"X-Wild", every), (every, b"")))
+    written = junit(report(replace(verdict, exchanges=(wild,))))
+    text = ElementTree.fromstring(written.encode()).findtext(".//failure") or ""
+    for escaped in (r"\x00\x01", r"\x0b\x0c", r"\x1f", r"\x7f\x80", r"\xff"):
+        assert text.count(escaped) == 3, escaped
+    assert not {character for character in written if ord(character) < 32} - {"\t", "\n"}
 
 
 @pytest.mark.parametrize("letter", [chr(code) for code in (0, 8, 11, 27, 127, 133, 0xD800, 0xFFFE, 0xFFFF)])

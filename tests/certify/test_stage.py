@@ -7,8 +7,7 @@ from typing import Literal
 import pytest
 
 from game_operator.certify import Supplies
-from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.stage import Player, Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode

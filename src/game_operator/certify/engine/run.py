@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.scenario import STAGES, Record, Scenario, verdict_of
-from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Stage, units
+from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Player, Stage, units
 from game_operator.certify.engine.steps import Allowance, Found, NotTried, undone_by_errors
 from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
 from game_operator.certify.report.again import signer_of, without_signatures
@@ -303,7 +302,8 @@ def put_back(at: Stage) -> None:
 def _given(at: Stage, player: Player, cents: int) -> bool:
     """Give the player *cents* by a jackpot, a win or a refund; return whether the wallet paid anything."""
     jackpots = (at.request(each, "what brings the balance back") for each in at.jackpots(cents, player))
-    refunds = (at.request(bet.rollback(), "what gives a wager back") for bet in at.bets_of(player)[:_MOST_CANCELLED])
+    placed = [bet for bet in at.bets[::-1] if bet.player_id == player.id][:_MOST_CANCELLED]
+    refunds = (at.request(bet.rollback(), "what gives a wager back") for bet in placed)
     if any(at.send(each).succeeded for each in jackpots) or _played(at, player, 1, cents + 1):
         return True
     # A player without money cannot place a bet, so the last open one is cancelled.

@@ -1,24 +1,26 @@
 """
-The stage of one scenario: ways to ask and to judge.
+The stage of one scenario: two players, and ways to make calls, to ask and to judge.
 
 What it asks travels by a function of the run's, so that no scenario knows how its calls travel.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
-from game_operator.certify.engine.calls import CallMaker, Player
 from game_operator.certify.engine.steps import Found, NotTried, symptom_of
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
+from game_operator.profile import Profile
 from game_operator.protocol.http import Manner
+from game_operator.protocol.webhook import BodyWriter
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
-from game_operator.provider.requests import BetCalls, Request
+from game_operator.provider.requests import BetCalls, Request, Seal
 
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
@@ -30,6 +32,7 @@ _CAUSES: Final[Mapping[tuple[str, str | None], str]] = {
 }
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
+_MOST_UNIT_CENTS: Final = 500
 
 
 def units(cents: int) -> str:
@@ -37,27 +40,136 @@ def units(cents: int) -> str:
     return f"{amount_from_cents(cents):.2f}"
 
 
+@dataclass(slots=True, eq=False)
+class Player:
+    """
+    A player of the wallet.
+
+    Attributes:
+        id: The player_id.
+        opening_cents: The balance at the beginning of the scenario.
+        due_cents: What the balance must be now.
+    """
+
+    id: str
+    opening_cents: int
+    due_cents: int
+
+    @property
+    def drifted_cents(self) -> int:
+        """How much more is due than at the beginning."""
+        return self.due_cents - self.opening_cents
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class Stage(CallMaker):
+class Stage:
     """
     What a scenario has.
 
     Attributes:
+        player, other: Two players with money.
+        profile: What is assumed of the wallet.
+        prefix: What all ids begin with.
+        instance_id: The instance that is played.
         carry: Brings requests to the wallet, all at once if there are several, and returns their answers in order.
         act: Does something to the wallet that was supplied (``Supplies``): its name, and what it is given.
         supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
         supplies: What was supplied; what it does to the wallet is done by ``act``.
         notes: What is wrong and did not end the scenario.
+        playing: The players of the bets and claims that have been made, by their ids.
+        bets: The bets that have been made.
     """
 
+    player: Player
+    other: Player
+    profile: Profile
+    prefix: str
+    instance_id: str | None
     carry: Callable[[Sequence[Request]], list[Carried]]
     act: Callable[..., None]
     supplied: frozenset[str]
     supplies: Supplies
     notes: list[Note] = field(default_factory=list, init=False)
+    playing: dict[str, Player] = field(default_factory=dict, init=False)
+    bets: list[BetCalls] = field(default_factory=list, init=False)
+    _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
+
+    # Making calls, and the requests that carry them.
+
+    @cached_property
+    def writer(self) -> BodyWriter:
+        """Writes bodies under the names of the profile."""
+        return BodyWriter(self.profile)
+
+    def fresh(self, word: str = "id") -> str:
+        """Return a new id."""
+        self._made += 1
+        return f"{self.prefix}-{word}-{self._made}"
+
+    @property
+    def unit_cents(self) -> int:
+        """A wager of which the poorer player can pay twenty."""
+        return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
+
+    def bet(
+        self,
+        player: Player | None = None,
+        cents: int | None = None,
+        *,
+        action: str = "BET",
+        bet_id: str | None = None,
+        tx_id: str | None = None,
+    ) -> BetCalls:
+        """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
+        bet_id = self.fresh("bet") if bet_id is None else bet_id
+        player = player or self.player
+        self.playing[player.id] = player
+        bet = BetCalls(
+            player_id=player.id,
+            bet_id=bet_id,
+            wager_cents=self.unit_cents if cents is None else cents,
+            tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
+            round_id=f"{bet_id}-round",
+            instance_id=self.instance_id,
+            game="certify",
+            action=action,
+            rollback_tx_id=self.profile.rollback_tx_id,
+        )
+        self.bets.append(bet)
+        return bet
+
+    def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
+        """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
+        if action not in self.writer.claim_types:
+            raise NotTried(f"the profile has no claims of the type {action}")
+        claimed = self.fresh("claim") if bet_id is None else bet_id
+        player = player or self.player
+        self.playing[player.id] = player
+        return DepositCall(
+            player_id=player.id,
+            bet_id=claimed,
+            amount_cents=cents,
+            tx_id=f"deposit:{action.lower()}:{claimed}",
+            action=action,
+            instance_id=self.instance_id,
+            game="certify",
+        )
+
+    def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
+        """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
+        cents = self.unit_cents if cents is None else cents
+        return [self.claim(cents, "JACKPOT", player=player)] if "JACKPOT" in self.writer.claim_types else []
+
+    def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
+        """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
+        return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
+
+    def balance_request(self, title: str, player: Player | None = None, *, seal: Seal | None = None) -> Request:
+        """Return a request for the balance of *player*, or of the first."""
+        return self.request(BalanceCall(player_id=(player or self.player).id), title, seal=seal)
 
     # Asking. These do not judge an answer.
 

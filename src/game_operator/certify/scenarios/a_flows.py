@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.stage import Player, Stage, units
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import answers, batch

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from itertools import permutations, product
 from typing import Final
 
-from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.stage import Player, Stage
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
 
-from game_operator.certify.engine.calls import Player
-from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.stage import Player, Stage, units
 from game_operator.certify.engine.steps import Found, NotTried, undone_by_errors
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
