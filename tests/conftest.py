@@ -65,6 +65,13 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def durable() -> Iterator[PostgresServer]:
+    """A server for one module, to kill and stop; its commits reach the disk."""
+    with PostgresServer(durable=True) as server:
+        yield server
+
+
 @pytest.fixture
 def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     """The URL of an empty database."""

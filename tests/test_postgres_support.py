@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -65,13 +65,6 @@ print("left" if folder.exists() else "closed")
 os.close(childs)
 os.waitpid(child, 0)
 """
-
-
-@pytest.fixture(scope="module")
-def durable() -> Iterator[PostgresServer]:
-    """A server of these tests' own, to kill and stop."""
-    with PostgresServer(durable=True) as server:
-        yield server
 
 
 def test_a_fresh_database_is_empty(postgres: PostgresServer, postgres_url: str) -> None:

@@ -16,8 +16,9 @@ from game_operator import ClosedBet, OperatorClient
 from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
 from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page
-from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
+from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 from tests.support.servers import asgi_server
+from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.outside
 

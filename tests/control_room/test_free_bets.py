@@ -15,8 +15,9 @@ from game_operator.control_room.free_bets import read_grant_form, refused
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
-from tests.sandbox.support import NOW_MILLIS, StoppedClock
+from tests.sandbox.support import NOW_MILLIS
 from tests.support.browser import visiting
+from tests.support.times import StoppedClock
 
 _numbers = count(1)
 

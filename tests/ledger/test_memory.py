@@ -13,16 +13,7 @@ from game_operator.models.webhooks import MovingCall, Reply
 from game_operator.money import Cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self, now_millis: int) -> None:
-        self.now_millis = now_millis
-
-    def __call__(self) -> int:
-        return self.now_millis
+from tests.support.times import StoppedClock
 
 
 def test_it_is_a_ledger() -> None:
@@ -42,7 +33,7 @@ def test_opening_balances_are_postings() -> None:
 
 def test_a_clock_that_is_set_back() -> None:
     """Times of movements only rise, whatever the clock does (D07)."""
-    clock = Clock(5_000)
+    clock = StoppedClock(5_000)
     ledger = MemoryLedger({"p1": 1_000}, clock_millis=clock)
     assert ledger.apply(withdraw()).at_millis == 5_001
     clock.now_millis = 10
@@ -57,7 +48,7 @@ def test_a_clock_that_is_set_back() -> None:
 @pytest.mark.parametrize("days", [1, 89, 365])
 def test_b11_a_repeat_days_later(days: int) -> None:
     """Calls are known for ever (E07)."""
-    clock = Clock(1_000)
+    clock = StoppedClock(1_000)
     ledger = MemoryLedger({"p1": 1_000}, clock_millis=clock)
     calls: list[MovingCall] = [withdraw(), deposit(), claim()]
     for call in calls:
@@ -119,7 +110,7 @@ def test_anomalies_are_kept_once_for_each_body() -> None:
 
 def test_genuine_calls_that_never_became_one() -> None:
     """What the receiver refused is kept beside what the ledger refused."""
-    ledger = MemoryLedger(clock_millis=Clock(7))
+    ledger = MemoryLedger(clock_millis=StoppedClock(7))
     ledger.keep_anomaly("deposit", "unreadable", b"{")
     ledger.keep_anomaly("deposit", "unreadable", b"{")
     ledger.keep_anomaly("deposit", "unreadable", b"{", source="s")
@@ -136,7 +127,7 @@ def test_genuine_calls_that_never_became_one() -> None:
 
 def test_bets_in_order() -> None:
     """By the time of the first call about them, then by id."""
-    clock = Clock(100)
+    clock = StoppedClock(100)
     ledger = MemoryLedger({"p1": 1_000}, clock_millis=clock)
     assert ledger.bets() == []
     for bet_id, at_millis in (("b2", 300), ("b1", 300), ("b3", 200)):

@@ -6,7 +6,7 @@ conserved, nothing is doubled, and every answer that was given before is borne o
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,13 +25,6 @@ pytestmark = pytest.mark.outside
 
 Figures = Callable[[str, object], None]
 PLAYERS = ["hot", *(f"p{number}" for number in range(8))]
-
-
-@pytest.fixture(scope="module")
-def durable() -> Iterator[PostgresServer]:
-    """A server that commits to the disk."""
-    with PostgresServer(durable=True) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

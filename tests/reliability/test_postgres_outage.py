@@ -33,13 +33,6 @@ PATIENCE_SECONDS = 0.5
 SLACK_SECONDS = 15.0
 
 
-@pytest.fixture(scope="module")
-def durable() -> Iterator[PostgresServer]:
-    """A server that commits to the disk, to be killed."""
-    with PostgresServer(durable=True) as server:
-        yield server
-
-
 @contextlib.contextmanager
 def _beside(work: Callable[[], object]) -> Iterator[None]:
     """Run *work* in a thread beside the block; wait for its end."""

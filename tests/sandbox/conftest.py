@@ -6,8 +6,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator.sandbox import Sandbox
-from tests.sandbox.support import KINDS, NOW_MILLIS, Asker, StoppedClock, sound_call
+from tests.sandbox.support import KINDS, NOW_MILLIS, Asker, sound_call
 from tests.support.signed_http import CALLS, RawCall, SignedHttp
+from tests.support.times import StoppedClock
 
 
 @pytest.fixture(scope="package")

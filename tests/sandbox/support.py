@@ -24,16 +24,6 @@ DAY_MILLIS = 86_400_000
 _references = count(1)
 
 
-class StoppedClock:
-    """A service's clock that moves when a test says so."""
-
-    def __init__(self, now_millis: int) -> None:
-        self.now_millis = now_millis
-
-    def __call__(self) -> int:
-        return self.now_millis
-
-
 class Asker:
     """An operator that asks through a real client of one kind, under a key and id of choice."""
 

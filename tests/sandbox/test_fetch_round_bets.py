@@ -7,8 +7,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import BadRequestError, ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundNotFound
 from game_operator.sandbox import Sandbox
-from tests.sandbox.support import DAY_MILLIS, Asker, StoppedClock, outcome
+from tests.sandbox.support import DAY_MILLIS, Asker, outcome
 from tests.support.signed_http import SignedHttp
+from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.outside
 

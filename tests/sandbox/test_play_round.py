@@ -35,9 +35,10 @@ from game_operator.sandbox.service.exchange_log import LiveLog
 from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
-from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock, terms
+from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, terms
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
+from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.outside
 

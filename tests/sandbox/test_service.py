@@ -15,8 +15,9 @@ from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import Call, answer, recognise
 from game_operator.protocol.signing import Signature, sign
 from game_operator.sandbox import Sandbox, SandboxWorld
-from tests.sandbox.support import NOW_MILLIS, StoppedClock
+from tests.sandbox.support import NOW_MILLIS
 from tests.support.signed_http import BET, GAMES, GRANT, ROUND, signature
+from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,9 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedRound
 from game_operator.sandbox.games import rtp_of
 from game_operator.sandbox.service.state import SandboxService
-from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, StoppedClock
+from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 from tests.support.calls import deposit, withdraw
+from tests.support.times import StoppedClock
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from game_operator import BetNotFound, ClosedBet, ConfigurationError, GameInfo, 
 from game_operator.models import GameInstance, GrantRequest
 from game_operator.sandbox import Sandbox, SandboxWorld
 from game_operator.sandbox.service.world import RETENTION_MILLIS
-from tests.sandbox.support import NOW_MILLIS, StoppedClock, terms
+from tests.sandbox.support import NOW_MILLIS, terms
+from tests.support.times import StoppedClock
 
 
 @pytest.fixture

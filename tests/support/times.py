@@ -1,10 +1,20 @@
-"""What a timestamp must be: Unix time in whole milliseconds, and now."""
+"""A clock that a test sets; and what a timestamp must be: Unix time in whole milliseconds, and now."""
 
 import time
 
-__all__ = ["is_now"]
+__all__ = ["StoppedClock", "is_now"]
 
 _SLACK_MILLIS = 5_000
+
+
+class StoppedClock:
+    """A clock in Unix milliseconds that moves when a test says so."""
+
+    def __init__(self, now_millis: int) -> None:
+        self.now_millis = now_millis
+
+    def __call__(self) -> int:
+        return self.now_millis
 
 
 def is_now(timestamp: object, since: float) -> bool:
