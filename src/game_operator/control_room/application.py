@@ -67,12 +67,10 @@ class ControlRoom:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, if it asks for this machine."""
-        try:
-            # The Host first: a request for another name learns nothing. The API too: a page of another site, whose name
-            # leads here, could else use up the faults that wait for the next call.
-            _check_host(Request(scope), self._host)
-        except HTTPException as refusal:
-            plain = PlainTextResponse(f"{refusal.detail}\n", refusal.status_code, {"connection": "close"})
+        # The Host first: a request for another name learns nothing. The API too: a page of another site, whose name
+        # leads here, could else use up the faults that wait for the next call.
+        if advice := _advice_to_another_host(Request(scope), self._host):
+            plain = PlainTextResponse(advice, HTTPStatus.MISDIRECTED_REQUEST, {"connection": "close"})
             await plain(scope, receive, _locked_down(send))
             return
         path: str = scope.get("path", "")
@@ -90,11 +88,7 @@ class ControlRoom:
             _check_origin(request)
             await self._router(request.scope, receive, send)
         except HTTPException as refusal:
-            status, sentence = refusal.status_code, refusal.detail
-            if sentence == HTTPStatus.NOT_FOUND.phrase:
-                sentence = "There is no such page in the control room."
-            missing = status == HTTPStatus.NOT_FOUND
-            response = self._context.page(request, "refused.html", status=status, is_missing=missing, said=sentence)
+            response = self._context.page(request, "refused.html", status=refusal.status_code, refusal=refusal)
             # A body that was not read to its end would be taken for the next request.
             response.headers.update(dict(refusal.headers or {}) | {"connection": "close"})
             await response(scope, receive, send)
@@ -113,31 +107,26 @@ class _StaticFiles(StaticFiles):
         return response
 
 
-def _check_host(request: Request, bound: str) -> None:
-    """
-    Raise unless the request asks for this machine by an address, or by *bound*, the host that the sandbox was given.
-
-    Raises:
-        HTTPException: With 421.
-    """
+def _advice_to_another_host(request: Request, bound: str) -> str:
+    """Return "" if the request asks for an address here or for *bound*, the sandbox's host; else how to ask."""
     # Where the connection came in, as the socket says it: with a listener on all addresses, the one that was called.
     host, port = request.scope["server"]
     address = _in_url(host)
     names = {address, _in_url(bound.lower()), *_LOCAL_NAMES}
     admitted = {f"{name}:{port}" for name in names} | (names if port == _HTTP_PORT else set())
     if request.headers.get("host", "").lower() in admitted:
-        return
+        return ""
     here = f"http://localhost:{port}/"
     advice = f"Ask for {here} ."
     if address not in _LOCAL_NAMES:
         # Any name can be pointed at this machine, so no name is believed.
         advice = f"Ask for it by its address, http://{address}:{port}/ ; at the machine itself, {here} will do too."
-    raise HTTPException(421, f"This is a control room for the person at this machine. {advice}")
+    return f"This is a control room for the person at this machine. {advice}\n"
 
 
 def _check_origin(request: Request) -> None:
     """
-    Raise if the request changes something and another site has sent it. Call ``_check_host`` first.
+    Raise if the request changes something and another site has sent it. Its Host must be ours.
 
     Raises:
         HTTPException: With 403.
