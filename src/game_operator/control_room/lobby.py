@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final
 from urllib.parse import urlencode
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
@@ -104,23 +104,9 @@ class PlayForm(BaseModel):
     player_id: Annotated[str, AfterValidator(_player)]
 
 
-class _Filter(NamedTuple):
-    """Which games are shown; "" stands for all."""
-
-    genre: str
-    status: str
-
-    def admits(self, game: GameInfo) -> bool:
-        return self.genre in {"", game.genre} and self.status in {"", game.status}
-
-    def link(self, path: str = "/", **more: str) -> str:
-        """Return the address of *path* so filtered, with *more* in its query."""
-        query = urlencode({name: value for name, value in (self._asdict() | more).items() if value})
-        return f"{path}?{query}" if query else path
-
-    @classmethod
-    def chosen(cls, request: Request) -> "_Filter":
-        return cls(request.query_params.get("genre", ""), request.query_params.get("status", ""))
+def _chosen(request: Request) -> dict[str, str]:
+    """Return which games are shown, by ``genre`` and by ``status``; what is not named stands for all."""
+    return {name: value for name in ("genre", "status") if (value := request.query_params.get(name))}
 
 
 class LobbyPage(Page):
@@ -179,9 +165,9 @@ class LobbyPage(Page):
             return self._page(request, typed, {"round": str(failed)})
         self._context.played[played.round_id] = played.bet_ids, played.problems
         # The form stays filled in, to play another round.
-        filled_in = {name: typed[name] for name in _KEPT}
-        chosen = _Filter.chosen(request).link(instance=form.instance_id, played=played.round_id, **filled_in)
-        return see_other(f"{chosen}#play")
+        filled_in = {name: typed[name] for name in _KEPT if typed[name]}
+        query = {**_chosen(request), "instance": form.instance_id, "played": played.round_id, **filled_in}
+        return see_other(f"{self.PATH}?{urlencode(query)}#play")
 
     async def thumbnail(self, request: Request) -> Response:
         """Return the picture of a game."""
@@ -200,14 +186,14 @@ class LobbyPage(Page):
         mistakes: Sequence[str] = (),
         unreachable: bool = False,
     ) -> Response:
-        games, chosen = self._context.games(), _Filter.chosen(request)
+        games, chosen = self._context.games(), _chosen(request)
         # Players whom the wallet knows: it has answered with their balance.
         players = [each.player_id for each in self._sandbox.service.balances.players() if each.last is not None]
         return self._context.page(
             request,
             "lobby.html",
             status=502 if unreachable else 422 if problems else 200,
-            games=[game for game in games if chosen.admits(game)],
+            games=[game for game in games if chosen.items() <= {"genre": game.genre, "status": game.status}.items()],
             playable=self._playable(),
             genres=sorted({str(game.genre) for game in games}),
             statuses=sorted({str(game.status) for game in games}),
