@@ -4,7 +4,6 @@ import dataclasses
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.errors import ConfigurationError, shown
@@ -24,9 +23,9 @@ _SEALS: Final = {"service": Seal(), "old": Seal(key="old"), "forged": Seal(key="
 _NOT_SENT: Final = frozenset({"raw", "body"})
 #: Arguments of the signer itself, suggested where one is misspelt.
 _ARGUMENTS: Final = ("body", "key", "profile")
-_CALLS: Final[Mapping[str, type[WebhookCall]]] = MappingProxyType(
-    {kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)}
-)
+_CALLS: Final[Mapping[str, type[WebhookCall]]] = {
+    kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
+}
 
 
 @dataclass(frozen=True, slots=True)
