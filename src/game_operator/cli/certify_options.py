@@ -14,13 +14,13 @@ from game_operator.cli.database import PREFIX
 from game_operator.cli.options import PASSPHRASE, ProfileFile, comma_separated, is_encrypted
 from game_operator.cli.output import is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
+from game_operator.profile import Profile
 
 if TYPE_CHECKING:
     import ssl
 
     from game_operator.certify.engine.supplies import Supplies
     from game_operator.certify.report.report import Report
-    from game_operator.profile import Profile
     from game_operator.signers.keys import LocalSigner
 
 _HEADER: Final = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([ -~\t\x80-\xff]*)")
@@ -40,7 +40,7 @@ class RouteOptions:
     allow_insecure_http: bool = False
     moves_money: bool = False
 
-    def headers(self, profile: "Profile") -> list[tuple[str, str]]:
+    def headers(self, profile: Profile) -> list[tuple[str, str]]:
         """Return the headers; no error shows a value, which may be a secret."""
         found = []
         for place, each in enumerate(self.header or (), start=1):

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
+from game_operator.profile import Profile
+from game_operator.signers.environment import environment_settings
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
-    from game_operator.profile import Profile
 
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
@@ -195,7 +196,6 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     Raises:
         ConfigurationError: A setting is missing; the message names it.
     """
-    from game_operator.signers.environment import environment_settings
     from game_operator.signers.keys import load_signer
 
     try:
@@ -227,10 +227,8 @@ def read_file(name: str, limit: int) -> bytes:
         raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Name a file that can.") from None
 
 
-def read_profile(file: Path | None) -> "Profile":
+def read_profile(file: Path | None) -> Profile:
     """Return the profile in *file*, or the default one; raise ConfigurationError if the file holds no valid one."""
-    from game_operator.profile import Profile
-
     if file is None:
         return Profile()
     name, content = shown(str(file)), read_file(str(file), _LARGEST_PROFILE + 1)

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,9 +16,9 @@ from game_operator.cli.options import AsJson, Commands, ProfileFile, read_file, 
 from game_operator.cli.output import counted, say, show_details, show_rows, write_document
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
-
-if TYPE_CHECKING:
-    from game_operator.profile import Profile
+from game_operator.profile import Profile
+from game_operator.protocol.exact_json import read_json
+from game_operator.protocol.webhook import names_found, read_call_and_oddities
 
 #: The note on an amount that looks like currency units.
 _WITH_DECIMALS = "written with decimals, and read as cents"
@@ -142,11 +142,8 @@ def _in_words(reading: Reading) -> str:
     return str(value)
 
 
-def _understood(body: bytes, operation: str | None, profile: "Profile") -> Understanding:
+def _understood(body: bytes, operation: str | None, profile: Profile) -> Understanding:
     """Return how *body* is understood as a call of *operation*, which is guessed if it is None."""
-    from game_operator.protocol.exact_json import read_json
-    from game_operator.protocol.webhook import names_found, read_call_and_oddities
-
     if len(body) > profile.max_body_bytes:
         return Understanding(operation, "", f"the body has more than {profile.max_body_bytes} bytes")
     try:
@@ -174,10 +171,8 @@ def _understood(body: bytes, operation: str | None, profile: "Profile") -> Under
     return Understanding(operation, why, problem, tuple(readings), tuple(name for name in raw if name not in known))
 
 
-def _guess(raw: dict[str, Any], profile: "Profile") -> tuple[str, str]:
+def _guess(raw: dict[str, Any], profile: Profile) -> tuple[str, str]:
     """Return the operation that *raw* looks like, and why."""
-    from game_operator.protocol.webhook import names_found
-
     deposit = profile.names("deposit")
     holders = [raw[holder] for holder in deposit.holders if holder in raw]
     # A deposit's action is an object; with any other action the body is not a deposit.

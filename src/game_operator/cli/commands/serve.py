@@ -20,12 +20,12 @@ from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
+from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.cli.http_connections import WalletServer
     from game_operator.ledger import AsyncSqlLedger
-    from game_operator.profile import Profile
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
 _BACKLOG: Final = 2048
@@ -45,7 +45,7 @@ class CallersOptions:
     instances: str | None = None
     accept_unsigned: Annotated[bool, typer.Option("--insecure-accept-unsigned")] = False
 
-    def receiver(self, profile: "Profile", host: str) -> "WebhookReceiver":
+    def receiver(self, profile: Profile, host: str) -> "WebhookReceiver":
         """Return the receiver that answers these callers."""
         from game_operator.webhooks import AllOf, IpAllowList, WebhookReceiver
 

@@ -22,6 +22,7 @@ from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import is_written, progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
+from game_operator.provider.faults import API_FAULTS, FaultPlan
 
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
@@ -91,7 +92,6 @@ class PlanOptions:
         Raises:
             ConfigurationError: There are no such faults or retries.
         """
-        from game_operator.provider.faults import API_FAULTS, FaultPlan
         from game_operator.sandbox.dealing.deliveries import retry_preset
         from game_operator.sandbox.storm.storm import openings
         from game_operator.sandbox.storm.trace import TraceHead
