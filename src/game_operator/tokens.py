@@ -21,7 +21,7 @@ from game_operator.errors import ConfigurationError, SessionTokenError, without_
 from game_operator.protocol import session_token
 from game_operator.protocol.exact_json import Json
 from game_operator.protocol.http import is_loopback
-from game_operator.protocol.session_token import ALGORITHM, LONGEST_LIFETIME_SECONDS, SessionClaims
+from game_operator.protocol.session_token import ALGORITHM, LONGEST_LIFETIME_SECONDS, LONGEST_TOKEN, SessionClaims
 from game_operator.signers import keys
 from game_operator.signers.environment import FromEnvironment, checked_operator_id
 
@@ -31,7 +31,6 @@ _T = TypeVar("_T")
 
 _DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 _SHORTEST: Final = timedelta(seconds=1)
-_LONGEST_TOKEN: Final = 16_384
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 #: It knows no other algorithm, so a token cannot ask for one.
 _VERIFIER: Final = jwt.PyJWS(algorithms=[ALGORITHM])
@@ -115,7 +114,7 @@ class SessionTokenBuilder(FromEnvironment):
         if keys.is_async(self._signer):
             raise ConfigurationError("The signer's sign method is async.", remedy="Await build_async instead.")
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
-        return _assembled(signed, keys.checked_signature(cast("keys.Signer", self._signer).sign(signed)))
+        return session_token.assembled(signed, keys.checked_signature(cast("keys.Signer", self._signer).sign(signed)))
 
     async def build_async(
         self,
@@ -130,7 +129,7 @@ class SessionTokenBuilder(FromEnvironment):
         """Return what ``build`` returns, with a signer that is awaited; any other signer works too."""
         signed = self._signing_input(player_id, instance_id, balance, name, timestamp, {} if claims is None else claims)
         # Message and signature are the token: they never stand in one frame by name.
-        return _assembled(signed, keys.checked_signature(await keys.signed_async(self._signer, signed)))
+        return session_token.assembled(signed, keys.checked_signature(await keys.signed_async(self._signer, signed)))
 
     def decode(self, token: str, *, instance_id: str) -> SessionClaims:
         """
@@ -248,7 +247,7 @@ def launch_url(template: str, token: str) -> str:
         raise ConfigurationError(f"The launch template {problem}.", remedy=remedy)
     if not isinstance(token, str):
         raise TypeError(f"token must be a str, not {type(token).__name__}")
-    if len(token) > _LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+    if len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
         raise SessionTokenError("This is not a session token.", remedy="Pass what SessionTokenBuilder.build returned.")
     return template.replace("{token}", token)
 
@@ -258,7 +257,7 @@ def _verified(token: object, key: RSAPublicKey) -> bytes:
     """Return the payload of *token*."""
     if not isinstance(token, str):
         raise TypeError(f"token must be a str, not {type(token).__name__}")
-    if len(token) > _LONGEST_TOKEN:
+    if len(token) > LONGEST_TOKEN:
         raise SessionTokenError(f"The session token is refused: it has {len(token)} characters, more than any of ours.")
     try:
         payload: bytes = _VERIFIER.decode(token, key, algorithms=[ALGORITHM])
@@ -271,18 +270,6 @@ def _verified(token: object, key: RSAPublicKey) -> bytes:
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
         problem, remedy = "it cannot be read as a JWT", "Pass the token whole, as it was built."
     raise SessionTokenError(f"The session token is refused: {problem}.", remedy=remedy)
-
-
-def _assembled(signed: bytes, raw_signature: bytes) -> str:
-    token = session_token.assembled(signed, raw_signature)
-    size = len(token)
-    if size <= _LONGEST_TOKEN:
-        return token
-    del token, raw_signature
-    raise SessionTokenError(
-        f"The session token would have {size} characters, but it travels in an address: {_LONGEST_TOKEN} is the most.",
-        remedy="Put less into claims=.",
-    )
 
 
 def _text(value: object, name: str) -> str:

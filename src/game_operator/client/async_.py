@@ -1,7 +1,6 @@
 """The async client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
 import time
-from types import TracebackType
 from typing import Self, TypeVar
 
 import anyio
@@ -80,9 +79,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_exc: object) -> None:
         await self.aclose()
 
     async def _perform(self, operation: Operation[T]) -> T:

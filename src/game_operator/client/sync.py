@@ -1,7 +1,6 @@
 """The sync client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
 import time
-from types import TracebackType
 from typing import Self, TypeVar, cast
 
 from game_operator.client.base import BaseClient, advance
@@ -139,9 +138,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     def _perform(self, operation: Operation[T]) -> T:

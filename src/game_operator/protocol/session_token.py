@@ -18,6 +18,7 @@ from game_operator.protocol.exact_json import Json, encode_json, read_json
 
 ALGORITHM: Final = "RS256"
 LONGEST_LIFETIME_SECONDS: Final = 3 * 60 * 60
+LONGEST_TOKEN: Final = 16_384
 #: Claims that the builder sets itself.
 RESERVED_CLAIMS: Final = frozenset({"iss", "sub", "aud", "iat", "nbf", "exp", "jti", "data"})
 
@@ -78,8 +79,21 @@ def signing_input(payload: bytes, key_id: str | None) -> bytes:
 
 
 def assembled(signed: bytes, raw_signature: bytes) -> str:
-    """Return the token for the *signed* bytes."""
-    return (signed + b"." + _segment(raw_signature)).decode()
+    """
+    Return the token for the *signed* bytes.
+
+    Raises:
+        SessionTokenError: It would be longer than ``LONGEST_TOKEN``.
+    """
+    token = (signed + b"." + _segment(raw_signature)).decode()
+    size = len(token)
+    if size <= LONGEST_TOKEN:
+        return token
+    del token, raw_signature  # Error trackers show the locals of every frame that an error passes.
+    raise SessionTokenError(
+        f"The session token would have {size} characters, but it travels in an address: {LONGEST_TOKEN} is the most.",
+        remedy="Put less into claims=.",
+    )
 
 
 def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_seconds: float) -> SessionClaims:
