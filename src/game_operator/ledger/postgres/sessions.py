@@ -17,6 +17,7 @@ from psycopg._preparing import Prepare, PrepareManager
 from psycopg.pq import ExecStatus, Format
 
 from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Script
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.postgres.express import Statement
 from game_operator.ledger.postgres.hazards import CommitWarnings, Identities
 
@@ -35,8 +36,6 @@ _TIMELINE = (
     "THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"
 )
 _BEGIN_READ_COMMITTED = "BEGIN ISOLATION LEVEL READ COMMITTED"
-#: "off" and "local" do not wait for disk and standby, and "remote_apply" waits for more than we ask.
-_DURABLE = "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END"
 
 #: The highest timeline that this process has seen of each database cluster, by its system identifier.
 _timelines: dict[str, int] = {}
@@ -101,25 +100,9 @@ def greeted(
 def _settings(patience_seconds: float, *, local: bool) -> str:
     """Return the one statement that sets a connection, or with *local* a transaction."""
     millis = max(1, int(patience_seconds * 1000))
-    settings = {
-        # All our look-ups are by key. A plan made while a table was small must not scan it once it is large.
-        "enable_seqscan": "'off'",
-        "enable_hashjoin": "'off'",
-        "enable_mergejoin": "'off'",
-        "jit": "'off'",
-        "plan_cache_mode": "'force_generic_plan'",
-        "lock_timeout": f"'{millis}'",
-        "statement_timeout": f"'{2 * millis}'",
-        "idle_in_transaction_session_timeout": f"'{6 * millis}'",
-        "synchronous_commit": _DURABLE,
-        # A warning reports a commit in doubt.
-        "client_min_messages": "'warning'",
-        "timezone": "'UTC'",
-    }
-    if not local:
-        settings["default_transaction_isolation"] = "'read committed'"
-    until = "true" if local else "false"
-    return "SELECT " + ", ".join(f"set_config('{name}', {value}, {until})" for name, value in settings.items())
+    limits = {"lock": str(millis), "statement": str(2 * millis), "idle": str(6 * millis)}
+    texts = sql_texts(__package__, "sessions.sql", until="true" if local else "false", **limits)
+    return texts["transaction" if local else "session"]
 
 
 def _swallowed(script: Script[None], connection: "Connection") -> Script[None]:
