@@ -107,7 +107,7 @@ def test_a_limit_of_the_wallets_own(
 ) -> None:
     """Where a scenario bets high, a limit is no mistake; elsewhere only its own code is one (docs/decisions/0013)."""
     at = stage(Profile(codes=codes))
-    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, unless_limited=limited)
+    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, may_limit=limited)
     with pytest.raises(ends, match=code):
         judged(at, play, (code, 10_000))
 

@@ -7,7 +7,7 @@ What it asks travels by a function of the run's, so that no scenario knows how i
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from game_operator.certify.engine.steps import Found, NotTried, symptom_of
 from game_operator.certify.engine.supplies import Supplies
@@ -22,6 +22,8 @@ from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
 from game_operator.provider.requests import BetCalls, Request, Seal
 
+#: A call, or a request with its own title.
+Asked: TypeAlias = WebhookCall | Request
 #: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
 MOST_BALANCE_CENTS: Final = 10**14
 _WITHDRAW: Final = "/withdraw"
@@ -114,54 +116,37 @@ class Stage:
         """A wager of which the poorer player can pay twenty."""
         return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
 
-    def bet(
-        self,
-        player: Player | None = None,
-        cents: int | None = None,
-        *,
-        action: str = "BET",
-        bet_id: str | None = None,
-        tx_id: str | None = None,
-    ) -> BetCalls:
-        """Return a new bet; of *player*, or of the first; of *cents*, or of a unit."""
-        bet_id = self.fresh("bet") if bet_id is None else bet_id
-        player = player or self.player
+    # Any, below: the changes are fields of the class of what is returned.
+
+    def bet(self, player: Player | None = None, cents: int | None = None, **changes: Any) -> BetCalls:
+        """Return a new bet, with *changes*; of *player*, or of the first; of *cents*, or of a unit."""
+        player, bet_id = player or self.player, self.fresh("bet")
         self.playing[player.id] = player
         bet = BetCalls(
             player_id=player.id,
             bet_id=bet_id,
             wager_cents=self.unit_cents if cents is None else cents,
-            tx_id=f"withdraw:{action.lower()}:{bet_id}" if tx_id is None else tx_id,
             round_id=f"{bet_id}-round",
             instance_id=self.instance_id,
             game="certify",
-            action=action,
             rollback_tx_id=self.profile.rollback_tx_id,
         )
-        self.bets.append(bet)
-        return bet
+        self.bets.append(replace(bet, **changes))
+        return self.bets[-1]
 
-    def claim(self, cents: int, action: str, *, player: Player | None = None, bet_id: str | None = None) -> DepositCall:
-        """Return a claim of *cents*, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
+    def claim(self, cents: int, action: str, player: Player | None = None, **changes: Any) -> DepositCall:
+        """Return a new claim, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
         if action not in self.writer.claim_types:
             raise NotTried(f"the profile has no claims of the type {action}")
-        claimed = self.fresh("claim") if bet_id is None else bet_id
         player = player or self.player
         self.playing[player.id] = player
-        return DepositCall(
-            player_id=player.id,
-            bet_id=claimed,
-            amount_cents=cents,
-            tx_id=f"deposit:{action.lower()}:{claimed}",
-            action=action,
-            instance_id=self.instance_id,
-            game="certify",
-        )
+        fields = {"bet_id": self.fresh("claim"), "instance_id": self.instance_id, "game": "certify"} | changes
+        return DepositCall(player_id=player.id, amount_cents=cents, action=action, **fields)
 
     def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
         """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
         cents = self.unit_cents if cents is None else cents
-        return [self.claim(cents, "JACKPOT", player=player)] if "JACKPOT" in self.writer.claim_types else []
+        return [self.claim(cents, "JACKPOT", player)] if "JACKPOT" in self.writer.claim_types else []
 
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
@@ -198,20 +183,13 @@ class Stage:
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
 
-    def ask(self, what: WebhookCall | Request, title: str = "", *, status: int = 200) -> Carried:
+    def ask(self, what: Asked, title: str = "", *, status: int = 200) -> Carried:
         """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status *status* (spec §4.1)."""
         heard = self.send(what if isinstance(what, Request) else self.request(what, title))
         self.check_reply(heard, status=status)
         return heard
 
-    def accepts(
-        self,
-        what: WebhookCall | Request,
-        title: str = "",
-        *,
-        moves: int | None = None,
-        unless_limited: bool = False,
-    ) -> Carried:
+    def accepts(self, what: Asked, title: str = "", *, moves: int | None = None, may_limit: bool = False) -> Carried:
         """
         Hold that *what* is answered SUCCESS with the balance that is due once it moved *moves* cents.
 
@@ -219,10 +197,10 @@ class Stage:
             what: A call, or a request.
             title: What a report calls it.
             moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
-            unless_limited: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
+            may_limit: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
         """
         heard = self.ask(what, title)
-        self.check_unlimited(heard, asked=unless_limited)
+        self.check_unlimited(heard, asked=may_limit)
         moves = _moved_by(what) if moves is None else moves
         self.check_moved(heard, self._player_of(what), moves)
         return heard
@@ -234,7 +212,7 @@ class Stage:
             self.accepts(bet.withdraw(), title)
         return bets[0]
 
-    def again(self, what: WebhookCall | Request, first: Carried, title: str) -> Carried:
+    def again(self, what: Asked, first: Carried, title: str) -> Carried:
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
@@ -252,7 +230,7 @@ class Stage:
 
     def refuses(
         self,
-        what: WebhookCall | Request,
+        what: Asked,
         title: str,
         code: str,
         *,
@@ -445,7 +423,7 @@ class Stage:
         """Note that something could be better."""
         self.note(reason, Weight.ADVICE, "", heard)
 
-    def _player_of(self, what: WebhookCall | Request) -> Player:
+    def _player_of(self, what: Asked) -> Player:
         """Return the player that a call names; the first one for a request, or if nobody has that id."""
         players = {self.other.id: self.other, **self.playing}
         return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)
@@ -464,7 +442,7 @@ class Stage:
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
 
 
-def _moved_by(what: WebhookCall | Request) -> int:
+def _moved_by(what: Asked) -> int:
     """Return what a call does to its player's balance if it does what it says."""
     if isinstance(what, WithdrawCall):
         return -what.amount_cents

@@ -64,7 +64,7 @@ def a05(at: Stage) -> None:
     """One bet wins, one of another wager is cancelled, one wins again: each settles alone."""
     first = at.bet()
     wagers = max(1, at.unit_cents // 2), at.unit_cents
-    cancelled, last = (replace(at.bet(cents=cents), round_id=first.round_id) for cents in wagers)
+    cancelled, last = (at.bet(cents=cents, round_id=first.round_id) for cents in wagers)
     at.placed(first, cancelled, last, title="a withdraw in the round")
     at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit")
     at.accepts(cancelled.rollback(), "the second bet's rollback")
@@ -74,7 +74,7 @@ def a05(at: Stage) -> None:
 def a06(at: Stage) -> None:
     """A withdraw of exactly the balance leaves 0.00; one of a cent more is refused with the balance."""
     whole = at.bet(cents=at.player.due_cents)
-    at.accepts(whole.withdraw(), "a withdraw of all", unless_limited=True)
+    at.accepts(whole.withdraw(), "a withdraw of all", may_limit=True)
     at.accepts(whole.rollback(), "its rollback")
     beyond = at.bet(cents=at.player.due_cents + 1)
     heard = at.refuses(beyond.withdraw(), "a withdraw of a cent more", Code.INSUFFICIENT_BALANCE)

@@ -59,7 +59,7 @@ def b03(at: Stage) -> None:
     at.again(bet.withdraw(), first, "the first withdraw again")
     rest = at.bet(cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
-        at.accepts(rest.withdraw(), "a withdraw of all the rest", unless_limited=True)
+        at.accepts(rest.withdraw(), "a withdraw of all the rest", may_limit=True)
         at.again(bet.withdraw(), first, "the first withdraw again, with no money left")
         at.accepts(rest.deposit(rest.wager_cents), "its deposit")
 
@@ -189,7 +189,7 @@ def b13(at: Stage) -> None:
     """It is refused, and a rollback of the refused bet refunds neither of them."""
     bet, code = at.bet(), Code.DUPLICATE_TRANSACTION
     _other_tx_id(at, "withdraw")
-    unpaid = at.bet(tx_id=bet.tx_id)
+    unpaid = at.bet(tx_id=bet.withdraw().tx_id)
     at.placed(bet)
     at.refuses(unpaid.withdraw(), "its tx_id with another bet", code)
     refunding, title = unpaid.rollback(), "a rollback of the refused bet"

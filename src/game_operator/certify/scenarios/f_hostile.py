@@ -172,13 +172,13 @@ def f07(at: Stage) -> None:
         start = at.fresh("bet") + "-"
         if what.startswith("the last"):
             start = start.ljust(LONGEST_ID - 1, "x")
-        first, second = _called(at, start + one), _called(at, start + another)
+        first, second = at.bet(bet_id=start + one), at.bet(bet_id=start + another)
         _placed(at, first, f"a withdraw whose id differs in {what} from the next one's")
         at.accepts(second.withdraw(), "the next withdraw, of another bet")
         for bet, which in ((second, "second"), (first, "first")):
             at.accepts(bet.deposit(bet.wager_cents), f"the deposit of the {which}")
-    _round_trip(at, _called(at, f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
-    _round_trip(at, _called(at, f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
+    _round_trip(at, at.bet(bet_id=f"{at.fresh()}-{_FROM_RIGHT_TO_LEFT}"), "whose id runs from right to left")
+    _round_trip(at, at.bet(bet_id=f"{at.fresh()}-".ljust(100, "x")), "whose id has 100 characters")
     for length in (LONGEST_ID + 1, 10_000):
         bet_id, title = f"{at.fresh('bet')}-".ljust(length, "x"), f"a withdraw whose id has {length:,} characters"
         request = with_raw(at, at.bet().withdraw(), "bet_id", encode_json(bet_id).decode(), title)
@@ -188,7 +188,7 @@ def f07(at: Stage) -> None:
 def f08(at: Stage) -> None:
     """Quotes, SQL, HTML and line breaks in an id are characters like any other; what no database keeps should not."""
     for what, word in _SHARP.items():
-        _round_trip(at, _called(at, f"{at.fresh('bet')}-{word}"), f"with {what} in its id", Weight.MONEY_LOST)
+        _round_trip(at, at.bet(bet_id=f"{at.fresh('bet')}-{word}"), f"with {what} in its id", Weight.MONEY_LOST)
     for what, text in _UNSTORABLE.items():
         bet = at.bet()
         request = with_raw(at, bet.withdraw(), "bet_id", f'"{bet.bet_id}-{text}"', f"a withdraw with {what} in its id")
@@ -209,11 +209,6 @@ def _placed(at: Stage, bet: BetCalls, title: str, weight: Weight = Weight.CONTRA
         raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight)
     at.check_moved(heard, at.player, -bet.wager_cents)
     return heard
-
-
-def _called(at: Stage, bet_id: str) -> BetCalls:
-    # A round is not what is tried, and one with a name as long would be too long.
-    return replace(at.bet(bet_id=bet_id), round_id=at.fresh("round"))
 
 
 def f09(at: Stage) -> None:
@@ -279,8 +274,8 @@ def f11(at: Stage) -> None:
         at.accepts(deposit, "a deposit that says it won more than its amount")
     if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
         cents = at.unit_cents
-        bets = (FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents),)
-        claim = replace(at.claim(cents, "FREE_BET_CLAIM"), free_bets=bets)
+        free = FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents)
+        claim = at.claim(cents, "FREE_BET_CLAIM", free_bets=(free,))
         at.accepts(claim, "a claim of free bets that won more than its amount")
 
 

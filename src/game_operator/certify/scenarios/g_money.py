@@ -38,9 +38,9 @@ def g01(at: Stage) -> None:
     if most_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and more than 1.00 is needed")
     most = at.bet(cents=most_cents)
-    at.accepts(most.withdraw(), "a withdraw of all but 1.00", unless_limited=True)
+    at.accepts(most.withdraw(), "a withdraw of all but 1.00", may_limit=True)
     for number in range(_LAST_CENTS):
-        at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", unless_limited=True)
+        at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", may_limit=True)
     at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
 
 
@@ -105,7 +105,7 @@ def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> None:
     """Wager each odd amount and win the next one; *look* at what is heard of each call."""
     for wager_cents, won_cents in zip(_ODD_CENTS, (*_ODD_CENTS[1:], _ODD_CENTS[0]), strict=True):
         bet = at.bet(cents=wager_cents)
-        look(at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", unless_limited=True))
+        look(at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", may_limit=True))
         look(at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}"))
 
 
@@ -114,7 +114,7 @@ def _credit(at: Stage, much_cents: int) -> DepositCall:
     for jackpot in at.jackpots(much_cents):
         return jackpot
     bet = at.bet()
-    at.accepts(bet.withdraw(), "a withdraw", unless_limited=True)
+    at.accepts(bet.withdraw(), "a withdraw", may_limit=True)
     return bet.deposit(much_cents + bet.wager_cents)
 
 
@@ -165,7 +165,7 @@ class _Table:
             self._overdraw()
             return
         bet = self.at.bet(player, self.random.randint(1, most))
-        self.open.append((bet, self.at.accepts(bet.withdraw(), "a random withdraw", unless_limited=True)))
+        self.open.append((bet, self.at.accepts(bet.withdraw(), "a random withdraw", may_limit=True)))
 
     def _overdraw(self) -> None:
         player = self._player()
@@ -174,7 +174,7 @@ class _Table:
         self._keep(self.answered, (bet.withdraw(), heard))
 
     def _jackpot(self) -> None:
-        claim = self.at.claim(self.random.randint(1, self.at.unit_cents), "JACKPOT", player=self._player())
+        claim = self.at.claim(self.random.randint(1, self.at.unit_cents), "JACKPOT", self._player())
         self._moves(claim, "a random jackpot")
 
     def _settle(self) -> None:
