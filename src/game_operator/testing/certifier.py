@@ -20,8 +20,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpResponse
 from game_operator.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
-from game_operator.provider.keys import ThrowAwayKeys
-from game_operator.signers.keys import LocalSigner, load_signer
+from game_operator.provider.keys import ThrowAwayKeys, loaded
 from game_operator.testing.failures import ErrorRecorder, ReportText
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.gate import normal_prefix
@@ -165,10 +164,10 @@ class WalletCertifier:
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
         profile, supplies = profile or self._profile, supplies or Supplies()
-        keys: list[Any] = [self._keys.service.current.public_key_pem()]
-        old = None if supplies.old_key is None else load_signer(supplies.old_key)
-        if isinstance(old, LocalSigner):
-            keys.append(old.public_key_pem())
+        signers = [self._keys.service.current]
+        if supplies.old_key is not None:
+            signers.append(loaded(supplies.old_key, "old_key"))
+        keys = [signer.public_key_pem() for signer in signers]
         receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
         odd: list[TypeError] = []
@@ -184,8 +183,8 @@ class WalletCertifier:
                     raise odd[0]
                 seen[verdict.id] = errors.taken()
 
-            deeds = {each.name: getattr(supplies, each.name) for each in fields(supplies) if each.name != "second_url"}
-            done: dict[str, Any] = {name: bridge(deed) for name, deed in deeds.items() if callable(deed)}
+            given_deeds = ((each.name, getattr(supplies, each.name)) for each in fields(supplies))
+            done: dict[str, Any] = {name: bridge(deed) for name, deed in given_deeds if callable(deed)}
             if supplies.second_url is not None:
                 done["second_url"] = delivery(supplies.second_url)
             report = certify_in_process(
