@@ -79,10 +79,8 @@ def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
             say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
         if check.assumed:
             say(f"    assumed: {check.assumed}", style="dim")
-    outcomes = {check.outcome for check in checks}
-    verdict = ExitCode.SAID_NO if "problem" in outcomes else ExitCode.FINE
-    if "unreachable" in outcomes:
-        verdict = ExitCode.UNREACHABLE
+    codes = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.SAID_NO}
+    verdict = max((codes.get(check.outcome, ExitCode.FINE) for check in checks), default=ExitCode.FINE)
     if as_json:
         write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
     return verdict

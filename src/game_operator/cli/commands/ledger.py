@@ -52,11 +52,7 @@ def _checked_values() -> Iterator[None]:
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
 def open_(
-    *,
-    player: Player,
-    amount: AmountArgument = Decimal(0),
-    place: LedgerOptions,
-    as_json: AsJson = False,
+    *, player: Player, amount: AmountArgument = Decimal(0), place: LedgerOptions, as_json: AsJson = False
 ) -> None:
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
     with place.opened(make=True) as ledger, _checked_values():
@@ -66,12 +62,7 @@ def open_(
 
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
 def adjust(
-    *,
-    player: Player,
-    amount: AmountArgument,
-    reference: str,
-    place: LedgerOptions,
-    as_json: AsJson = False,
+    *, player: Player, amount: AmountArgument, reference: str, place: LedgerOptions, as_json: AsJson = False
 ) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
     from game_operator.ledger.sql import adjusted

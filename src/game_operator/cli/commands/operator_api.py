@@ -47,15 +47,11 @@ def _filtered(
     found: "Iterable[GameInfo]", genre: str | None, status: str | None, currency: str | None, *, active: bool
 ) -> "Iterator[GameInfo]":
     for game in found:
-        if not (_is(game.genre, genre) and _is(game.status, status)):
-            continue
-        instances = tuple(
-            instance
-            for instance in game.instances
-            if _is(instance.bet_config.currency, currency) and (instance.active or not active)
-        )
+        of_game = (each for each in game.instances if each.active or not active)
+        instances = tuple(each for each in of_game if _is(each.bet_config.currency, currency))
         # A game without instances is listed, but not as an answer to a question about instances.
-        if instances or (currency is None and not active):
+        is_asked_for = instances or (currency is None and not active)
+        if is_asked_for and _is(game.genre, genre) and _is(game.status, status):
             yield game.model_copy(update={"instances": instances})
 
 

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.certify_options import key_in
-from game_operator.cli.database import (
-    DATABASE,
-    PREFIX,
-    BalancesOptions,
-    TablePrefix,
-    address_of,
-    check_elsewhere,
-    check_file,
-)
+from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, ProfileFile, read_profile
 from game_operator.cli.output import is_written, progress, say
@@ -66,13 +58,12 @@ class PlayersOptions:
             f"There are no players: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
             "--players-file FILE with ids of players who hold money.",
         )
-        check_file(address, "Pass the ledger that the wallet serves from.")
-        if accounts is not None:
-            check_elsewhere(address, self.table_prefix, accounts)
-        books = LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
+        place = LedgerOptions(database=address, table_prefix=self.table_prefix)
+        with place.opened(accounts=accounts, missing="Pass the ledger that the wallet serves from.") as ledger:
+            known = ledger.sources()
         if not as_json:
-            _warn_of_source(self.source, books.sources())
-        return books
+            _warn_of_source(self.source, known)
+        return LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,11 +76,6 @@ class LedgerBooks:
                     ) from None
         return opening
 
-    def sources(self) -> list[str]:
-        """Return the sources that the ledger knows."""
-        with closing(self._ledger()) as ledger:
-            return ledger.sources()
-
     def close(self, player_ids: Iterable[str]) -> Closing:
         """Return balances and bets, and what ``verify`` finds."""
         players = frozenset(player_ids)
