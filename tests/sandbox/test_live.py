@@ -1,4 +1,4 @@
-"""The live log: the newest exchanges, numbered, for watchers of any thread."""
+"""The live log: the newest exchanges, numbered, from any thread."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

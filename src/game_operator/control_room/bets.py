@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from game_operator.control_room.outcomes import row
 from game_operator.control_room.page_context import WHOLE_NUMBER, Page
-from game_operator.models import RoundFound
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.sandbox.service.world import RETENTION_MILLIS
 
@@ -30,7 +29,6 @@ class BetsPage(Page):
             return self._context.page(
                 request,
                 "bet.html",
-                bet=outcome.bet,
                 bet_id=query["id"],
                 answer=_laid_out(outcome.bet),
                 outcome=outcome,
@@ -73,7 +71,6 @@ class BetsPage(Page):
             request,
             "round.html",
             round=found,
-            bets=found.bets if isinstance(found, RoundFound) else (),
             keys=keys,
             answer=_laid_out(found),
         )

@@ -127,5 +127,4 @@ class FaultsPage(Page):
             presets=list(RETRY_PRESETS.values()),
             plan=plan,
             percent=percent,
-            saved="saved" in request.query_params,
         )

@@ -48,7 +48,6 @@ class KeysPage(Page):
             service_key=_shown(load_public_key(service_pem)),
             next_key=None if next_pem is None else _shown(load_public_key(next_pem)),
             operator_key=None if operator is None else _shown(operator.public_key),
-            rotated="rotated" in request.query_params,
         )
 
     async def download(self, request: Request) -> Response:

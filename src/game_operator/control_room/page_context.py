@@ -156,7 +156,7 @@ class PageContext:
 
         Any: the values are those of the template.
         """
-        shared = {"here": request.url.path, "instances": self.instance_names()}
+        shared = {"here": request.url.path, "query": request.query_params, "instances": self.instance_names()}
         return HTMLResponse(self.fragment(template, **shared, **values), status)
 
     def fragment(self, template: str, **values: Any) -> str:

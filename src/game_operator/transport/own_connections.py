@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 import weakref
+from concurrent.futures import Future
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
@@ -111,23 +112,20 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     with suppress(ValueError):
         ip_address(host.partition("%")[0])
         return [host]
-    found: list[Any] = []
+    found: Future[list[Any]] = Future()
 
     def look_up() -> None:
         try:
-            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except Exception as failed:  # Whatever it is, the caller raises it.
-            found.append(failed)
+            found.set_exception(failed)
 
     # A resolver that is silent blocks for half a minute, and nothing interrupts it.
-    resolving = threading.Thread(target=look_up, daemon=True, name="game-operator-resolver")
-    resolving.start()
-    resolving.join(_left(timeout))
-    if not found:
-        raise TimeoutError(f"the address of {host} was not found in time")
-    if isinstance(found[0], Exception):
-        raise found[0]
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found[0]))
+    threading.Thread(target=look_up, daemon=True, name="game-operator-resolver").start()
+    try:
+        return list(dict.fromkeys(str(entry[4][0]) for entry in found.result(_left(timeout))))
+    except TimeoutError:
+        raise TimeoutError(f"the address of {host} was not found in time") from None
 
 
 class DirectClient:
