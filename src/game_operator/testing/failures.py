@@ -146,7 +146,7 @@ class ErrorRecorder(logging.Handler):
         """Remember what the wallet raises in here."""
         try:
             yield
-        except Exception as failed:  # Whatever it is, it passes on.
+        except Exception as failed:  # A wallet may raise anything, and it passes on.
             self._keep(_traceback(failed))
             raise
 
