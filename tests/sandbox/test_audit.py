@@ -169,7 +169,7 @@ def test_a_lost_jackpot_excuses_its_own_amount_alone() -> None:
 def test_a_lost_claim() -> None:
     """It was paid or not, and nothing else."""
     dealt = DealtClaim(planned=claim(1, "p1"))
-    dealt.history.append(Sent(Post((dealt.deposit(),), 1), LOST, dealt.deposit()))
+    dealt.history.append(Sent(Post((dealt.planned.deposit(),), 1), LOST, dealt.planned.deposit()))
     won = dealt.planned.won_cents
     assert by_balance(dealt, BEFORE) == []
     (paid,) = by_balance(dealt, BEFORE + won)

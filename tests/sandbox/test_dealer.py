@@ -26,7 +26,7 @@ from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import API_FAULTS, Fault, FaultPlan
 from game_operator.provider.keys import ServiceKeys, new_key
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Order, PendingCall, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.wallet import Wallet
@@ -1024,7 +1024,7 @@ def test_other_content_can_be_made_of_any_amount(amount: int) -> None:
     for call in (
         dealt.planned.withdraw(),
         dealt.planned.deposit(amount),
-        DealtClaim(planned=claim(won=(amount,))).deposit(),
+        claim(won=(amount,)).deposit(),
     ):
         other = PendingCall(dealt, call, "1").changed().call
         assert isinstance(other, WithdrawCall | DepositCall)

@@ -57,7 +57,7 @@ def test_a_post_of_one_call(call: MovingCall) -> None:
     """It goes to the call's own path, and its bytes are the encoder's (spec §4.1)."""
     post = Post((call,))
     assert post.path == f"/{call.operation}"
-    assert post.signed == post.sent_for(post.signed) == encode_call(call)
+    assert post.signed == post.body == encode_call(call)
 
 
 def test_a_post_of_several_is_a_batch() -> None:
@@ -74,7 +74,7 @@ def test_a_post_of_several_is_a_batch() -> None:
 def test_a_body_that_a_proxy_wrote_anew(call: MovingCall) -> None:
     """It says the same in other bytes, under the signature of the first ones."""
     post = Post((call,), extra=Fault.RESERIALISED)
-    sent = post.sent_for(post.signed)
+    sent = post.body
     assert post.signed == encode_call(call)
     assert sent != post.signed
     assert json.loads(sent) == json.loads(post.signed)
@@ -84,7 +84,7 @@ def test_a_body_that_a_proxy_wrote_anew(call: MovingCall) -> None:
 def test_no_other_fault_changes_a_byte(extra: Fault | None) -> None:
     """A duplicate is the same call, and a forger copies it."""
     post = Post((withdraw(),), extra=extra)
-    assert post.sent_for(post.signed) == post.signed
+    assert post.body == post.signed
 
 
 def test_the_faults_of_a_post_are_named() -> None:

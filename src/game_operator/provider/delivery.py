@@ -224,19 +224,20 @@ class Post:
         bodies = list(map(self.writer.encoded, self.calls))
         return bodies[0] if len(bodies) == 1 else b"[" + b",".join(bodies) + b"]"
 
-    def sent_for(self, signed: bytes) -> bytes:
-        """Return the bytes that are sent: those that are *signed*, unless a proxy rewrote the JSON."""
+    @property
+    def body(self) -> bytes:
+        """The bytes that are sent: those that are signed, unless a proxy rewrote the JSON."""
         if self.extra is not Fault.RESERIALISED:
-            return signed
-        return json.dumps(json.loads(signed), indent=1).encode()
+            return self.signed
+        return json.dumps(json.loads(self.signed), indent=1).encode()
 
     @property
     def request(self) -> Request:
         """The request that carries it, signed and sent as its faults say."""
-        signed = self.signed
-        seal = Seal(over=signed) if self.extra is Fault.RESERIALISED else _SEALS.get(self.extra, AS_THE_SERVICE)
-        manner = _MANNERS.get(self.manner, Manner.WHOLE)
-        return Request("", self.path, self.sent_for(signed), seal, manner=manner)
+        seal = _SEALS.get(self.extra, AS_THE_SERVICE)
+        if self.extra is Fault.RESERIALISED:
+            seal = Seal(over=self.signed)
+        return Request("", self.path, self.body, seal, manner=_MANNERS.get(self.manner, Manner.WHOLE))
 
     @property
     def signed_with(self) -> str:

@@ -138,7 +138,7 @@ class Dealer:
             if "FREE_BET_CLAIM" in self._writer.claim_types:
                 claim = DealtClaim(planned=item)
                 self.dealt.append(claim)
-                self._due.add(item.at_millis, self.faults.planned(claim, claim.deposit(), Fault.OTHER_CONTENT))
+                self._due.add(item.at_millis, self.faults.planned(claim, item.deposit(), Fault.OTHER_CONTENT))
             return
         for planned in item.bets:
             bet = DealtBet(planned=replace(planned, rollback_tx_id=self._writer.profile.rollback_tx_id))

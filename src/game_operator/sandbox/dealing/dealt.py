@@ -113,7 +113,7 @@ class _Record:
             post = sent.post
             faults = f", {post.faults}" if post.faults else ""
             yield f"  #{post.serial} {sent.call.operation}, delivery {post.attempt}{faults}: {sent.answer}"
-            yield f"      POST {post.path} {post.sent_for(post.signed).decode()}"
+            yield f"      POST {post.path} {post.body.decode()}"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -186,20 +186,6 @@ class DealtClaim(_Record):
         won_cents = self.planned.won_cents
         believed = Fate(won_cents if self.state is ServiceState.PAID else 0, self.state)
         return [believed, Fate(won_cents, ServiceState.PAID, "was paid")] if self.given_up() else [believed]
-
-    def deposit(self) -> DepositCall:
-        """Return the call that claims the winnings."""
-        planned = self.planned
-        return DepositCall(
-            player_id=planned.player_id,
-            bet_id=planned.free_bet_id,
-            amount_cents=planned.won_cents,
-            action="FREE_BET_CLAIM",
-            free_bets=planned.bets,
-            round_id=planned.round_id,
-            instance_id=planned.instance_id,
-            game=planned.game,
-        )
 
 
 #: A bet or a claim.

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS, FreeBet
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
 from game_operator.money import amount_from_cents
 from game_operator.provider.requests import BetCalls
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
@@ -111,6 +111,19 @@ class PlannedClaim:
     def won_cents(self) -> int:
         """What all the free bets won."""
         return sum(bet.won_cents or 0 for bet in self.bets)
+
+    def deposit(self) -> DepositCall:
+        """Return the call that claims the winnings."""
+        return DepositCall(
+            player_id=self.player_id,
+            bet_id=self.free_bet_id,
+            amount_cents=self.won_cents,
+            action="FREE_BET_CLAIM",
+            free_bets=self.bets,
+            round_id=self.round_id,
+            instance_id=self.instance_id,
+            game=self.game,
+        )
 
     @property
     def in_words(self) -> str:

@@ -9,7 +9,6 @@ from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
 from game_operator.money import amount_from_cents
-from game_operator.sandbox.dealing.dealt import DealtClaim
 from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
@@ -113,7 +112,7 @@ class RequestedRounds:
             bets=free_bets(free_bet_id, round_id, request.wager_amount_cents, won),
         )
         try:
-            DealtClaim(planned=planned).deposit()
+            planned.deposit()
         except ValueError as wrong:
             raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
         if not isinstance(found, RoundFound):

@@ -32,6 +32,7 @@ from game_operator.models import (
 )
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import OperatorAccount
+from game_operator.signers.environment import checked_operator_id
 
 #: Bets and rounds older than 90 days are gone (spec §8).
 RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
@@ -93,13 +94,7 @@ class SandboxWorld:
             ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed
                 string ``<operator_id>:<bet_id>`` ambiguous.
         """
-        fits_a_header = operator_id.isascii() and operator_id.isprintable() and operator_id == operator_id.strip() != ""
-        if not fits_a_header or ":" in operator_id:
-            raise ConfigurationError(
-                f"The operator id {shown(operator_id)} cannot be used.",
-                setting="operator_id",
-                remedy="Pass printable ASCII without a colon.",
-            )
+        checked_operator_id(operator_id)
         with self._lock:
             self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
             self._games.setdefault(operator_id, {})

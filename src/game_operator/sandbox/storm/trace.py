@@ -163,7 +163,7 @@ async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_order: On
         order = dealer.take(line.calls, line.at_millis)
         if order is None:
             continue
-        bodies = {post.sent_for(post.signed).decode() for post in order.posts}
+        bodies = {post.body.decode() for post in order.posts}
         # Of a batch, some deposits may have no reason any more.
         if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
             raise ConfigurationError(
@@ -230,7 +230,7 @@ class Timeline:
                 "delivery": post.attempt,
                 "faults": post.faults,
                 "path": post.path,
-                "body": post.sent_for(post.signed).decode(),
+                "body": post.body.decode(),
                 "heard": [str(answer) for answer in self._answers.get(post.serial, ())],
             }
             for post in order.posts
