@@ -166,13 +166,6 @@ class Carried:
         """The balance in the reply, if it has one."""
         return None if self.reply is None else self.reply.balance_cents
 
-    @property
-    def delivery(self) -> Delivery | None:
-        """What came back as a ``Delivery``, or None if nothing did."""
-        if self.answer is None:
-            return None
-        return delivered(self.request.path, self.request.body, self.answer, self.elapsed_seconds)
-
 
 def delivered(path: str, posted: bytes, answer: HttpResponse, elapsed_seconds: float) -> Delivery:
     """Return the delivery of the body *posted* to *path*, which had this *answer*."""

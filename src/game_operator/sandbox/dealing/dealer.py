@@ -25,7 +25,7 @@ from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, Agenda, Fa
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
-_MOST_ATTEMPTS: Final = 100
+_MOST_ATTEMPTS: Final = 30
 #: Most items of a batch (docs/decisions/0010).
 _MOST_IN_A_BATCH: Final = 1_000
 #: How a bet's end may overtake its withdraw.
@@ -106,9 +106,8 @@ class Dealer:
         """
         while self._coming is not None and self._coming.at_millis <= at_millis:
             self._deal()
-        together = [
-            pending for pending in map(self._due.take, names) if pending is not None and not self._is_moot(pending)
-        ]
+        waiting = filter(None, map(self._due.take, names))
+        together = [pending for pending in waiting if not self._is_moot(pending)]
         if not together:
             return None
         self.now_millis = max(self.now_millis, at_millis)
@@ -128,8 +127,6 @@ class Dealer:
         for pending in tuple(self._unanswered):
             pending.dealt.lost = True
             self._ended(pending, None)
-
-    # --- dealing -----------------------------------------------------------------------------------------------------
 
     def _deal(self) -> None:
         item, self._coming = self._coming, next(self._items, None)
@@ -172,8 +169,6 @@ class Dealer:
         self._ended(pending, 0)
         return True
 
-    # --- sending -----------------------------------------------------------------------------------------------------
-
     def _order(self, pending: PendingCall, at_millis: int, beside: Sequence[PendingCall] | None = None) -> Order:
         if pending.extra is not None:
             return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
@@ -214,8 +209,6 @@ class Dealer:
             self._change(bet, ServiceState.ROLLED_BACK)
         elif isinstance(pending.call, DepositCall) and bet.state is ServiceState.OPEN:
             self._change(bet, ServiceState.CLOSED)
-
-    # --- answers -----------------------------------------------------------------------------------------------------
 
     def _check(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
         # It is its call's only delivery, with nothing else of its player under way.

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet
@@ -18,7 +18,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.provider.delivery import Answer, Post, answers_to
+from game_operator.provider.delivery import Answer, Carried, Delivery, Post, answers_to, delivered
 from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
@@ -29,10 +29,6 @@ from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 from game_operator.sandbox.service.requested_rounds import RequestedRounds
 from game_operator.sandbox.service.world import PlacedBet, SandboxWorld
-
-if TYPE_CHECKING:
-    # A process that only serves pays for no client.
-    from game_operator.provider.delivery import Carried, Delivery
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
 _MOST_ATTEMPTS: Final = 12
@@ -69,7 +65,7 @@ class PlayedRound:
     round_id: str
     round_no: int
     bet_ids: tuple[str, ...]
-    deliveries: "tuple[Delivery, ...]"
+    deliveries: tuple[Delivery, ...]
     problems: tuple[str, ...] = ()
     lost: bool = False
 
@@ -173,14 +169,16 @@ class SandboxService:
             most_attempts=_MOST_ATTEMPTS,
         )
 
-    async def play(self, item: PlannedItem, carry: "Callable[[Post], Awaitable[Carried]]") -> PlayedRound:
+    async def play(self, item: PlannedItem, carry: Callable[[Post], Awaitable[Carried]]) -> PlayedRound:
         """Play *item*, one post at a time; *carry* brings each to the wallet. What it raises breaks off."""
         deliveries: list[Delivery] = []
         dealer = self.dealer(item)
 
         async def answers(post: Post) -> tuple[Answer, ...]:
             carried = await carry(post)
-            self.saw(post, carried, deliveries)
+            if carried.answer is not None:
+                deliveries.append(delivered(post.path, post.body, carried.answer, carried.elapsed_seconds))
+            self.saw(post, carried)
             return answers_to(post, carried)
 
         try:
@@ -190,7 +188,7 @@ class SandboxService:
             played = self.played(item, dealer, deliveries)
         return played
 
-    def played(self, item: PlannedItem, dealer: Dealer, deliveries: "list[Delivery]") -> PlayedRound:
+    def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
         # Of a wallet that cannot be reached any more, calls may be unanswered.
         dealer.abandon()
@@ -206,8 +204,6 @@ class SandboxService:
         else:
             bet_ids = tuple(bet.bet_id for bet in item.bets)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
-
-    # --- the Operator API --------------------------------------------------------------------------------------------
 
     def answered(self, request: HttpRequest, now_millis: int) -> HttpResponse:
         """
@@ -244,12 +240,8 @@ class SandboxService:
         )
         return response
 
-    # --- what went over the wire -------------------------------------------------------------------------------------
-
-    def saw(self, post: Post, carried: "Carried", deliveries: "list[Delivery] | None" = None) -> Exchange:
-        """Keep a post that is over in the live log; if it was answered, add it to *deliveries* too."""
-        if deliveries is not None and (delivery := carried.delivery) is not None:
-            deliveries.append(delivery)
+    def saw(self, post: Post, carried: Carried) -> Exchange:
+        """Keep a post that is over in the live log."""
         call = post.calls[0]
         notes = [f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED]
         return self.live.record(
@@ -268,7 +260,7 @@ class SandboxService:
             )
         )
 
-    def saw_again(self, before: Exchange, carried: "Carried") -> Exchange:
+    def saw_again(self, before: Exchange, carried: Carried) -> Exchange:
         """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
         # Asked before this one is in the log too.
         same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
@@ -307,7 +299,7 @@ class SandboxService:
             self.world.add_bet(kind.model_validate(placed | won))
 
 
-def _outcome_of(carried: "Carried") -> dict[str, Any]:  # Any: fields of Exchange.
+def _outcome_of(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.
     """Return when and where a webhook went, and what came back, as fields of an exchange."""
     answer = carried.answer
     return {

@@ -38,8 +38,6 @@ _POOR_CENTS: Final = 500
 _POOR_EVERY: Final = 10
 #: How long a wallet is waited for that cannot be reached any more, or answers nothing of use: it may be restarting.
 _PATIENCE_SECONDS: Final = 30.0
-#: After as many deliveries a call that was never answered definitely is given up.
-_MOST_ATTEMPTS: Final = 30
 #: What was given up may still be under way at the wallet, and the audit reads the books more than once.
 _SETTLING_SECONDS: Final = 0.25
 #: How many balances of each player are kept.
@@ -234,7 +232,6 @@ class Storm:
             profile=self.profile,
             batches=head.batches,
             balances=balances,
-            most_attempts=_MOST_ATTEMPTS,
         )
 
     def trace(self) -> tuple[str, ...]:
