@@ -158,11 +158,11 @@ class SandboxBase(ABC):
                 process also if the wallet is async and an event loop runs in this thread.
             TransportError: Over HTTP: the wallet cannot be reached, or has answered nothing definite for a minute.
         """
-        self._check_ready()
+        play = self._player()
         planned = self.service.requested.round(
             player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
         )
-        return self._play(planned)
+        return play(planned)
 
     def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
         """
@@ -172,19 +172,16 @@ class SandboxBase(ABC):
             ConfigurationError: As for ``play_round``; or there is no such grant, or it is claimed or expired.
             TransportError: As for ``play_round``.
         """
-        self._check_ready()
-        return self._play(self.service.requested.claim(free_bet_id))
+        play = self._player()
+        return play(self.service.requested.claim(free_bet_id))
 
     def _client_options(self, *, is_async: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of use in process
         """Return options of ``OperatorClient``, whose types differ."""
         return {"trust_env": False}
 
     @abstractmethod
-    def _check_ready(self) -> object:
-        """Raise ConfigurationError unless rounds can be played."""
-
-    @abstractmethod
-    def _play(self, item: PlannedItem) -> PlayedRound: ...
+    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
+        """Return what plays a round or claim; raise ConfigurationError unless rounds can be played."""
 
     @property
     def prepared_service_key_pem(self) -> bytes | None:

@@ -30,7 +30,7 @@ from game_operator.provider.in_process import (
 from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
-from game_operator.sandbox.service.state import PlayedRound, SandboxService
+from game_operator.sandbox.service.state import PlayedRound
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -68,7 +68,7 @@ class InProcessSandbox(SandboxBase):
         keys = keys or ThrowAwayKeys()
         super().__init__(operator_id, keys.operator, lambda: keys.service, seed=seed, clock=clock, profile=profile)
         #: Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own.
-        self.transport = InProcessTransport(self.service, self._clock)
+        self.transport = httpx.MockTransport(self._answer)
         self._wallet: WalletInProcess | None = None
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
@@ -147,8 +147,10 @@ class InProcessSandbox(SandboxBase):
             self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self.service.profile)
         return self._trusted[1]
 
-    def _play(self, item: PlannedItem) -> PlayedRound:
-        deliver = self._check_ready()
+    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
+        return partial(self._play, self._check_ready())
+
+    def _play(self, deliver: Deliver, item: PlannedItem) -> PlayedRound:
         playing = self.service.play(item, partial(self._carry, lambda *request: self._awaited(deliver(*request))))
         try:
             # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
@@ -177,24 +179,12 @@ class InProcessSandbox(SandboxBase):
             )
         return self._loop.result_of(response)
 
-
-class InProcessTransport(httpx.MockTransport):
-    """
-    Hands requests to *service* as raw as they would stand on the wire; for ``httpx.Client`` and ``AsyncClient``.
-
-    *clock* is the service's time, in Unix milliseconds.
-    """
-
-    def __init__(self, service: SandboxService, clock: Callable[[], int]) -> None:
-        super().__init__(self._answer)
-        self._service = service
-        self._clock = clock
-
     def _answer(self, request: httpx.Request) -> httpx.Response:
+        """Answer *request* as raw as it would stand on the wire."""
         now_millis = self._clock()
         # Servers hand over header names in lower case.
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         path = request.url.raw_path.decode("ascii")
-        response = self._service.answered(HttpRequest(request.method, path, headers, request.content), now_millis)
+        response = self.service.answered(HttpRequest(request.method, path, headers, request.content), now_millis)
         date = (b"date", formatdate(now_millis // 1_000, usegmt=True).encode())
         return httpx.Response(response.status, headers=[*response.headers, date], content=response.body)

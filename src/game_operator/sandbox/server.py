@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError
 from game_operator.profile import Profile
-from game_operator.provider.keys import KeyKeeper, ServiceKeys, new_key
+from game_operator.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
 from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.exchange_log import Exchange
@@ -23,7 +23,6 @@ from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
     from game_operator.provider.http import HttpCarrier
-    from game_operator.provider.keys import SigningKey
 
 #: Nobody waits longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
@@ -78,8 +77,8 @@ class Sandbox(SandboxBase):
         port: int = 0,
         seed: int | None = None,
         clock: Callable[[], int] | None = None,
-        service_private_key: "SigningKey | None" = None,
-        old_service_key: "SigningKey | None" = None,
+        service_private_key: SigningKey | None = None,
+        old_service_key: SigningKey | None = None,
         next_service_key: RSAPrivateKey | None = None,
         key_keeper: KeyKeeper | None = None,
         profile: Profile | None = None,
@@ -165,9 +164,9 @@ class Sandbox(SandboxBase):
             raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
         return self._running, self.wallet_url
 
-    def _play(self, item: PlannedItem) -> PlayedRound:
+    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
         running, wallet_url = self._check_ready()
-        return running.run(self._played(item, wallet_url))
+        return lambda item: running.run(self._played(item, wallet_url))
 
     async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
         began = time.monotonic()

@@ -28,7 +28,7 @@ _ENCRYPTED: Final = ("_read_bio", "_incoming")
 _DECRYPTED: Final = ("_ssl_object", "ssl_obj")
 _DEEPEST: Final = 12
 #: Transports that answer in this process, without a connection.
-_IN_PROCESS: Final = frozenset({"ASGITransport", "InProcessTransport", "MockTransport", "WSGITransport"})
+_IN_PROCESS: Final = frozenset({"ASGITransport", "MockTransport", "WSGITransport"})
 _BEFORE_WRITING: Final = "http11.send_request_headers.started"
 
 
