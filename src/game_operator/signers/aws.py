@@ -5,8 +5,10 @@ boto3 is imported when a signer is made, never before.
 """
 
 import time
+import tomllib
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -20,37 +22,9 @@ from game_operator.signers.keys import checked_signature
 _ALGORITHM: Final = "RSASSA_PKCS1_V1_5_SHA_256"
 _LONGEST_RAW_MESSAGE: Final = 4096
 
-_MAKE_ONE = "Make a key with KeyUsage SIGN_VERIFY and KeySpec RSA_2048 (or RSA_3072, RSA_4096) and pass its ARN."
-_CREDENTIALS = "Check the AWS credentials of this process (`aws sts get-caller-identity`) and its clock."
-_ADVICE = {
-    "AccessDeniedException": "Allow kms:Sign and kms:GetPublicKey on this key to the role of this process, "
-    "in its own policy and in the key's.",
-    "NotFoundException": "This account and region have no such key: check the id, the region, or pass the ARN.",
-    "InvalidArnException": "Pass a key id, a key ARN, an alias name that begins with 'alias/', or an alias ARN.",
-    "ValidationException": f"Check the key id, and what the key was made for. {_MAKE_ONE}",
-    "InvalidKeyUsageException": f"It was made for another use, or is not RSA. {_MAKE_ONE}",
-    "UnsupportedOperationException": f"It is not an RSA key pair. {_MAKE_ONE}",
-    "DisabledException": "The key is disabled: enable it (`aws kms enable-key`).",
-    "KMSInvalidStateException": "The key is pending deletion or import: bring it back "
-    "(`aws kms cancel-key-deletion`), or pass another.",
-}
-#: KMS's words for "later"; every 429 and 5xx is one as well.
-_LATER = frozenset({
-    "DependencyTimeoutException",
-    "KMSInternalException",
-    "KeyUnavailableException",
-    "LimitExceededException",
-    "RequestLimitExceeded",
-    "Throttling",
-    "ThrottlingException",
-    "TooManyRequestsException",
-})  # fmt: skip
-
-
-_REPEAT = (
-    "Nothing was sent to the service: repeat the call. If it goes on, check the network to AWS KMS, "
-    "its request quota, and https://health.aws.amazon.com."
-)
+#: What to do about errors.
+_TEXTS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_MAKE_ONE: Final = _TEXTS["make_one"]
 
 
 class AwsKmsSigner:
@@ -142,17 +116,20 @@ class AwsKmsSigner:
         except exceptions.ClientError as error:
             problem = str(error.response.get("Error", {}).get("Code", "no code"))
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-            is_later = problem in _LATER or status == 429 or status >= 500
-            setting, remedy = "key_id", _ADVICE.get(problem.partition(":")[0], _CREDENTIALS)
+            is_later = problem in _TEXTS["later"] or status == 429 or status >= 500
+            advice = _TEXTS["advice"].get(problem.partition(":")[0], _TEXTS["credentials"])
+            setting, remedy = "key_id", advice.format(make_one=_MAKE_ONE)
         except exceptions.BotoCoreError as error:
-            problem, remedy = type(error).__name__, _CREDENTIALS
+            problem, remedy = type(error).__name__, _TEXTS["credentials"]
             is_later = isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError)
             timed_out = isinstance(error, exceptions.ConnectTimeoutError | exceptions.ReadTimeoutError)
         # Raised out of the handler, so that the error of AWS is not its context: that one may quote credentials.
         story = f"AWS KMS did not perform {operation} with key {shown(self._key_id)}: {shown(problem)[1:-1]}"
         if is_later:
             elapsed = time.monotonic() - began
-            raise RequestNotSentError(story, attempts=0, elapsed_seconds=elapsed, timed_out=timed_out, remedy=_REPEAT)
+            raise RequestNotSentError(
+                story, attempts=0, elapsed_seconds=elapsed, timed_out=timed_out, remedy=_TEXTS["repeat"]
+            )
         raise SigningKeyError(f"{story}.", setting=setting, remedy=remedy)
 
 
