@@ -332,7 +332,7 @@ def test_no_client_gives_a_secret_away(kind: Any, encrypted_pem: bytes, secrets:
     signatures = client._signatures
     told += "".join(f"{part!r} {part}" for part in vars(signatures).values())
     assert _leaks(told, secrets) == []
-    for refused in (client, copy, signatures._signer):
+    for refused in (client, copy, signatures.signer):
         with pytest.raises(TypeError, match=r"private key.* not pickled"):
             pickle.dumps(refused)
 

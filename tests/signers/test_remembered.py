@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import AsyncOperatorClient, BetNotFound, ConfigurationError, OperatorClient, SigningKeyError
 from game_operator.protocol.signing import Signature, verify
-from game_operator.signers import LocalSigner, RememberedAsyncSignatures, RememberedSignatures
+from game_operator.signers import LocalSigner, RememberedSignatures
 from tests.signers.conftest import Keys
 
 FOREVER = b"acme"
@@ -64,10 +64,10 @@ def test_the_same_message_is_signed_once() -> None:
 async def test_the_same_message_is_signed_once_async() -> None:
     """The same, awaited (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedAsyncSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer, FOREVER)
     for _ in range(5):
-        assert await signatures.sign(FOREVER) == expected(FOREVER)
-        assert await signatures.sign(b"acme:bet-1") == expected(b"acme:bet-1")
+        assert await signatures.sign_async(FOREVER) == expected(FOREVER)
+        assert await signatures.sign_async(b"acme:bet-1") == expected(b"acme:bet-1")
     assert signer.asked == {FOREVER: 1, b"acme:bet-1": 1}
 
 
@@ -96,10 +96,10 @@ def test_the_memory_is_bounded(others: int, first_again: int) -> None:
 async def test_the_memory_is_bounded_async(others: int, first_again: int) -> None:
     """The same, awaited (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedAsyncSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer, FOREVER)
     first, *rest = numbered(others + 1)
     for message in [FOREVER, first, *rest, FOREVER, first]:
-        await signatures.sign(message)
+        await signatures.sign_async(message)
     assert signer.asked[first] == first_again
     assert signer.asked[FOREVER] == 1
 
@@ -111,11 +111,11 @@ async def test_what_was_used_lately_is_kept() -> None:
     signer, async_signer = Counting(), CountingAsync()
     signatures, async_signatures = (
         RememberedSignatures(signer, FOREVER),
-        RememberedAsyncSignatures(async_signer, FOREVER),
+        RememberedSignatures(async_signer, FOREVER),
     )
     for message in [used, unused, *rest[:100], used, *rest, used, unused]:
         signatures.sign(message)
-        await async_signatures.sign(message)
+        await async_signatures.sign_async(message)
     for asked in (signer.asked, async_signer.asked):
         assert asked[used] == 1
         assert asked[unused] == 2
@@ -128,14 +128,14 @@ async def test_a_failure_is_not_remembered(message: bytes) -> None:
     signer, async_signer = Counting(failures=1), CountingAsync(failures=1)
     signatures, async_signatures = (
         RememberedSignatures(signer, FOREVER),
-        RememberedAsyncSignatures(async_signer, FOREVER),
+        RememberedSignatures(async_signer, FOREVER),
     )
     with pytest.raises(ConnectionError, match="out of reach"):
         signatures.sign(message)
     with pytest.raises(ConnectionError, match="out of reach"):
-        await async_signatures.sign(message)
+        await async_signatures.sign_async(message)
     for _ in range(3):
-        assert signatures.sign(message) == await async_signatures.sign(message) == expected(message)
+        assert signatures.sign(message) == await async_signatures.sign_async(message) == expected(message)
     assert signer.asked == async_signer.asked == {message: 2}
 
 
@@ -161,12 +161,12 @@ class ShortAsync(Short):
 async def test_a_signature_of_the_wrong_size_is_refused_and_not_remembered() -> None:
     """128 bytes come from a key under 2048 bits, every time (spec §5)."""
     short, short_async = Short(), ShortAsync()
-    signatures, async_signatures = RememberedSignatures(short, FOREVER), RememberedAsyncSignatures(short_async, FOREVER)
+    signatures, async_signatures = RememberedSignatures(short, FOREVER), RememberedSignatures(short_async, FOREVER)
     for _ in range(2):
         with pytest.raises(SigningKeyError, match="128 bytes"):
             signatures.sign(FOREVER)
         with pytest.raises(SigningKeyError, match="128 bytes"):
-            await async_signatures.sign(FOREVER)
+            await async_signatures.sign_async(FOREVER)
     assert short.asked == short_async.asked == 2
 
 
@@ -189,11 +189,11 @@ def test_threads_may_share_a_memory() -> None:
 def test_event_loops_in_several_threads_may_share_a_memory() -> None:
     """An AsyncOperatorClient used by loops in several threads signs rightly in each (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedAsyncSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer, FOREVER)
     messages = [FOREVER, *numbered(1100)] * 3
 
     async def check(offset: int) -> bool:
-        return all([await signatures.sign(message) == expected(message) for message in messages[offset::3]])
+        return all([await signatures.sign_async(message) == expected(message) for message in messages[offset::3]])
 
     with ThreadPoolExecutor(3) as pool:
         assert all(pool.map(lambda offset: anyio.run(check, offset), range(3)))
@@ -204,11 +204,11 @@ def test_event_loops_in_several_threads_may_share_a_memory() -> None:
 async def test_tasks_that_ask_at_once_each_ask_the_signer_and_agree() -> None:
     """Callers do not wait for one another's signature: one that is cancelled takes none along (spec §5)."""
     signer = CountingAsync()
-    signatures = RememberedAsyncSignatures(signer, FOREVER)
+    signatures = RememberedSignatures(signer, FOREVER)
     told: list[Signature] = []
 
     async def ask() -> None:
-        told.append(await signatures.sign(b"acme:bet-1"))
+        told.append(await signatures.sign_async(b"acme:bet-1"))
 
     async with anyio.create_task_group() as tasks:
         for _ in range(3):

@@ -10,7 +10,7 @@ from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.signers.keys import AsyncSigner, LocalSigner, RememberedAsyncSignatures, RememberedSignatures, Signer
+from game_operator.signers.keys import LocalSigner
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 
 T = TypeVar("T")
@@ -27,13 +27,6 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     """
 
     _make_wire = AsyncWire
-
-    def _remembered(
-        self, signer: Signer | AsyncSigner, forever: bytes
-    ) -> RememberedSignatures | RememberedAsyncSignatures:
-        if isinstance(signer, LocalSigner):
-            return RememberedSignatures(signer, forever)
-        return RememberedAsyncSignatures(signer, forever)
 
     async def fetch_games(self) -> list[GameInfo]:
         """Return all games and instances; see ``OperatorClient.fetch_games`` (spec §4.2)."""
@@ -107,9 +100,9 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
             return result
 
     async def _sign(self, step: Sign) -> Signed:
-        if isinstance(self._signatures, RememberedSignatures):
+        if isinstance(self._signatures.signer, LocalSigner):
             return Signed(self._signatures.sign(step.message), time.monotonic())
         with anyio.move_on_after(step.timeout_seconds):
-            return Signed(await self._signatures.sign(step.message), time.monotonic())
+            return Signed(await self._signatures.sign_async(step.message), time.monotonic())
         late = TransportFailed("The signer did not answer before the deadline", sent=False, timed_out=True)
         return Signed(late, time.monotonic())

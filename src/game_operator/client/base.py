@@ -9,7 +9,7 @@ import signal
 import ssl
 import threading
 import time
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,11 +32,9 @@ from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.operations import Operation
 from game_operator.signers.environment import FromEnvironment, checked_operator_id
 from game_operator.signers.keys import (
-    AsyncSigner,
     KeySource,
-    RememberedAsyncSignatures,
     RememberedSignatures,
-    Signer,
+    is_async,
     load_signer,
 )
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
@@ -89,6 +87,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
     """Construction, settings and what a step looks like from outside."""
 
     _make_wire: Callable[..., WireT]
+    _takes_async_signer = True
 
     def __init__(
         self,
@@ -120,7 +119,13 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         finally:
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
             del base_url, operator_id, private_key, passphrase
-        self._signatures = self._remembered(signer, self._settings.operator_id.encode())
+        if is_async(signer) and not self._takes_async_signer:
+            raise ConfigurationError(
+                "The signer's sign method is async.",
+                setting="private_key",
+                remedy="Use AsyncOperatorClient with it.",
+            )
+        self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
         self._wire = self._make_wire(
             type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits
         )
@@ -134,12 +139,6 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             )
         self._on_exchange = on_exchange
         self._owns_wire = True
-
-    @abstractmethod
-    def _remembered(
-        self, signer: Signer | AsyncSigner, forever: bytes
-    ) -> RememberedSignatures | RememberedAsyncSignatures:
-        """Return what remembers the signatures of *signer*."""
 
     def with_options(
         self,

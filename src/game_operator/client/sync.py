@@ -1,15 +1,13 @@
 """The sync client: it performs the steps of ``exchange`` over httpx, and decides nothing itself."""
 
 import time
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 from game_operator.client.base import BaseClient, advance
-from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Waited
 from game_operator.protocol.operations import AnyBet, AnyRound, Operation
-from game_operator.signers.keys import AsyncSigner, RememberedSignatures, Signer, is_async
 from game_operator.transport.sync import SyncHttpClient, Wire
 
 T = TypeVar("T")
@@ -42,16 +40,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     """
 
     _make_wire = Wire
-    _signatures: RememberedSignatures
-
-    def _remembered(self, signer: Signer | AsyncSigner, forever: bytes) -> RememberedSignatures:
-        if is_async(signer):
-            raise ConfigurationError(
-                "The signer's sign method is async.",
-                setting="private_key",
-                remedy="Use AsyncOperatorClient with it.",
-            )
-        return RememberedSignatures(cast("Signer", signer), forever)
+    _takes_async_signer = False
 
     def fetch_games(self) -> list[GameInfo]:
         """

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from game_operator.signers.keys import AsyncSigner as AsyncSigner
     from game_operator.signers.keys import KeySource as KeySource
     from game_operator.signers.keys import LocalSigner as LocalSigner
-    from game_operator.signers.keys import RememberedAsyncSignatures as RememberedAsyncSignatures
     from game_operator.signers.keys import RememberedSignatures as RememberedSignatures
     from game_operator.signers.keys import Signer as Signer
     from game_operator.signers.keys import load_signer as load_signer
@@ -20,9 +19,6 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".aws": "AwsKmsSigner",
-            ".keys": (
-                "AsyncSigner KeySource LocalSigner RememberedAsyncSignatures RememberedSignatures Signer load_signer "
-                "public_key_of"
-            ),
+            ".keys": "AsyncSigner KeySource LocalSigner RememberedSignatures Signer load_signer public_key_of",
         },
     )

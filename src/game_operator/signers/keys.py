@@ -12,7 +12,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Final, Protocol, TypeAlias, cast, runtime_checkable
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
@@ -32,7 +32,6 @@ class Signer(Protocol):
 
     def sign(self, message: bytes) -> bytes:
         """Return the raw RSA-SHA256 signature, PKCS#1 v1.5, of *message* (spec §5)."""
-        ...
 
 
 @runtime_checkable
@@ -41,7 +40,6 @@ class AsyncSigner(Protocol):
 
     async def sign(self, message: bytes) -> bytes:
         """Return the raw RSA-SHA256 signature, PKCS#1 v1.5, of *message* (spec §5)."""
-        ...
 
 
 #: What stands for a private key in this package: a path, PEM text or bytes, a key object, or a signer.
@@ -350,42 +348,33 @@ def _kind_of(key: object) -> str:
 
 
 _REMEMBERED = 1024
-SignerT = TypeVar("SignerT")
 
 
-class _Memory(Generic[SignerT]):
-    """Signatures by message: a thousand recent ones, and that of the message *forever*."""
+class RememberedSignatures:
+    """Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it."""
 
-    def __init__(self, signer: SignerT, forever: bytes) -> None:
-        self._signer = signer
+    def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
+        self.signer = signer
         self._forever = forever
         self._first: list[Signature] = []
         # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.
         self._recent: Callable[[bytes], list[Signature]] = lru_cache(_REMEMBERED)(lambda _message: [])
 
-
-class RememberedSignatures(_Memory[Signer]):
-    """A ``Signer`` with a memory; safe to share between threads."""
-
     def sign(self, message: bytes) -> Signature:
         """
-        Return the X-Signature header for *message*.
+        Return the X-Signature header for *message*; the signer is not async.
 
         Raises:
             SigningKeyError: The signer's key is too short, or not RSA. What the signer raises passes through.
         """
         slot = self._first if message == self._forever else self._recent(message)
         if not slot:
-            slot.append(Signature.of(checked_signature(self._signer.sign(message))))
+            slot.append(Signature.of(checked_signature(cast("Signer", self.signer).sign(message))))
         return slot[0]
 
-
-class RememberedAsyncSignatures(_Memory[Signer | AsyncSigner]):
-    """The same as ``RememberedSignatures``, awaited; event loops in several threads may share one."""
-
-    async def sign(self, message: bytes) -> Signature:
-        """Return the X-Signature header for *message*, as ``RememberedSignatures.sign`` does."""
+    async def sign_async(self, message: bytes) -> Signature:
+        """Return what ``sign`` returns, with any signer, and without blocking the event loop."""
         slot = self._first if message == self._forever else self._recent(message)
         if not slot:
-            slot.append(Signature.of(checked_signature(await signed_async(self._signer, message))))
+            slot.append(Signature.of(checked_signature(await signed_async(self.signer, message))))
         return slot[0]

@@ -229,17 +229,6 @@ def has_own_snapshot(url: str) -> bool:
     return not (url.startswith("sqlite:///") and path_of(url) == ":memory:")
 
 
-_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'"
-#: For the transaction alone: behind a pooler the session belongs to others as well.
-_BEGINS: dict[_Use, str] = {
-    # Whole tables are read, so what the database or the user is set to for short statements does not hold.
-    "survey": f"{_BEGIN}; SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '64MB'",
-    # A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
-    "listing": f"{_BEGIN}; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; "
-    "SET LOCAL enable_sort = off; SET LOCAL jit = off",
-}
-
-
 class Listing:
     """
     Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
@@ -263,7 +252,7 @@ class Listing:
 
             from game_operator.ledger.postgres.store import for_psycopg
 
-            self._error, self._begin, self._spelled = psycopg.Error, _BEGINS[use], for_psycopg
+            self._error, self._begin, self._spelled = psycopg.Error, _sql("")[f"begin_{use}"], for_psycopg
             self._connect = partial(
                 psycopg.connect,
                 address_of(url),

@@ -39,3 +39,16 @@ UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 
 -- name: open_bets
 SELECT {bet_columns} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' ORDER BY opened_at_millis, bet_id LIMIT ?
+
+-- What a transaction begins with that reads in PostgreSQL. Settings are for it alone: behind a pooler the session belongs
+-- to others as well.
+-- name: begin
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'
+
+-- Whole tables are read, so what the database or the user is set to for short statements does not hold.
+-- name: begin_survey
+{begin}; SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '64MB'
+
+-- A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
+-- name: begin_listing
+{begin}; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off
