@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from game_operator.certify.engine.scenario import STAGES, Record, Scenario, verdict_of
+from game_operator.certify.engine.scenario import STAGES, Scenario, verdict_of
 from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Player, Stage, units
 from game_operator.certify.engine.steps import Allowance, Found, NotTried, undone_by_errors
 from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
@@ -21,6 +21,8 @@ from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.requests import Request
 
+#: So many exchanges are kept from the beginning of a scenario and from its end.
+_FIRST, _LAST = 40, 120
 #: How much of a body is kept.
 _KEPT_BYTES: Final = 65_536
 #: And of an answer, of which a reply has some hundred.
@@ -73,7 +75,8 @@ class Run:
         self._supplied = at_hand(self.supplies, self.profile, on_wire=self.carrier.on_wire)
         self._to_undo: list[tuple[str, tuple[object, ...]]] = []
         self._silent = 0
-        self._record = Record()
+        #: The exchanges of the scenario that are kept, by their places among all of them.
+        self._kept: dict[int, Exchange] = {}
         self._is_load = False
         self._load_ms: list[float] = []
         self._load_at_once = 0
@@ -83,14 +86,14 @@ class Run:
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(verdict_of(scenario, broken_off=NotTried(missing_told(missing))), missing=missing)
         is_gone = self._is_gone()
-        self._record, began = Record(), time.monotonic()
+        self._kept, began = {}, time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
         verdict = self._played(scenario, is_gone=is_gone)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
 
     def balance_of(self, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
         """Ask one of the wallet's processes for a player's balance, outside any scenario."""
-        self._record = Record()
+        self._kept = {}
         body = BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
         return self._heard((Request(f"the balance of {player_id}", "/player-balance", body, at=at),))[0]
 
@@ -110,7 +113,7 @@ class Run:
 
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
-        self._record, stage = Record(), self._stage("end")
+        self._kept, stage = {}, self._stage("end")
         for player, cents in zip((stage.player, stage.other), before, strict=True):
             if cents is None:
                 return
@@ -142,7 +145,7 @@ class Run:
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        verdict = verdict_of(scenario, notes, self._record.kept, broken_off)
+        verdict = verdict_of(scenario, notes, self._kept, broken_off)
         if stuck:
             reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
             is_undone = verdict.outcome is Outcome.SKIPPED
@@ -160,10 +163,10 @@ class Run:
             self.known = {player.id: player.due_cents for player in (stage.player, stage.other)}
             self._silent = 0
             return
-        self._record = Record()
+        self._kept = {}
         self._restored(stage)
         # Calls that go unanswered in a crowd are one thing, and a wallet that is gone another.
-        answered = any(exchange.status for exchange in self._record.kept.values())
+        answered = any(exchange.status for exchange in self._kept.values())
         self._silent = 0 if answered else self._silent + 1
 
     def _restored(self, stage: Stage) -> None:
@@ -271,7 +274,11 @@ class Run:
             signed_by=signer,
             is_left_out=bool(signer) and not self.with_signatures,
         )
-        return replace(carried, problem=problem, place=self._record.keep(exchange))
+        place = next(reversed(self._kept), -1) + 1
+        self._kept[place] = exchange
+        if place >= _FIRST + _LAST:
+            del self._kept[place - _LAST]
+        return replace(carried, problem=problem, place=place)
 
 
 #: A balance that cannot be brought back at once is brought back in at most this many pieces.

@@ -3,7 +3,7 @@
 import importlib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -111,26 +111,6 @@ def _checked(names: Iterable[str]) -> frozenset[str]:
             f"There is no scenario or group {shown(name)}. Groups are {', '.join(GROUPS)}; `--plan` lists the ids."
         )
     return upper
-
-
-#: So many are kept from its beginning and from its end.
-_FIRST, _LAST = 40, 120
-
-
-@dataclass(slots=True)
-class Record:
-    """Keeps the first exchanges and the last ones, each by its place among all of them."""
-
-    kept: dict[int, Exchange] = field(default_factory=dict)
-    seen: int = 0
-
-    def keep(self, exchange: Exchange) -> int:
-        """Keep *exchange* and return its place."""
-        place, self.seen = self.seen, self.seen + 1
-        self.kept[place] = exchange
-        if place >= _FIRST + _LAST:
-            del self.kept[place - _LAST]
-        return place
 
 
 def verdict_of(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from game_operator.certify.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
 from game_operator.provider.latency import MARKS_MS, above, percentile
@@ -13,6 +13,8 @@ _PLAINEST: Final = "A02"
 _BY_TURNS: Final = "A08"
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
+#: By a scenario's id, those that it explains.
+Explains: TypeAlias = Mapping[str, Sequence[str]]
 #: What keeps this many scenarios from being judged is fixed first.
 _MANY: Final = 5
 
@@ -175,17 +177,14 @@ class Report:
         Raises:
             KeyError: No scenario has this id.
         """
-        for verdict in self.verdicts:
-            if verdict.id == scenario_id:
-                return verdict
-        raise KeyError(scenario_id)
+        return {verdict.id: verdict for verdict in self.verdicts}[scenario_id]
 
     def of_group(self, group: str) -> Iterator[Verdict]:
         """Yield the verdicts of the group with this letter."""
         return (verdict for verdict in self.verdicts if verdict.group == group)
 
 
-def causes_of(verdicts: Iterable[Verdict], explains: Mapping[str, Sequence[str]]) -> tuple[Cause, ...]:
+def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, ...]:
     """
     Return the causes of all failed *verdicts*, advice too.
 
@@ -210,9 +209,7 @@ def causes_of(verdicts: Iterable[Verdict], explains: Mapping[str, Sequence[str]]
     return tuple(sorted(causes, key=_urgency))
 
 
-def _explained(
-    verdict: Verdict, failed: Sequence[Verdict], explains: Mapping[str, Sequence[str]]
-) -> tuple[Verdict, ...]:
+def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) -> tuple[Verdict, ...]:
     """Return the other failures that the same mistake explains, and that are not heavier."""
     slug = _slug(verdict, failed)
     named = _named(verdict, slug, explains)
@@ -232,7 +229,7 @@ def _symptom(verdict: Verdict) -> str:
     return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
 
 
-def _named(verdict: Verdict, slug: str, explains: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
     """Return the scenarios that this one explains, where they have no mistake of their own."""
     if slug == KnownCause.SHARED:
         return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
