@@ -95,16 +95,16 @@ class Wire(BaseWire):
             response.close()
 
     def _http_client(self) -> _AnyClient:
+        if self._yours is not None and not self._closed:
+            self._check_yours()
+            yours: SyncHttpClient = self._yours
+            return yours
         pid = os.getpid()
         if pid in self._ours:
             return self._ours[pid]
         with self._lock():
             if self._closed:
                 raise self._is_closed()
-            if self._yours is not None:
-                self._check_yours()
-                yours: SyncHttpClient = self._yours
-                return yours
             if pid not in self._ours:
                 self._ours[pid] = self._new_http_client()
             return self._ours[pid]
