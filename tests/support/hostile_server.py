@@ -13,7 +13,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Self
 from urllib.parse import unquote
 
@@ -129,9 +128,7 @@ class HostileServer:
         self._start(self._accept)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self._stopping.set()
         self._wake.close()
         for connection in self.connections:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 from urllib.parse import quote, urlsplit
 
@@ -116,9 +115,7 @@ class PostgresServer:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.close()
 
     @property

@@ -4,7 +4,6 @@ import json
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -48,9 +47,7 @@ class SignedHttp:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.http.close()
 
     def fetch_games(self) -> httpx.Response:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -71,9 +70,7 @@ class WalletProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exc: object) -> None:
         self.stop()
 
     @property
