@@ -737,7 +737,6 @@ def test_a_signer_that_tells_no_public_key_needs_one(
         assert reader.decode(token, instance_id="i1").player_id == "p1"
 
 
-@pytest.mark.anyio
 async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
     """build_async takes every signer; build says which method to use instead (spec §5)."""
     tokens = SessionTokenBuilder("acme", AsyncRemote(private_key), public_key=public_key)
@@ -753,7 +752,6 @@ async def test_an_async_signer_is_awaited(private_key: RSAPrivateKey, public_key
         await tokens.build_async(player_id="p1", instance_id="i1", claims={"sub": "p2"})
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("raw", "error", "words"),
     [

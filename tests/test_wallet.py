@@ -45,7 +45,6 @@ class Both:
         return told
 
 
-@pytest.mark.anyio
 async def test_the_four_webhooks() -> None:
     """Withdraw deducts, deposit credits, rollback reverses, player-balance tells (spec §1, §3, §4.1)."""
     both = Both()
@@ -62,7 +61,6 @@ async def test_the_four_webhooks() -> None:
         assert reply.timestamp is not None
 
 
-@pytest.mark.anyio
 async def test_refusals() -> None:
     """A refusal is a reply with a code, and with the balance where there is one (spec §2.1, §7.1)."""
     both = Both()
@@ -76,7 +74,6 @@ async def test_refusals() -> None:
         assert (reply.type, reply.code, reply.balance_cents) == ("ERROR", code, cents)
 
 
-@pytest.mark.anyio
 async def test_settings_reach_the_ledger() -> None:
     """Profile, source, may_bet, account_of and within are the wallet's terms."""
     seen: list[str] = []
@@ -102,7 +99,6 @@ def test_defaults() -> None:
     assert Wallet(MemoryLedger()).terms == AsyncWallet(AsyncMemoryLedger(MemoryLedger())).terms == Terms()
 
 
-@pytest.mark.anyio
 async def test_anomalies_of_the_receiver() -> None:
     """What the receiver refused is kept under the wallet's source; a ledger that keeps none is no trouble."""
     both = Both(source="staging")
@@ -113,7 +109,6 @@ async def test_anomalies_of_the_receiver() -> None:
         assert [source for source, *_ in ledger._tables.anomalies] == ["staging"]
 
 
-@pytest.mark.anyio
 async def test_a_ledger_that_keeps_no_anomalies() -> None:
     """A Ledger of the operator's own need not keep them."""
 

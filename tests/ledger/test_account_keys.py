@@ -359,7 +359,6 @@ def test_in_the_callers_transaction(request: pytest.FixtureRequest, tmp_path: Pa
     assert _balances(url) == {("p1", "EUR"): 1000, ("p1", "JPY"): 2750, ("p2", "EUR"): 3000}
 
 
-@pytest.mark.anyio
 async def test_the_ledger_of_asyncio(url: str) -> None:
     """The same, awaited."""
     async with AsyncSqlLedger(url, accounts=WALLETS) as ledger:

@@ -192,7 +192,6 @@ def test_in_the_callers_transaction_it_is_given_the_callers_connection(
     assert ledger.balance("p1") == 1000
 
 
-@pytest.mark.anyio
 async def test_an_object_may_be_awaited(emptied_url: str) -> None:
     """AsyncAccounts on PostgreSQL, alone and joined."""
     async with await psycopg.AsyncConnection.connect(emptied_url) as connection:
@@ -206,7 +205,6 @@ async def test_an_object_may_be_awaited(emptied_url: str) -> None:
             assert await ledger.balance("p1") == 500
 
 
-@pytest.mark.anyio
 async def test_what_cannot_be_awaited_is_refused_in_words(tmp_path: Path, emptied_url: str) -> None:
     """On SQLite, and in a SqlLedger, nothing awaits: better an error than a coroutine taken for an answer."""
     async with AsyncSqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=AsyncPurses("%s")) as ledger:

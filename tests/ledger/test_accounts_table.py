@@ -495,7 +495,6 @@ def test_a_timestamp_never_goes_back(url: str, run: Run) -> None:
         assert ledger.apply(withdraw("later")).at_millis == times[-1] + 10_000_001
 
 
-@pytest.mark.anyio
 async def test_the_ledger_of_asyncio_takes_them_too(url: str, run: Run) -> None:
     """The same accounts, awaited."""
     run("CREATE TABLE players (id integer PRIMARY KEY, balance bigint)")

@@ -265,7 +265,6 @@ def test_a_balance_in_the_operators_own_table(database_url: str) -> None:
     assert (history.balance_cents, history.at_millis, history.movements) == (None, 5, ())
 
 
-@pytest.mark.anyio
 async def test_awaited(database_url: str) -> None:
     """An AsyncSqlLedger does the same."""
     async with AsyncSqlLedger(database_url) as ledger:

@@ -80,7 +80,6 @@ def test_all_of_a_lone_withdraw_is_stored(postgres_url: str) -> None:
     assert (bet.withdraw_tx_id, bet.withdraw_digest) == ("withdraw:bet:bet-1", call.body_digest)
 
 
-@pytest.mark.anyio
 async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> None:
     """A call that fails rolls back, and the next one is applied as if nothing had been."""
 

@@ -67,7 +67,6 @@ def test_a_sequence_set_back_while_we_are_connected(url: str) -> None:
     assert problems(read_books(url)) == []
 
 
-@pytest.mark.anyio
 async def test_a_sequence_set_back_under_tasks(url: str) -> None:
     """The same under asyncio."""
     async with AsyncSqlLedger(url) as ledger:

@@ -407,7 +407,6 @@ def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> 
     assert sqlite_ledger.balance("p1") == 1000
 
 
-@pytest.mark.anyio
 async def test_a_manager_of_the_other_kind(sqlite_ledger: SqlLedger, tmp_path: Path) -> None:
     """One that blocks is refused under asyncio, and one that is awaited in a thread."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
@@ -447,7 +446,6 @@ def test_a_flush_of_the_orm_that_fails_and_is_swallowed(
     engine.dispose()
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("driver", ["asyncpg", "aiosqlite"])
 async def test_a_call_that_is_cancelled_leaves_nothing(
     driver: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -473,7 +471,6 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
     await engine.dispose()
 
 
-@pytest.mark.anyio
 async def test_what_the_look_up_needs_is_missed_at_construction(monkeypatch: pytest.MonkeyPatch) -> None:
     """With asyncpg alone the ledger has no connection of its own: that is said before there is traffic."""
     monkeypatch.setitem(sys.modules, "psycopg", None)

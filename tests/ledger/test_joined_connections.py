@@ -169,7 +169,6 @@ def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> Non
         assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
 
 
-@pytest.mark.anyio
 async def test_a_database_without_the_tables_in_postgresql(emptied_url: str) -> None:
     """The same over asyncpg; the ledger itself was never opened."""
     engine = create_async_engine(sqlalchemy_url(emptied_url, "asyncpg"))
@@ -220,7 +219,6 @@ def test_endless_conflicts_end(ledger: SqlLedger, sqlite_url: str) -> None:
         connection.execute("ROLLBACK")
 
 
-@pytest.mark.anyio
 async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(emptied_url: str) -> None:
     """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
     async with AsyncSqlLedger(emptied_url) as ledger:

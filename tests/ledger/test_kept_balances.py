@@ -231,7 +231,6 @@ def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: Caller
     assert len(_run(url, "SELECT * FROM notes")) == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 async def test_the_ledger_of_asyncio_reads_it_again_too(make: Callable[[str], str], database: str) -> None:
     """The same check, awaited."""

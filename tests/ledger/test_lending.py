@@ -98,7 +98,6 @@ def test_on_sqlite_a_failure_undoes_its_statement_alone(sqlite_url: str) -> None
         assert _books(ledger) == (500, True)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     "statements",
     [
@@ -248,7 +247,6 @@ def test_a_closed_ledger(database_url: str) -> None:
             use()
 
 
-@pytest.mark.anyio
 async def test_a_closed_async_ledger(database_url: str) -> None:
     """What waits when it is closed is told; it is opened again only by async with."""
     ledger = AsyncSqlLedger(database_url)

@@ -90,7 +90,6 @@ def test_within_may_pass_its_connection_on(database_url: str) -> None:
         assert ledger.balance("p1") == 800
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("what", ["within", "may_bet"])
 @pytest.mark.parametrize("how", [*(how for how in MOVES if how != "bets"), "close"])
 @pytest.mark.drawn(7)
@@ -113,7 +112,6 @@ async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str, what: 
         assert (await ledger.apply(withdraw())).balance_cents == 500
 
 
-@pytest.mark.anyio
 async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -> None:
     """What within starts without awaiting it may use the ledger once the call is committed."""
     async with AsyncSqlLedger(database_url) as ledger:
@@ -133,7 +131,6 @@ async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -
         assert (await later[0]).balance_cents == 800
 
 
-@pytest.mark.anyio
 async def test_the_ledger_is_not_inside_after_a_failure(database_url: str) -> None:
     """Whatever a callback raised, the same task goes on with the ledger."""
     async with AsyncSqlLedger(database_url) as ledger:

@@ -392,7 +392,6 @@ def test_while_calls_go_on(database_url: str, monkeypatch: pytest.MonkeyPatch) -
     assert rounds >= 3
 
 
-@pytest.mark.anyio
 async def test_awaited(database_url: str) -> None:
     """An AsyncSqlLedger prunes alike."""
     async with AsyncSqlLedger(database_url) as ledger:

@@ -70,7 +70,6 @@ def test_not_made_without_leave(database_url: str) -> None:
         assert ledger.verify().sound
 
 
-@pytest.mark.anyio
 async def test_not_made_without_leave_awaited(database_url: str) -> None:
     """An AsyncSqlLedger says it when it is entered."""
     with pytest.raises(SchemaError, match="CREATE TABLE game_operator_accounts"):

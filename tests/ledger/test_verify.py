@@ -561,7 +561,6 @@ def test_while_calls_go_on(database_url: str) -> None:
     assert reports[0].calls < reports[-1].calls
 
 
-@pytest.mark.anyio
 async def test_awaited(book: str) -> None:
     """An AsyncSqlLedger says the same, also when nothing was asked of it before."""
     async with AsyncSqlLedger(book) as ledger:

@@ -107,7 +107,6 @@ def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> Non
         assert connection.execute("SELECT id FROM own").fetchall() == [("other",)]
 
 
-@pytest.mark.anyio
 async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> None:
     """The same for asyncio."""
     with psycopg.connect(postgres_url) as connection:
@@ -129,7 +128,6 @@ async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> No
     assert told == [1]
 
 
-@pytest.mark.anyio
 async def test_within_sees_its_callers_context(database_url: str) -> None:
     """Whoever commits, the tenant or trace that is asked for in within is that of the call."""
     tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
@@ -152,7 +150,6 @@ async def test_within_sees_its_callers_context(database_url: str) -> None:
     assert seen == {name: name for name in names}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("terms", [Terms(), Terms(may_bet=lambda *_: None)], ids=["express", "the long way"])
 async def test_a_call_that_is_given_up_is_cancelled_in_the_database(postgres_url: str, terms: Terms) -> None:
     """H01: at its time budget a call is cancelled, and its statement with it: unless repeated, it never debits."""

@@ -67,7 +67,6 @@ def _open_early(url: str) -> None:
         ledger.open_account("p1", Decimal(10000))
 
 
-@pytest.mark.anyio
 async def test_the_same_under_asyncio(sqlite_url: str) -> None:
     """H04: with AsyncSqlLedger."""
     _open_early(sqlite_url)

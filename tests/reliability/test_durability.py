@@ -90,7 +90,6 @@ def test_sqlite_waits_for_the_disk(file_url: str) -> None:
     assert looks.seen == [(_FULL, "wal")] * 2
 
 
-@pytest.mark.anyio
 async def test_sqlite_waits_for_the_disk_under_asyncio(file_url: str) -> None:
     """As for threads."""
     looks = _on_sqlite()
@@ -117,7 +116,6 @@ def test_postgres_waits_for_the_disk(careless_url: str) -> None:
     assert looks.seen == [("on",)] * 2
 
 
-@pytest.mark.anyio
 async def test_postgres_waits_for_the_disk_under_asyncio(careless_url: str) -> None:
     """As for threads."""
     looks = _LooksAwaited("SHOW synchronous_commit")

@@ -150,7 +150,6 @@ def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url:
     assert _left_on(url) == []
 
 
-@pytest.mark.anyio
 async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer, postgres_url: str) -> None:
     """The same under asyncio."""
 
@@ -318,7 +317,6 @@ def test_joined_direct_connections_are_prepared_as_their_owner_says(postgres_url
         assert mine.prepare_threshold == 5
 
 
-@pytest.mark.anyio
 async def test_joined_connections_of_asyncpg(narrow: PgBouncer, postgres_url: str) -> None:
     """What SQLAlchemy keeps prepared on asyncpg is refused; with the settings that the error names, it works."""
     url = narrow.url(postgres_url)

@@ -94,7 +94,6 @@ def test_postgres_is_killed_100_times(durable: PostgresServer, record_property: 
     record_property("figures", _survives_kills(durable, kills=100, seed=2, bets=600))
 
 
-@pytest.mark.anyio
 @pytest.mark.timeout(300)
 @pytest.mark.torture
 async def test_postgres_is_killed_under_tasks(durable: PostgresServer) -> None:
@@ -278,7 +277,6 @@ def test_a_failure_that_stays(postgres_url: str, code: str) -> None:
     assert problems(read_books(postgres_url)) == []
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("code", [FAULTS[0], FAULTS[3], FAULTS[6]])
 async def test_a_failure_that_passes_under_asyncio(postgres_url: str, code: str) -> None:
     """H03: as for threads."""

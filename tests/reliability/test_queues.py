@@ -224,7 +224,6 @@ def test_the_main_thread_is_interrupted_while_it_waits() -> None:
     assert commits.batches == [["p0"], ["p2"]]
 
 
-@pytest.mark.anyio
 async def test_what_a_callable_raises_reaches_its_caller() -> None:
     """StopIteration, which no future takes, must not stop the queue: its caller gets an error, the others go on."""
 
@@ -237,7 +236,6 @@ async def test_what_a_callable_raises_reaches_its_caller() -> None:
     assert await queue.submit(_item(0)) == DONE
 
 
-@pytest.mark.anyio
 async def test_the_worker_is_cancelled() -> None:
     """A worker that is cancelled leaves nobody waiting, neither in its batch nor behind, and another begins."""
     begun = asyncio.Event()
@@ -260,7 +258,6 @@ async def test_the_worker_is_cancelled() -> None:
     assert await queue.submit(_item(9)) == DONE
 
 
-@pytest.mark.anyio
 async def test_a_database_that_is_down_is_waited_for_once_by_tasks() -> None:
     """H02: as for threads."""
     runs: list[int] = []
@@ -276,7 +273,6 @@ async def test_a_database_that_is_down_is_waited_for_once_by_tasks() -> None:
     assert runs == [64]
 
 
-@pytest.mark.anyio
 async def test_the_worker_is_cancelled_before_it_begins() -> None:
     """Whoever waits is told, and another begins."""
 
@@ -293,7 +289,6 @@ async def test_the_worker_is_cancelled_before_it_begins() -> None:
     assert await asyncio.wait_for(queue.submit(_item(1)), 30) == DONE
 
 
-@pytest.mark.anyio
 async def test_tasks_that_run_at_once() -> None:
     """A factory of eager tasks may have run the worker to its end before it is returned (Python 3.12)."""
 
@@ -311,7 +306,6 @@ async def test_tasks_that_run_at_once() -> None:
         loop.set_task_factory(None)
 
 
-@pytest.mark.anyio
 async def test_nobody_waits_any_more() -> None:
     """A commit that all its callers have given up is cancelled; as long as one waits, it is not."""
     begun, cancelled = asyncio.Event(), []

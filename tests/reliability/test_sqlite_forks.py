@@ -96,7 +96,6 @@ class _Watched:
         return self.has_begun and not self.has_ended
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("is_own", [pytest.param(True, id="loop"), pytest.param(False, id="another thread")])
 async def test_forked_while_a_loop_commits_much(url: str, is_own: bool) -> None:
     """A commit in the loop's thread is waited for by a fork, whoever forks: the child can write, and so can we."""
@@ -140,7 +139,6 @@ async def _committed_by(ledger: AsyncSqlLedger, *calls: WebhookCall) -> list[str
     return threads
 
 
-@pytest.mark.anyio
 async def test_where_a_loop_commits(url: str) -> None:
     """A lone call commits on the loop, at once; a batch in a thread of the ledger's, and the loop is free."""
     own = threading.current_thread().name

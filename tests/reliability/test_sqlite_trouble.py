@@ -295,7 +295,6 @@ def test_forked_after_opening(path: Path, sqlite_url: str) -> None:
     assert_idle(sqlite_url)
 
 
-@pytest.mark.anyio
 async def test_a_cancelled_task_leaves_the_connection_to_its_thread(path: Path, sqlite_url: str) -> None:
     """A call of staff is cancelled while a thread waits for the lock: nobody else uses the connection until it ends."""
     async with AsyncSqlLedger(sqlite_url, patience_seconds=1.0) as ledger:

@@ -77,7 +77,6 @@ def test_a_sandbox_is_ready_when_it_is_entered() -> None:
         assert client.grant_free_bet(**terms(sandbox.instance_id)).success
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_a_sandbox_serves_an_event_loop() -> None:
     """The sandbox has a loop of its own, so the caller's is free to ask (spec §4.2)."""

@@ -144,7 +144,6 @@ def test_the_sync_client_signs_in_kms(moto_kms: Any, moto_key: str) -> None:
             OperatorClient("https://api.example.com", "acme", other, http_client=http_client).fetch_bet("bet-1")
 
 
-@pytest.mark.anyio
 async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key: str) -> None:
     """The event loop goes on while KMS signs (spec §5)."""
     signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
@@ -157,7 +156,6 @@ async def test_the_async_client_signs_in_kms_in_a_thread(moto_kms: Any, moto_key
     assert signer.threads[0] != get_ident()
 
 
-@pytest.mark.anyio
 async def test_session_tokens_are_signed_in_kms(moto_kms: Any, moto_key: str) -> None:
     """build, build_async and decode all work with a key in KMS (spec §1, §5)."""
     signer = Threads(AwsKmsSigner(moto_key, client=moto_kms))
@@ -392,7 +390,6 @@ def test_a_grant_that_kms_does_not_sign_is_not_granted(kms: LocalKms) -> None:
     assert len(sent) == 1
 
 
-@pytest.mark.anyio
 async def test_a_slow_kms_does_not_outlast_the_deadline(kms: LocalKms) -> None:
     """The async client gives up in time and leaves the thread behind (spec §5)."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -60,7 +60,6 @@ def test_the_same_message_is_signed_once() -> None:
     assert signer.asked == {FOREVER: 1, b"acme:bet-1": 1}
 
 
-@pytest.mark.anyio
 async def test_the_same_message_is_signed_once_async() -> None:
     """The same, awaited (spec §5)."""
     signer = CountingAsync()
@@ -89,7 +88,6 @@ def test_the_memory_is_bounded(others: int, first_again: int) -> None:
     assert signer.asked[FOREVER] == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("others", "first_again"), [pytest.param(REMEMBERED - 1, 1, id="1,023"), pytest.param(REMEMBERED, 2, id="1,024")]
 )
@@ -104,7 +102,6 @@ async def test_the_memory_is_bounded_async(others: int, first_again: int) -> Non
     assert signer.asked[FOREVER] == 1
 
 
-@pytest.mark.anyio
 async def test_what_was_used_lately_is_kept() -> None:
     """Using a signature again keeps it; the one not used for longest goes (spec §5)."""
     used, unused, *rest = numbered(REMEMBERED + 1)
@@ -121,7 +118,6 @@ async def test_what_was_used_lately_is_kept() -> None:
         assert asked[unused] == 2
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("message", [pytest.param(FOREVER, id="the id"), pytest.param(b"acme:bet-1", id="a bet")])
 async def test_a_failure_is_not_remembered(message: bytes) -> None:
     """The signer's error arrives as it is, and the next call asks again (spec §5)."""
@@ -157,7 +153,6 @@ class ShortAsync(Short):
         return super().sign(message)
 
 
-@pytest.mark.anyio
 async def test_a_signature_of_the_wrong_size_is_refused_and_not_remembered() -> None:
     """128 bytes come from a key under 2048 bits, every time (spec §5)."""
     short, short_async = Short(), ShortAsync()
@@ -200,7 +195,6 @@ def test_event_loops_in_several_threads_may_share_a_memory() -> None:
     assert set(signer.asked) == set(messages)
 
 
-@pytest.mark.anyio
 async def test_tasks_that_ask_at_once_each_ask_the_signer_and_agree() -> None:
     """Callers do not wait for one another's signature: one that is cancelled takes none along (spec §5)."""
     signer = CountingAsync()
@@ -258,7 +252,6 @@ class CountingLocal:
         return self.signer.sign(message)
 
 
-@pytest.mark.anyio
 async def test_both_clients_remember(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
     """A bet looked up again, by a client with other options too, is not signed again (spec §5)."""
     service = Service()

@@ -384,7 +384,6 @@ def test_a_call_that_was_repeated_is_not_lost(playing: InProcessSandbox, ledger:
     assert (len(played.deliveries), played.lost, ledger.balance("p1")) == (3, False, 11_000)
 
 
-@pytest.mark.anyio
 async def test_an_async_wallet_on_the_tests_loop(
     operator_sandbox: InProcessSandbox, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

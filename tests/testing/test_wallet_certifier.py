@@ -274,7 +274,6 @@ def test_logging_is_as_before(wallet_certifier: WalletCertifier, ledger: MemoryL
 # --- Async tests ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.anyio
 async def test_an_async_wallet_is_awaited_on_the_tests_loop(wallet_certifier: WalletCertifier, tmp_path: Any) -> None:
     """Where its connections belong; and so is what async levers return."""
     async with AsyncSqlLedger(f"sqlite:///{tmp_path}/wallet.db") as ledger:
@@ -293,7 +292,6 @@ async def test_an_async_wallet_is_awaited_on_the_tests_loop(wallet_certifier: Wa
         assert len(opened) == 1
 
 
-@pytest.mark.anyio
 async def test_each_kind_of_wallet_is_certified_in_an_async_test(
     wallet_certifier: WalletCertifier, ledger: MemoryLedger
 ) -> None:
@@ -313,7 +311,6 @@ async def test_each_kind_of_wallet_is_certified_in_an_async_test(
     assert face.loops == {asyncio.get_running_loop()}
 
 
-@pytest.mark.anyio
 async def test_a_sync_certification_is_refused_within_a_loop(
     wallet_certifier: WalletCertifier, ledger: MemoryLedger
 ) -> None:
@@ -322,7 +319,6 @@ async def test_a_sync_certification_is_refused_within_a_loop(
         wallet_certifier(Wallet(ledger), **PLAYERS)
 
 
-@pytest.mark.anyio
 async def test_a_mistake_of_an_async_test_is_raised_as_it_is(wallet_certifier: WalletCertifier) -> None:
     """Not inside a group of exceptions."""
     with pytest.raises(ConfigurationError, match="know the player 'p1'"):
@@ -354,7 +350,6 @@ def test_what_ends_an_async_test_ends_it_inside_a_wallet_too(
     assert caught.value is raised
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_other_libraries_than_asyncio_are_refused(
     wallet_certifier: WalletCertifier, ledger: MemoryLedger, anyio_backend: str

@@ -96,7 +96,6 @@ def test_a_round_reaches_the_wallet(connected: InProcessSandbox, ledger: MemoryL
     assert (b"content-type", b"application/json") in played.deliveries[0].headers
 
 
-@pytest.mark.anyio
 async def test_a_round_reaches_the_wallet_from_an_async_test(connected: InProcessSandbox, ledger: MemoryLedger) -> None:
     """The same from within an event loop."""
     played = await connected.play_round_async(player_id="p1", wager_cents=500, cancel=True)
@@ -200,7 +199,6 @@ def test_an_async_wallet_keeps_its_loop_between_rounds(operator_sandbox: InProce
     operator_sandbox.close()
 
 
-@pytest.mark.anyio
 async def test_a_sync_round_with_an_async_wallet_is_refused_within_a_loop(operator_sandbox: InProcessSandbox) -> None:
     """Nobody could wait for it there; a sync wallet is played either way."""
     operator_sandbox.wallet = AsyncHandler()

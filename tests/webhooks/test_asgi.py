@@ -303,7 +303,6 @@ async def _passed_on(request: Any, call_next: Any) -> Any:
     return await call_next(request)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("framework", "prefix"),
     [
@@ -334,7 +333,6 @@ async def test_mounted_in_a_framework(
     assert len(handler.calls) == 1
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("path", "root_path", "prefix", "status"),
     [
@@ -373,7 +371,6 @@ async def _run(app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> li
     return sent
 
 
-@pytest.mark.anyio
 async def test_other_kinds_of_connections(receiver: WebhookReceiver) -> None:
     """Start and end of the server are confirmed, a WebSocket is refused, and what ASGI may become is an error."""
     app = asgi_app(receiver, AsyncHandler())
@@ -400,7 +397,6 @@ def _scope(**change: Any) -> dict[str, Any]:
     return {**scope, **change}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("client", [None, (), ("", 0), ["192.0.2.7", 5]])
 async def test_scopes_may_leave_things_out(client: Any, receiver: WebhookReceiver) -> None:
     """No client (a Unix socket), no root path, a message without a body."""
@@ -411,7 +407,6 @@ async def test_scopes_may_leave_things_out(client: Any, receiver: WebhookReceive
         assert read_reply(body["body"]).code == "INVALID_SIGNATURE"
 
 
-@pytest.mark.anyio
 async def test_http_2_knows_no_connection_header(receiver: WebhookReceiver) -> None:
     """An endless body over HTTP/2 is answered without one, over HTTP/1.1 with."""
     app = asgi_app(receiver, AsyncHandler())
@@ -421,7 +416,6 @@ async def test_http_2_knows_no_connection_header(receiver: WebhookReceiver) -> N
         assert ((b"connection", b"close") in start["headers"]) is closes
 
 
-@pytest.mark.anyio
 async def test_a_client_that_is_gone_when_the_reply_is_sent(receiver: WebhookReceiver) -> None:
     """Servers may say so with an OSError, which is nobody's business here; other errors are told."""
     app = asgi_app(receiver, AsyncHandler())
@@ -440,7 +434,6 @@ async def test_a_client_that_is_gone_when_the_reply_is_sent(receiver: WebhookRec
         await app(_scope(), receive, failing(RuntimeError("x")))
 
 
-@pytest.mark.anyio
 async def test_a_client_that_hangs_up_first(receiver: WebhookReceiver) -> None:
     """Nothing is sent, and nothing is asked."""
     handler = AsyncHandler()
@@ -458,7 +451,6 @@ def test_a_handler_is_checked_when_the_application_is_built(receiver: WebhookRec
         asgi_app(receiver, nothing)
 
 
-@pytest.mark.anyio
 async def test_a_batch_over_http(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """A11, F09: up to 1 MiB in pieces."""
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))

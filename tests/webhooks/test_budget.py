@@ -128,7 +128,6 @@ def _until(holds: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-@pytest.mark.anyio
 async def test_a_sync_handler_runs_on_under_asyncio(
     build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -178,7 +177,6 @@ def test_what_runs_in_this_thread_is_not_interrupted(
     assert code_of(build(budget_seconds=_PATIENCE).handle("/withdraw", headers, _BODY, handler)) is None
 
 
-@pytest.mark.anyio
 async def test_an_async_handler_is_cancelled(
     build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -201,7 +199,6 @@ async def test_an_async_handler_is_cancelled(
     assert "it was cancelled" in caplog.text
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("after", ["a reply", "an exception"])
 async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_same(
     after: str, build: Callable[..., WebhookReceiver], headers: dict[str, str]
@@ -224,7 +221,6 @@ async def test_a_handler_that_outlives_its_cancellation_is_over_budget_all_the_s
     await asyncio.sleep(0)
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_a_timeout_of_the_handlers_own_is_its_failure(
     kind: str, build: Callable[..., WebhookReceiver], headers: dict[str, str], caplog: pytest.LogCaptureFixture
@@ -244,7 +240,6 @@ async def test_a_timeout_of_the_handlers_own_is_its_failure(
     assert "longer than its budget" not in caplog.text
 
 
-@pytest.mark.anyio
 async def test_a_caller_that_is_cancelled_cancels_an_async_handler(
     build: Callable[..., WebhookReceiver], headers: dict[str, str]
 ) -> None:
@@ -278,7 +273,6 @@ async def _wrap_the_cancellation(began: asyncio.Event) -> object:
     return success(balance_cents=1)
 
 
-@pytest.mark.anyio
 async def test_a_cancellation_that_comes_back_in_a_group_is_one(
     build: Callable[..., WebhookReceiver], headers: dict[str, str]
 ) -> None:
@@ -297,7 +291,6 @@ async def test_a_cancellation_that_comes_back_in_a_group_is_one(
     assert ours.cancelling() == 0
 
 
-@pytest.mark.anyio
 async def test_a_caller_that_is_cancelled_leaves_no_thread_behind(
     build: Callable[..., WebhookReceiver], headers: dict[str, str], gate: _Gate
 ) -> None:
@@ -360,7 +353,6 @@ def test_the_defaults(public_key: RSAPublicKey, headers: dict[str, str], caplog:
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("_WHO", default="nobody")
 
 
-@pytest.mark.anyio
 async def test_threads_see_the_callers_context(build: Callable[..., WebhookReceiver], headers: dict[str, str]) -> None:
     """Tracing and log correlation travel in context variables; what the handler sets does not come back."""
     seen = []
@@ -417,7 +409,6 @@ def test_a_forked_worker_has_threads_of_its_own(build: Callable[..., WebhookRece
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["async", "sync"])
 async def test_an_anomaly_that_hangs_delays_its_reply_to_the_budget_and_no_longer(
     kind: str, build: Callable[..., WebhookReceiver], private_key: RSAPrivateKey, gate: _Gate,
@@ -598,7 +589,6 @@ def _begun(awaitable: Coroutine[Any, Any, T]) -> Begun[T]:
     return Begun(steps, next(steps))
 
 
-@pytest.mark.anyio
 async def test_what_is_begun_can_be_awaited_to_its_end() -> None:
     """The first step by hand changes neither results, exceptions nor cancellations."""
 

@@ -49,7 +49,6 @@ async def _naps(seconds: float) -> float:
     return seconds
 
 
-@pytest.mark.anyio
 async def test_each_at_its_time() -> None:
     """Longer before shorter, equal ones, and some that end in time."""
     budget = Budget(1)
@@ -66,7 +65,6 @@ async def test_each_at_its_time() -> None:
     assert ended == [0.5, 0.1, 30, 0.2, 0.2, 0.3, 0.4]
 
 
-@pytest.mark.anyio
 async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
     """Whoever cancels the task meanwhile is obeyed."""
     budget = Budget(1)
@@ -77,7 +75,6 @@ async def test_a_cancellation_from_elsewhere_is_no_time_limit() -> None:
         await task
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("first", ["the cancellation", "the time limit"])
 @pytest.mark.parametrize("cleans_up", [False, True])
 async def test_a_cancellation_at_the_same_moment_counts(first: str, *, cleans_up: bool) -> None:
@@ -112,7 +109,6 @@ async def test_a_cancellation_at_the_same_moment_counts(first: str, *, cleans_up
     assert ended == [True]
 
 
-@pytest.mark.anyio
 async def test_a_cancellation_behind_the_time_limit_counts() -> None:
     """A handler that still cleans up when its time is over can be cancelled from elsewhere, and that is obeyed."""
 

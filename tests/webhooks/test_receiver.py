@@ -115,7 +115,6 @@ def test_a_genuine_call_that_cannot_be_read_is_kept(
     assert handler.anomalies == [("deposit", "unreadable", b"{")]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("kind", [Handler, AsyncHandler])
 async def test_it_is_kept_under_asyncio_too(
     kind: Callable[[], Any], receiver: WebhookReceiver, private_key: RSAPrivateKey

@@ -70,7 +70,6 @@ every_way = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.anyio
 @every_way
 @pytest.mark.parametrize("path", GENUINE)
 async def test_success(way: Way, path: str, receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
@@ -82,7 +81,6 @@ async def test_success(way: Way, path: str, receiver: WebhookReceiver, private_k
     assert is_now(told["timestamp"], since)
 
 
-@pytest.mark.anyio
 @every_way
 @pytest.mark.parametrize(
     ("body", "is_signed", "code"),
@@ -104,7 +102,6 @@ async def test_error(
     assert is_now(told["timestamp"], since)
 
 
-@pytest.mark.anyio
 @every_way
 async def test_a_handler_that_fails(way: Way, receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
     """HTTP 200 and SYSTEM_ERROR, with the timestamp (spec §2.1, §4.1, §7.1)."""
@@ -125,7 +122,6 @@ class _Looks:
         self.times.append(request.at_millis)
 
 
-@pytest.mark.anyio
 @every_way
 async def test_an_authenticator_is_told_the_time(way: Way) -> None:
     """One that looks at the age of a signature is given Unix milliseconds."""
@@ -134,7 +130,6 @@ async def test_an_authenticator_is_told_the_time(way: Way) -> None:
     assert [is_now(each, since) for each in looks.times] == [True]
 
 
-@pytest.mark.anyio
 @every_way
 async def test_a_batch(way: Way, public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """Each result of a batch has the timestamp too (docs/decisions/0010)."""
