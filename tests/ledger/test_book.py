@@ -11,7 +11,7 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord, account_of_parts
-from game_operator.ledger.engine.script import Loaded, answered, apply_items, drive
+from game_operator.ledger.engine.script import Loaded, apply_items, drive
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, named_account, posting
 from game_operator.ledger.rules.decide import identity_of
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
@@ -463,8 +463,8 @@ def test_within_follows_the_writing() -> None:
             (call.operation, outcome.applied, connection, len(rows.stored))
         )
     )
-    run(rows, Item(withdraw(), terms), perform=lambda step: answered(step, "lent"))
-    run(rows, Item(ask_balance(), terms), perform=lambda step: answered(step, "lent"))
+    run(rows, Item(withdraw(), terms), perform=lambda step: step.answered("lent"))
+    run(rows, Item(ask_balance(), terms), perform=lambda step: step.answered("lent"))
     assert seen == [("withdraw", True, "lent", 1)]
 
 

@@ -31,7 +31,6 @@ from game_operator.ledger.engine.script import (
     Step,
     Together,
     Work,
-    answering,
     apply_items,
     driven,
 )
@@ -249,7 +248,7 @@ class Joiner:
         except Exception as failed:  # Any driver's: it is known by its SQLSTATE or its text.
             self._raise_translated(failed)
             raise
-        return (yield from answering(step, caller.original, awaits=self._awaits))
+        return (yield from step.answering(caller.original, awaits=self._awaits))
 
     def _raise_translated(self, failed: Exception) -> None:
         """Raise what only we can explain; everything else is the caller's, unchanged."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Loaded, Script, answered, apply_items, drive
+from game_operator.ledger.engine.script import Loaded, Script, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
@@ -196,7 +196,7 @@ class MemoryLedger:
         check_outside(self)
         with self._lock, Transaction(self):
             try:
-                result = drive(script, lambda step: answered(step, None))
+                result = drive(script, lambda step: step.answered(None))
                 self._tables.commit()
             finally:
                 self._tables.pending.clear()

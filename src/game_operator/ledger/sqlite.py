@@ -32,10 +32,8 @@ from game_operator.ledger.engine.script import (
     Step,
     Together,
     Work,
-    answered,
     at_once,
     awaited,
-    broken_by,
     drive,
 )
 from game_operator.ledger.engine.tables import VERSION, Check, found_version, has_newest_table, migration
@@ -314,12 +312,12 @@ class SqliteStore(Forkable):
                 return connection.execute(sql, parameters).fetchall()
             case Together(statements):
                 return [self._perform(connection, each) for each in statements]
-        return self._handed_over(step, connection) if step.is_lent else answered(step, connection)
+        return self._handed_over(step, connection) if step.is_lent else step.answered(connection)
 
     def _handed_over(self, step: AskOperator, connection: sqlite3.Connection) -> Any:
         connection.execute(SAVE)
         try:
-            answer = answered(step, connection)
+            answer = step.answered(connection)
         except sqlite3.Error as raised:
             self._theirs = raised
             raise
@@ -329,7 +327,7 @@ class SqliteStore(Forkable):
         try:
             connection.execute(RELEASE)
         except sqlite3.Error as failed:
-            raise broken_by(step) from failed
+            raise step.breach() from failed
         return answer
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:

@@ -69,6 +69,30 @@ class AskOperator(NamedTuple):
     answer: Callable[[Any], Any]
     is_lent: bool = True
 
+    def answered(self, connection: Any) -> Any:
+        """Return the answer, where nothing awaits."""
+        answer = self.answer(connection)
+        if inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            raise LedgerError(
+                f"The answer of {self.name} is to be awaited, and nothing awaits here: on SQLite and in a "
+                "SqlLedger, pass may_bet, within and accounts as plain functions."
+            )
+        return answer
+
+    def answering(self, connection: Any, *, awaits: bool) -> Work[Any]:
+        """Return the answer, awaited if it is to be and may be."""
+        return (yield self.answer(connection)) if awaits else self.answered(connection)
+
+    def breach(self) -> LedgerError:
+        """Return the error for code that has ended the transaction, or swallowed what undoes it."""
+        return LedgerError(
+            f"{self.name} ran in the ledger's transaction and has ended it (commit, rollback, close), "
+            "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
+            "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
+        )
+
 
 Step: TypeAlias = Execute | Together | AskOperator
 #: What yields steps, is sent what came of each, and returns the result.
@@ -78,15 +102,6 @@ Script: TypeAlias = Generator[Step, Any, T]
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
-
-
-def broken_by(step: AskOperator) -> LedgerError:
-    """Return the error for the operator's code that has ended the transaction, or swallowed what undoes it."""
-    return LedgerError(
-        f"{step.name} ran in the ledger's transaction and has ended it (commit, rollback, close), "
-        "or swallowed the error of a statement, which undoes all before it. Whether the call was kept is unknown: "
-        "repeat it. Put a statement that may fail into a savepoint: with connection.transaction(): …"
-    )
 
 
 class Loaded(NamedTuple):
@@ -120,24 +135,6 @@ class Dialect(Protocol):
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
         """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
-
-
-def answered(step: AskOperator, connection: Any) -> Any:
-    """Return what the operator's own code answers to *step*; it is given *connection*."""
-    answer = step.answer(connection)
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise LedgerError(
-            f"The answer of {step.name} is to be awaited, and nothing awaits here: on SQLite and in a "
-            "SqlLedger, pass may_bet, within and accounts as plain functions."
-        )
-    return answer
-
-
-def answering(step: AskOperator, connection: Any, *, awaits: bool) -> Work[Any]:
-    """Return what the operator's own code answers to *step*, awaited if it is to be and may be."""
-    return (yield step.answer(connection)) if awaits else answered(step, connection)
 
 
 def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]:

@@ -20,10 +20,8 @@ from game_operator.ledger.engine.script import (
     Step,
     Together,
     Work,
-    answering,
     at_once,
     awaited,
-    broken_by,
     driven,
 )
 from game_operator.ledger.engine.tables import CLOCK
@@ -284,13 +282,13 @@ class _Store:
         try:
             yield connection.execute(self._session.taken_back(path), prepare=False)
         except _BROKEN as failed:
-            raise broken_by(step) from failed
+            raise step.breach() from failed
         yield from self._enter_pipeline(connection)
         return answer
 
     def _asked(self, step: AskOperator, connection: Any) -> Work[Any]:
         try:
-            return (yield from answering(step, connection, awaits=self._awaits))
+            return (yield from step.answering(connection, awaits=self._awaits))
         except psycopg.Error as raised:
             # While our connection is well, it is a failure of something else: of another database, say.
             self._theirs = raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
