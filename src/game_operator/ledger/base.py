@@ -18,13 +18,7 @@ from game_operator.ledger.engine.tables import check_prefix, migration_in_postgr
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff.anomalies import (
-    check_anomalies,
-    resolve_anomalies,
-    store_anomaly,
-    to_retry,
-    unknown_source,
-)
+from game_operator.ledger.staff import anomalies
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.models.webhooks import WebhookCall
 
@@ -138,10 +132,10 @@ class LedgerBase(Forkable):
 
     def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Script[None]] | None:
         """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
-        anomaly = unknown_source(call, terms)
+        anomaly = anomalies.unknown_source(call, terms)
         if anomaly is None or not is_postgres(self._url):
             return None
-        return lambda: store_anomaly(anomaly, terms.source, self._fit)
+        return lambda: anomalies.store_anomaly(anomaly, terms.source, self._fit)
 
     def _written(self, script: Callable[[], Script[T]]) -> Work[T]:
         """Run *script* in a transaction; the connection is ours."""
@@ -159,7 +153,7 @@ class LedgerBase(Forkable):
         self._fit.sources.known.add(source)
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
-        script = partial(to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)
+        script = partial(anomalies.to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)
         call, its_terms, _ = yield self._read(script)
         outcome: Outcome = yield self.apply(call, terms=its_terms)
         if not outcome.refused:
@@ -167,10 +161,10 @@ class LedgerBase(Forkable):
         return outcome
 
     def _resolved(self, ids: Sequence[int]) -> Work[None]:
-        yield self._read(partial(check_anomalies, self._prefix, ids))
+        yield self._read(partial(anomalies.check_anomalies, self._prefix, ids))
         for start in range(0, len(ids), _MOST_RESOLVED):
             page = ids[start : start + _MOST_RESOLVED]
-            yield self._write(lambda: resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
+            yield self._write(lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
     def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
         age = age_millis(older_than)
