@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
-from game_operator.ledger.engine.script import Script, Work, at_once, awaited
+from game_operator.ledger.engine.script import AskOperator, Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
@@ -169,14 +169,9 @@ class JoinedBlock:
                 watch.observe(connection)
 
     def _do_after(self, call: WebhookCall, connection: Any, outcome: Outcome) -> Work[None]:
-        if self._after is None or isinstance(call, BalanceCall):
-            return
-        answer = self._after(call, outcome, connection)
-        if inspect.isawaitable(answer) and not self._awaits:
-            if inspect.iscoroutine(answer):
-                answer.close()
-            raise LedgerError("after() is to be awaited, and nothing awaits here: use AsyncJoinedWallet.")
-        yield answer
+        if self._after is not None and not isinstance(call, BalanceCall):
+            ask = AskOperator("after()", partial(self._after, call, outcome))
+            yield from ask.answering(connection, awaits=self._awaits)
 
     def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""

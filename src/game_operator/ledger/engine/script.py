@@ -57,7 +57,7 @@ class Together(NamedTuple):
 
 class AskOperator(NamedTuple):
     """
-    Let the operator's own code answer in this transaction; its answer is sent back.
+    Let the operator's own code answer in a transaction; its answer is sent back.
 
     Attributes:
         name: What the operator calls that code.
@@ -76,8 +76,8 @@ class AskOperator(NamedTuple):
             if inspect.iscoroutine(answer):
                 answer.close()
             raise LedgerError(
-                f"The answer of {self.name} is to be awaited, and nothing awaits here: on SQLite and in a "
-                "SqlLedger, pass may_bet, within and accounts as plain functions."
+                f"The answer of {self.name} is to be awaited, and nothing awaits here. Pass a plain function, or use "
+                "an AsyncSqlLedger on PostgreSQL or an AsyncJoinedWallet."
             )
         return answer
 
