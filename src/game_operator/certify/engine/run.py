@@ -159,8 +159,9 @@ class Run:
         if stage is None:
             self._silent = self._silent + 1 if any(note.cause == KnownCause.NO_ANSWER for note in verdict.notes) else 0
             return
-        if verdict.outcome is Outcome.PASSED and not (stage.player.drifted_cents or stage.other.drifted_cents):
-            self.known = {player.id: player.due_cents for player in (stage.player, stage.other)}
+        players = (stage.player, stage.other)
+        if verdict.outcome is Outcome.PASSED and all(each.due_cents == each.opening_cents for each in players):
+            self.known = {player.id: player.due_cents for player in players}
             self._silent = 0
             return
         self._kept = {}

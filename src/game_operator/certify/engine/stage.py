@@ -57,11 +57,6 @@ class Player:
     opening_cents: int
     due_cents: int
 
-    @property
-    def drifted_cents(self) -> int:
-        """How much more is due than at the beginning."""
-        return self.due_cents - self.opening_cents
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Stage:

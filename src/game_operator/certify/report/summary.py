@@ -1,6 +1,6 @@
 """What every form of a report says first: how it ended, what to change, and what was not tried."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,16 +24,12 @@ NOTES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of scenarios: its letter and name, its verdicts (failures first), and how many ended in which way."""
+    """A group of scenarios: letter and name, verdicts (failures first), and how many have which outcome, or advice."""
 
     letter: str
     name: str
     verdicts: Sequence[Verdict]
-    passed: int
-    failed: int
-    advice: int
-    skipped: int
-    duration_ms: float
+    counts: Counter[str]
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,7 @@ class Summary:
     @cached_property
     def passed(self) -> int:
         """How many scenarios passed."""
-        return sum(group.passed for group in self.groups)
+        return sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts)
 
     @cached_property
     def undone(self) -> list[Verdict]:
@@ -126,17 +122,8 @@ class Summary:
         groups = []
         for letter in sorted({verdict.group for verdict in self.report.verdicts}):
             verdicts = sorted(self.report.of_group(letter), key=_heaviest)
-            group = Group(
-                letter,
-                GROUPS.get(letter, "").capitalize(),
-                verdicts,
-                passed=sum(each.outcome is Outcome.PASSED for each in verdicts),
-                failed=sum(each.failed for each in verdicts),
-                advice=sum(each.is_advice for each in verdicts),
-                skipped=sum(each.outcome is Outcome.SKIPPED for each in verdicts),
-                duration_ms=sum(each.duration_ms for each in verdicts),
-            )
-            groups.append(group)
+            counts = Counter("advice" if each.is_advice else each.outcome.value for each in verdicts)
+            groups.append(Group(letter, GROUPS.get(letter, "").capitalize(), verdicts, counts))
         return groups
 
     @cached_property

@@ -112,8 +112,8 @@ def show_report(report: Report, files: Mapping[str, Path]) -> None:
         _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, lines - _SUMMARY)))
     say("")
     headings = ("group", "passed", "failed", "advice", "not tried")
-    counts = [(each, (each.passed, each.failed, each.advice, each.skipped)) for each in summary.groups]
-    rows = [[f"{each.letter} {each.name}", *(count or "-" for count in of_group)] for each, of_group in counts]
+    outcomes = ("passed", "failed", "advice", "skipped")
+    rows = [[f"{each.letter} {each.name}", *(each.counts[name] or "-" for name in outcomes)] for each in summary.groups]
     show_rows("", headings, rows, numbers=headings[1:])
     if report.failures:
         _show_failures(summary.causes)
