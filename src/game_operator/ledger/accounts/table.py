@@ -24,7 +24,6 @@ from game_operator.ledger.rules.book import Changes
 from game_operator.money import cents_rounded_down
 
 _DIGITS = 15
-_LARGEST = 2**63 - 1
 _TYPES = {"text": "text", "uuid": "uuid", "integer": "bigint"}
 _UNSUPPORTED = "0A000"
 #: By how many powers of ten a unit is smaller than the currency unit.
@@ -185,7 +184,7 @@ class TableBalances(OperatorBalances):
         if self._as_text:
             return text
         whole = balance == balance.to_integral_value()
-        if whole and abs(int(balance)) <= _LARGEST:
+        if whole and abs(int(balance)) <= MAX_BALANCE_CENTS:
             return int(balance)
         if len(text.replace("-", "").replace(".", "").strip("0")) > _DIGITS:
             raise LedgerError(

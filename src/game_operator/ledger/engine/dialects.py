@@ -60,11 +60,7 @@ class Balances:
         self.parts = {name: self._sql[f"{kind}_{name}"] for name in self.writes}
 
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
-        """
-        Lock the accounts in sorted order, then read *others*.
-
-        Return the accounts that exist, the clock if it was read, and the rows of *others*.
-        """
+        """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         if self.kind == "sqlite":
             rows, *rest = yield Together((self._own.of(keys), *others))
             return [Account(*row) for row in rows], None, rest
@@ -105,11 +101,7 @@ class SqlDialect:
     """Which rows a batch needs and changes, in which order they are read, and how they are written."""
 
     def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int], *, beside: str = "") -> None:
-        """
-        *clock_millis* is the clock for SQLite.
-
-        *beside* is further columns of the statement that stores in PostgreSQL, each with a comma before it.
-        """
+        """*clock_millis* is the clock for SQLite; *beside* is what else to select when storing in PostgreSQL."""
         self.kind, self.accounts, self.key_parts = accounts.kind, accounts, accounts.key_parts
         self._clock_millis, self._beside = clock_millis, beside
         self.sources = Sources(self.kind, prefix)
