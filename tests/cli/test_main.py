@@ -253,6 +253,35 @@ def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_js
     assert not as_json or json.loads(told)["error"]["exit_code"] == 2
 
 
+@pytest.mark.parametrize(
+    ("args", "extra", "package"),
+    [
+        pytest.param(("demo",), "sandbox", "starlette", id="demo"),
+        pytest.param(("sandbox",), "sandbox", "jinja2", id="sandbox"),
+        pytest.param(
+            ("storm", "--wallet", "http://127.0.0.1:1", "--service-key", "key.pem"),
+            "sandbox",
+            "httpx_aiohttp",
+            id="storm",
+        ),
+        pytest.param(
+            ("serve", "--database", "sqlite:///w.db", "--insecure-accept-unsigned"), "serve", "uvicorn", id="serve"
+        ),
+    ],
+)
+def test_a_command_without_its_extra_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], extra: str, package: str
+) -> None:
+    """Before anything is sent, listens or is made."""
+    monkeypatch.setitem(sys.modules, package, None)
+    told = run(*args)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == (
+        f"Error: game-operator {args[0]} needs the package {package}. "
+        f"Install the extra: pip install 'game-operator[{extra}]'\n"
+    )
+
+
 @pytest.mark.outside
 def test_help_loads_nothing_heavy() -> None:
     """`game-operator --help` costs typer and rich, not httpx, pydantic, cryptography or a web server."""

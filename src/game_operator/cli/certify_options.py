@@ -4,14 +4,13 @@ import json
 import os
 import re
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from game_operator.cli.database import PREFIX
-from game_operator.cli.options import PASSPHRASE, ProfileFile, comma_separated, is_encrypted
+from game_operator.cli.options import PASSPHRASE, ProfileFile, check_extra, comma_separated, is_encrypted
 from game_operator.cli.output import is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
@@ -171,10 +170,8 @@ class ReportOptions:
                 raise ConfigurationError(
                     f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten."
                 )
-            if option == "--html" and find_spec("jinja2") is None:
-                raise ConfigurationError(
-                    "--html needs the package jinja2. Install the extra: pip install 'game-operator[certify]'"
-                )
+            if option == "--html":
+                check_extra(option, "certify", ["jinja2"])
 
     def write(self, report: "Report") -> dict[str, Path]:
         """Write *report*, and return the files that could be written; of others it is said why not."""

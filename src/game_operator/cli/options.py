@@ -6,12 +6,13 @@ import sys
 import time
 import tomllib
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
+from importlib.util import find_spec
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -25,6 +26,8 @@ from game_operator.signers.environment import environment_settings
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
+#: What the extra ``sandbox`` installs to serve on this machine, and for many calls at once.
+SERVING, MANY_CALLS = ("jinja2", "starlette", "uvicorn"), ("aiohttp", "httpx_aiohttp")
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536
@@ -213,6 +216,15 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
         # A pipe can be read once.
         return found | {"private_key": load_signer(key, found["passphrase"]), "passphrase": None}
     return found
+
+
+def check_extra(command: str, extra: str, packages: Iterable[str]) -> None:
+    """Raise ConfigurationError if one of *packages* is missing, which *command* needs and *extra* installs."""
+    for name in packages:
+        if find_spec(name) is None:
+            raise ConfigurationError(
+                f"{command} needs the package {name}. Install the extra: pip install 'game-operator[{extra}]'"
+            )
 
 
 def read_file(name: str, limit: int) -> bytes:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import SERVING, AsJson, ProfileFile, check_extra, read_profile
 from game_operator.cli.output import say, show_details, write_document
-from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli.keys import KeyDirectory
@@ -37,16 +36,14 @@ def sandbox(
     Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys that lie in
     --directory are used again, so client and wallet keep working over a restart.
     """
-    stopped = threading.Event()
+    check_extra("game-operator sandbox", "sandbox", SERVING)
     from game_operator.cli.keys import key_directory
+    from game_operator.control_room import ControlRoom
+    from game_operator.sandbox import Sandbox
     from game_operator.transport.settings import base_url_of
 
+    stopped = threading.Event()
     with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
-        try:
-            from game_operator.control_room import ControlRoom
-            from game_operator.sandbox import Sandbox
-        except ImportError as missing:
-            raise ConfigurationError(str(missing)) from None
         if wallet is not None:  # Better now than at the first round.
             wallet = base_url_of(
                 wallet, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet"

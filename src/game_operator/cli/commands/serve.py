@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +16,7 @@ import typer
 
 from game_operator.cli.database import PREFIX, BalancesOptions, DatabaseUrl, TablePrefix, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import AsJson, ProfileFile, check_extra, read_profile
 from game_operator.cli.output import say, write_document
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.profile import Profile
@@ -135,7 +134,7 @@ def serve(
     accounts = balances.accounts()
     address = address_of(database)
     file = check_file(address)
-    _check_extra()
+    check_extra("game-operator serve", "serve", ("uvicorn", "httptools", *(["uvloop"] if _HAS_UVLOOP else [])))
     import asyncio
 
     from game_operator.cli.http_connections import Connections, WalletServer, most_connections
@@ -188,14 +187,6 @@ def serve(
     if not as_json:
         say("The wallet has stopped.", error=True)
     return ExitCode.FINE
-
-
-def _check_extra() -> None:
-    for name in ("uvicorn", "httptools", *(("uvloop",) if _HAS_UVLOOP else ())):
-        if find_spec(name) is None:
-            raise ConfigurationError(
-                f"game-operator serve needs the package {name}. Install the extra: pip install 'game-operator[serve]'"
-            )
 
 
 def _signed(keys: list[Path]) -> "Authenticator":

@@ -11,7 +11,7 @@ import typer
 from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, read_profile
+from game_operator.cli.options import MANY_CALLS, AsJson, ProfileFile, check_extra, read_profile
 from game_operator.cli.output import is_written, progress, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.provider.faults import API_FAULTS, FaultPlan
@@ -129,20 +129,17 @@ def storm(
 
     Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
     """
+    check_extra("game-operator storm", "sandbox", MANY_CALLS)
+    from game_operator.provider.keys import ServiceKeys
+    from game_operator.sandbox.storm.players import PlayersBooks
+    from game_operator.sandbox.storm.storm import Storm
+    from game_operator.sandbox.storm.trace import read_trace
     from game_operator.transport.settings import check_moves_money
 
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
-    from game_operator.sandbox.storm.trace import read_trace
-
     traced = None if replay is None else read_trace(replay)
-    try:
-        from game_operator.provider.keys import ServiceKeys
-        from game_operator.sandbox.storm.players import PlayersBooks
-        from game_operator.sandbox.storm.storm import Storm
-    except ImportError as missing:
-        raise ConfigurationError(str(missing)) from None
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     if players.players_file is None or accounts is not None:
