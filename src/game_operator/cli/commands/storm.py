@@ -33,12 +33,6 @@ class PlayersOptions:
     table_prefix: TablePrefix = PREFIX
     source: str = ""
 
-    def ids(self) -> tuple[str, ...]:
-        """Return the players in the file; () without a file, because they are opened then."""
-        from game_operator.sandbox.storm.players import read_players
-
-        return () if self.players_file is None else tuple(read_players(self.players_file))
-
     def ledger_books(self, accounts: "TableAccounts | None", *, as_json: bool) -> "Books":
         """
         Return the ledger that audits; with --players-file alone there is none.
@@ -131,7 +125,7 @@ def storm(
     """
     check_extra("game-operator storm", "sandbox", MANY_CALLS)
     from game_operator.provider.keys import ServiceKeys
-    from game_operator.sandbox.storm.players import PlayersBooks
+    from game_operator.sandbox.storm.players import PlayersBooks, read_players
     from game_operator.sandbox.storm.storm import Storm
     from game_operator.sandbox.storm.trace import read_trace
     from game_operator.transport.settings import check_moves_money
@@ -148,7 +142,8 @@ def storm(
         raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
     else:
         books = PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout)
-    ids = players.ids()
+    # Without a file they are opened.
+    ids = () if players.players_file is None else tuple(read_players(players.players_file))
     if traced and ids and set(ids) != set(traced.head.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."
