@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
-from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlencode
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
@@ -37,13 +36,8 @@ _OFFERED: Final = 50
 _KEPT: Final = ("player_id", "wager", "outcome", "won")
 
 
-class Outcome(StrEnum):
-    """How a round may end."""
-
-    RULES = "rules"
-    WIN = "win"
-    LOSS = "loss"
-    CANCELLED = "cancelled"
+#: How a round may end.
+Outcome: TypeAlias = Literal["rules", "win", "loss", "cancelled"]
 
 
 def _instance_of(info: ValidationInfo) -> GameInstance | None:
@@ -74,18 +68,18 @@ def _player(typed: str) -> str:
     return typed
 
 
-def _outcome(typed: str) -> Outcome:
-    if typed not in set(Outcome):
+def _outcome(typed: str) -> str:
+    if typed not in get_args(Outcome):
         raise problem("Choose one of the outcomes.")
-    return Outcome(typed)
+    return typed
 
 
 def _won(typed: str, info: ValidationInfo) -> int | None:
     outcome, instance = info.data.get("outcome"), _instance_of(info)
-    if outcome != Outcome.WIN:
-        if outcome == Outcome.RULES and typed:
+    if outcome != "win":
+        if outcome == "rules" and typed:
             raise problem("The amount won counts for Win only: choose Win, or leave it empty.")
-        return 0 if outcome == Outcome.LOSS else None
+        return 0 if outcome == "loss" else None
     won_cents = cents(typed)
     if won_cents <= 0:
         raise problem("Write an amount above 0, or choose Loss.")
@@ -129,7 +123,7 @@ class LobbyPage(Page):
         form = {
             "player_id": self._context.likely_player(),
             "wager": "" if instance is None else f"{instance.bet_config.default_wager:f}",
-            "outcome": Outcome.RULES,
+            "outcome": "rules",
             "won": "",
         }
         form = {name: query.get(name, usual) for name, usual in form.items()}
@@ -139,7 +133,7 @@ class LobbyPage(Page):
 
     async def play(self, request: Request) -> Response:
         """Play a round."""
-        fields = {"outcome": Outcome.RULES} | await self._context.form(request)
+        fields = {"outcome": "rules"} | await self._context.form(request)
         typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
         playable = {each.id: each for _, instances in self._playable() for each in instances}
         form, problems = checked(PlayForm, typed, playable)
@@ -155,7 +149,7 @@ class LobbyPage(Page):
                 instance_id=form.instance_id,
                 wager_cents=form.wager,
                 won_cents=form.won,
-                cancel=form.outcome is Outcome.CANCELLED,
+                cancel=form.outcome == "cancelled",
             )
         except TransportError as unreachable:
             problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
