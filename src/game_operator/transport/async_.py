@@ -190,9 +190,7 @@ class _Connections:
 
 
 def _home() -> _Home:
-    # anyio 4.11 began to wrap the loop into its own token.
-    token = current_token()
-    return os.getpid(), getattr(token, "native_token", token)
+    return os.getpid(), current_token().native_token
 
 
 async def _closing(http_client: _AnyClient, wire: weakref.ref[AsyncWire], home: _Home) -> AsyncGenerator[None]:

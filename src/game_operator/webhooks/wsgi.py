@@ -64,22 +64,8 @@ def wsgi_app(
 
 def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
     """Return the body, or so much of it that it is too long."""
-    length = environ.get("CONTENT_LENGTH") or ""
     stream: InputStream = environ["wsgi.input"]
-    if environ.get("wsgi.input_terminated"):
-        return _read(stream, limit, None)
-    if length:
-        # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
-        if not (length.isascii() and length.isdigit() and len(length) < 20):
-            raise _UnreadableError("its Content-Length is not a number")
-        return _read(stream, limit, int(length))
-    if environ.get("HTTP_TRANSFER_ENCODING"):
-        # Where the body ends is unknown, and a read too many would wait for ever.
-        raise _UnreadableError("it came in chunks, which this server does not hand on; let the proxy give it a length")
-    return b""
-
-
-def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
+    length = None if environ.get("wsgi.input_terminated") else _length_of(environ)
     kept, seen = bytearray(), 0
     while length is None or seen < length:
         try:
@@ -96,3 +82,14 @@ def _read(stream: "InputStream", limit: int, length: int | None) -> bytes:
     if length is not None and seen < length:
         raise _UnreadableError(f"its body ended after {seen} of {length} bytes")
     return bytes(kept)
+
+
+def _length_of(environ: "WSGIEnvironment") -> int:
+    text = environ.get("CONTENT_LENGTH") or ""
+    # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise _UnreadableError("its Content-Length is not a number")
+    if not text and environ.get("HTTP_TRANSFER_ENCODING"):
+        # Where the body ends is unknown, and a read too many would wait for ever.
+        raise _UnreadableError("it came in chunks, which this server does not hand on; let the proxy give it a length")
+    return int(text or 0)
