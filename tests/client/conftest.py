@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from tests.support.flavours import Perform, run
+from tests.support.flavours import FLAVOURS, Perform, run
 
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -22,6 +22,12 @@ def _no_socket_is_left_open() -> Iterator[None]:
     while _open_sockets() > before and time.monotonic() < give_up:
         time.sleep(0.01)  # A server's thread may still be at its last line.
     assert _open_sockets() <= before, "a socket is still open"
+
+
+@pytest.fixture(params=FLAVOURS)
+def flavour(request: pytest.FixtureRequest) -> str:
+    """Each kind of client, where a test does not name some."""
+    return str(request.param)
 
 
 @pytest.fixture

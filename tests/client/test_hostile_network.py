@@ -27,7 +27,7 @@ from game_operator.errors import (
 )
 from game_operator.models import GrantAccepted, OpenBet
 from game_operator.transport.settings import ReadLimits
-from tests.support.flavours import FLAVOURS, Perform, Scenario, look_up, make_grant, run
+from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import (
     Connection,
     HostileServer,
@@ -136,7 +136,6 @@ _NO_ANSWER = [
 ]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("script", "timed_out"), _NO_ANSWER)
 @pytest.mark.drawn(6, flavour=("trio", "aiohttp"))
 def test_no_answer_leaves_a_lookup_unanswered_and_a_grant_in_doubt(
@@ -268,7 +267,6 @@ def _chunked(*chunks: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(
     ("data", "told"),
     [
@@ -302,7 +300,6 @@ def test_a_success_that_cannot_be_read_is_no_success(perform: Perform, data: byt
     assert type(grant.__cause__) is UnexpectedResponseError
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_body_may_be_as_long_as_allowed_and_no_longer(perform: Perform) -> None:
     """The limit is a limit on both sides, and counts each endpoint for itself (docs/decisions/0004)."""
     body = wire({"games": []})
@@ -324,7 +321,6 @@ def _never_ending(connection: Connection) -> None:
         pass
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_body_without_end_is_not_read_to_it(perform: Perform) -> None:
     """Reading stops at the limit, long before the timeout (docs/decisions/0004)."""
     with HostileServer(_after_request(_never_ending)) as server:
@@ -355,7 +351,6 @@ _POURED = [
 ]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("head", "piece"), _POURED)
 def test_a_body_that_pours_is_not_read_beyond_its_limit(perform: Perform, head: bytes, piece: bytes) -> None:
     """Reading stops soon after the limit even if the next piece is always there (docs/decisions/0004)."""
@@ -369,7 +364,6 @@ def test_a_body_that_pours_is_not_read_beyond_its_limit(perform: Perform, head: 
     assert pouring.sent < 32_000_000
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(("head", "piece"), _POURED)
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_body_that_pours_ends_with_its_time(perform: Perform, head: bytes, piece: bytes) -> None:
@@ -451,7 +445,6 @@ def test_what_is_never_out_of_data_is_stopped_in_time(private_key: RSAPrivateKey
     assert 0.09 <= time.monotonic() - began < _LATE
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
 def test_a_redirect_is_never_followed(perform: Perform, status: int) -> None:
@@ -467,7 +460,6 @@ def test_a_redirect_is_never_followed(perform: Perform, status: int) -> None:
         assert elsewhere.connections == []
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 def test_a_refused_connection_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """Nothing listens there: the request never left (docs/decisions/0004)."""
@@ -478,7 +470,6 @@ def test_a_refused_connection_sends_nothing(perform: Perform, scenario: Scenario
     assert not error.timed_out
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 def test_a_name_that_does_not_exist_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """A host that has no address: the request never left (docs/decisions/0004)."""
@@ -486,7 +477,6 @@ def test_a_name_that_does_not_exist_sends_nothing(perform: Perform, scenario: Sc
     assert type(error) is RequestNotSentError
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_server_that_accepts_no_more_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
@@ -505,7 +495,6 @@ def test_a_server_that_accepts_no_more_sends_nothing(perform: Perform, scenario:
     assert error.timed_out
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("hang_up", [Connection.close, Connection.reset], ids=["closed", "reset"])
 def test_a_connection_closed_while_idle_is_not_used_again(
     perform: Perform, hang_up: Callable[[Connection], None]
@@ -529,7 +518,6 @@ def test_a_connection_closed_while_idle_is_not_used_again(
         assert len(server.connections) == 2
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_connection_reset_at_once_may_or_may_not_have_come_about(perform: Perform) -> None:
     """Either is told, and never that a grant was refused (docs/decisions/0004)."""
     with HostileServer(Connection.reset) as server:
@@ -539,7 +527,6 @@ def test_a_connection_reset_at_once_may_or_may_not_have_come_about(perform: Perf
     assert isinstance(grant, RequestNotSentError | OutcomeUnknownError)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private_key: RSAPrivateKey) -> None:
     """A look-up succeeds on a new connection; a grant is sent again byte for byte (docs/decisions/0004)."""
 
@@ -566,7 +553,6 @@ def test_a_connection_lost_in_use_is_made_good_by_a_repeat(flavour: str, private
         assert server.requests[1].startswith(b"POST /api/v0.2/free-bet/grant HTTP/1.1\r\n")
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize(
     ("bet_id", "segments"),
     [
@@ -593,7 +579,6 @@ def test_a_bet_id_travels_as_one_path_segment(perform: Perform, bet_id: str, seg
     assert path.removeprefix(b"/api/v0.2/fetch-bet/") in segments
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_what_is_sent_is_what_was_meant(perform: Perform) -> None:
     """Each header of ours is sent once, whatever carries it, and nothing is asked to be encoded (spec §5)."""
 
@@ -618,7 +603,6 @@ def test_what_is_sent_is_what_was_meant(perform: Perform) -> None:
         assert b"transfer-encoding" not in headers
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_many_answers_come_over_one_connection(perform: Perform) -> None:
     """Connections are kept and used again, after refusals too (docs/decisions/0004)."""
     refused = response_bytes(400, wire({"error": "Invalid request"}))

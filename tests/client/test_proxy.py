@@ -30,8 +30,11 @@ pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
-# The client over aiohttp is the user's own, and knows its proxies by itself.
-OURS = pytest.mark.parametrize("flavour", ["sync", "asyncio", "trio"])
+
+@pytest.fixture(params=["sync", "asyncio", "trio"])
+def flavour(request: pytest.FixtureRequest) -> str:
+    """Each kind of client but aiohttp, which is the user's own, and knows its proxies by itself."""
+    return str(request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +70,6 @@ def _with_password(proxy: HostileServer) -> str:
     return proxy.base_url.replace("://", "://casino:pr0xy-s3cret@")
 
 
-@OURS
 def test_https_goes_through_a_tunnel(
     perform: Perform, secure: HostileServer, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +85,6 @@ def test_https_goes_through_a_tunnel(
     assert b"proxy-authorization" not in secure.requests[0].lower()
 
 
-@OURS
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
 def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     perform: Perform, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -99,7 +100,6 @@ def test_plain_http_goes_through_the_proxy_in_the_absolute_form(
     assert asked.startswith(f"GET {base_url}/api/v0.2/fetch-bet/bet-1 HTTP/1.1\r\n".encode())
 
 
-@OURS
 @pytest.mark.parametrize(
     ("variables", "trust_env"),
     [
@@ -125,7 +125,6 @@ def test_no_proxy_is_used_where_none_is_wanted(
         assert proxy.connections == []
 
 
-@OURS
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
 def test_plain_http_to_this_machine_stays_here(
     perform: Perform, variable: str, monkeypatch: pytest.MonkeyPatch
@@ -137,7 +136,6 @@ def test_plain_http_to_this_machine_stays_here(
         assert proxy.connections == []
 
 
-@OURS
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.parametrize("status", [407, 502])
 def test_a_proxy_that_refuses_lets_nothing_through(
@@ -159,7 +157,6 @@ def test_a_proxy_that_refuses_lets_nothing_through(
     assert "pr0xy-s3cret" not in f"{raised.value} {raised.value!r} {caplog.text}"
 
 
-@OURS
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 @pytest.mark.drawn(1, flavour=("trio",))
 def test_a_proxy_that_keeps_silent_lets_nothing_through(
@@ -178,7 +175,6 @@ def test_a_proxy_that_keeps_silent_lets_nothing_through(
     assert raised.value.timed_out
 
 
-@OURS
 def test_what_is_lost_inside_the_tunnel_is_in_doubt(
     perform: Perform, authority: trustme.CA, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,7 +195,6 @@ def test_what_is_lost_inside_the_tunnel_is_in_doubt(
             perform(make_grant, server.base_url, **options)
 
 
-@OURS
 def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
     perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,7 +208,6 @@ def test_a_proxy_in_front_of_plain_http_answers_for_the_service(
             perform(make_grant, f"http://{NAMED_BY_PROXY}:9", **options)
 
 
-@OURS
 @pytest.mark.drawn(2)
 def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     perform: Perform, secure: HostileServer, trusting: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
@@ -250,7 +244,6 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     gc.collect()
 
 
-@OURS
 @pytest.mark.parametrize(
     "address",
     [

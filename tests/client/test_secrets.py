@@ -27,7 +27,7 @@ from game_operator import (
     launch_url,
 )
 from game_operator.protocol.signing import Signature, sign
-from tests.support.flavours import FLAVOURS, Perform, look_up, make_grant, run, run_over
+from tests.support.flavours import Perform, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.leaks import everything_told
 from tests.support.wire import bet, grant_operation, granted, wire
@@ -291,7 +291,6 @@ def test_a_proxy_that_cannot_be_read_is_not_shown(
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_no_log_gives_a_secret_away(
     flavour: str, encrypted_pem: bytes, secrets: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:

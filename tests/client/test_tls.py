@@ -20,7 +20,7 @@ from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
-from tests.support.flavours import FLAVOURS, Perform, Scenario, look_up, make_grant, run
+from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
 
@@ -61,7 +61,6 @@ def stranger() -> Authority:
 _CALLS = pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 def test_a_private_authority_is_trusted_when_named(perform: Perform, authority: Authority) -> None:
     """ssl_context= names whom to trust (docs/decisions/0004)."""
     with HostileServer(_FOUND, tls=authority.server("127.0.0.1")) as server:
@@ -137,7 +136,6 @@ def test_roots_that_cannot_be_read_are_a_setting_to_mend(
         perform(look_up, "https://127.0.0.1:9", trust_env=True)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @_CALLS
 def test_an_authority_nobody_named_is_not_trusted(
     perform: Perform, scenario: Scenario[Any], authority: Authority, stranger: Authority
@@ -152,7 +150,6 @@ def test_an_authority_nobody_named_is_not_trusted(
     assert "DNS, firewall, proxy and TLS" in raised.value.remedy
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @_CALLS
 def test_another_hosts_certificate_is_not_taken(
     perform: Perform, scenario: Scenario[Any], authority: Authority
@@ -164,7 +161,6 @@ def test_another_hosts_certificate_is_not_taken(
         assert server.requests == []
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @_CALLS
 @pytest.mark.parametrize(
     ("greeting", "timed_out"),
@@ -197,7 +193,6 @@ def _no_roots() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
 @pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
 def test_a_client_certificate_is_shown_where_asked(
