@@ -110,9 +110,8 @@ class RsaSignature:
         self._diagnosed_at = -_SECONDS_BETWEEN_DIAGNOSES
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_diagnosed_at"):
-            return object.__repr__(self)  # An error tracker shows an authenticator whose construction failed.
-        return f"RsaSignature({len(self._keys)} key{'s'[: len(self._keys) > 1]})"
+        count = len(getattr(self, "_keys", ()))  # An error tracker shows one whose construction failed, too.
+        return f"RsaSignature({count} key{'s'[: count != 1]})"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
@@ -202,9 +201,8 @@ class HmacSignature:
             raise ConfigurationError("HmacSignature needs a secret of at least 16 bytes, as bytes", setting="secrets")
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_header"):
-            return object.__repr__(self)  # As RsaSignature does.
-        return f"HmacSignature({len(self._secrets)} secret{'s'[: len(self._secrets) > 1]})"
+        count = len(getattr(self, "_secrets", ()))  # As RsaSignature does.
+        return f"HmacSignature({count} secret{'s'[: count != 1]})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("HmacSignature holds a secret and does not pickle; build it where it is used")
@@ -259,9 +257,8 @@ class IpAllowList:
             )
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_is_logged"):
-            return object.__repr__(self)  # As RsaSignature does.
-        return f"IpAllowList([{', '.join(map(str, self._networks))}])"
+        networks = getattr(self, "_networks", ())  # As RsaSignature does.
+        return f"IpAllowList([{', '.join(map(str, networks))}])"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
         """Return if the caller's address is in one of the networks; else raise WebhookSignatureError."""
