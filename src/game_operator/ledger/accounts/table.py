@@ -140,10 +140,11 @@ class TableBalances(OperatorBalances):
 
     def _read(self, keys: Set[str], *, lock: bool = False) -> Execute:
         """Return the question for the accounts of *keys* that exist, and their balances in the column's unit."""
-        wanted = [(key, *values) for key, values in self._known(sorted(keys)).items()]
-        if self._one and len(wanted) == 1:
-            return Execute(self._one, wanted[0])
-        return Execute(self._lock if lock else self._many, (json.dumps(wanted),))
+        known = self._known(sorted(keys))
+        rows = [(key, *values) for key, values in known.items()]
+        if self._one and len(rows) == 1:
+            return Execute(self._one, rows[0])
+        return Execute(self._lock if lock else self._many, (json.dumps([*known] if self.key_parts == 1 else rows),))
 
     def _known(self, keys: Iterable[str]) -> dict[str, list[str | int]]:
         """Return the values of the key's columns for each of *keys* that a row can have."""
@@ -195,7 +196,7 @@ class TableBalances(OperatorBalances):
 
 
 #: The statements that read one account, read several, lock several, and write. Names were checked and are quoted; all
-#: else is a parameter, of several accounts a JSON array of arrays: the account and the values of its key.
+#: else is a parameter. Several accounts are a JSON array of them, or of arrays: the account and the values of its key.
 _Texts: TypeAlias = tuple[str, str, str, str]
 
 
@@ -206,7 +207,7 @@ def _sqlite_texts(accounts: TableAccounts) -> _Texts:
     table, balance = f"{accounts.quoted_table} AS owned", f'+owned."{accounts.balance}"'
     columns = [f'owned."{name}" COLLATE BINARY' for name in accounts.keys]
     matches = " AND ".join(f"{column} = ?" for column in columns)
-    cell = "json_extract(wanted.value, '$[{}]')"
+    cell = "json_extract(wanted.value, '$[{}]')" if len(columns) > 1 else "wanted.value"
     listed = " AND ".join(f"{column} = {cell.format(index)}" for index, column in enumerate(columns, 1))
     many = f"SELECT {cell.format(0)}, {balance} FROM json_each(?) AS wanted CROSS JOIN {table} WHERE {listed}"  # noqa: S608
     update = f'UPDATE {table} SET "{accounts.balance}" = ? WHERE {matches}'  # noqa: S608
@@ -223,7 +224,8 @@ def _postgres_texts(accounts: TableAccounts, keys: Sequence[KeyColumn], column: 
     matches = " AND ".join(f"{name} = {cell}" for name, cell in zip(names, cells, strict=True))
     account, found = "wanted.cells ->> 0", f"{rows} JOIN {table} ON {matches}"
     if len(names) == 1:
-        listed = f"SELECT {cells[0]} FROM {rows}"  # noqa: S608
+        texts = "json_array_elements_text(CAST(CAST(? AS text) AS json)) AS wanted (account)"
+        listed = f"SELECT CAST(wanted.account AS {types[0]}) FROM {texts}"  # noqa: S608
         account, found = f"CAST({names[0]} AS text)", f"{table} WHERE {names[0]} = ANY(ARRAY({listed}))"
     # Texts, because connections may read numbers as any type.
     many = f"SELECT {account} AS account, CAST({balance} AS text) AS balance FROM {found}"  # noqa: S608
