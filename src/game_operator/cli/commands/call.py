@@ -98,16 +98,14 @@ def _write(url: str, headers: "HeaderPairs", delivery: "Delivery") -> None:
     from game_operator.certify.report.as_json import body_in_json, headers_in_json
 
     reply = delivery.reply
-    request = {"headers": headers_in_json(headers), "body": body_in_json(delivery.posted)}
     answer = {"headers": headers_in_json(delivery.headers), "body": body_in_json(delivery.body)}
-    write_document(
-        {
-            "url": url,
-            "path": delivery.path,
-            "request": request,
-            "answer": {"status": delivery.status} | answer,
-            "reply": reply and {name: getattr(reply, name) for name in _REPLY},
-            "problem": delivery.problem,
-            "elapsed_ms": round(delivery.elapsed_seconds * 1_000, 3),
-        }
-    )
+    document = {
+        "url": url,
+        "path": delivery.path,
+        "request": {"headers": headers_in_json(headers), "body": body_in_json(delivery.posted)},
+        "answer": {"status": delivery.status} | answer,
+        "reply": reply and {name: getattr(reply, name) for name in _REPLY},
+        "problem": delivery.problem,
+        "elapsed_ms": round(delivery.elapsed_seconds * 1_000, 3),
+    }
+    write_document(document)

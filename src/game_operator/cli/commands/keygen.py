@@ -34,24 +34,19 @@ def keygen(
     with waiting(f"Making an RSA key of {bits} bits …"):
         pair = write_pair(private, bits=bits, passphrase=passphrase)
     if as_json:
-        write_document(
-            {
-                "private_key_file": str(pair.private),
-                "public_key_file": str(pair.public),
-                "public_key_pem": pair.public_pem,
-                "fingerprint_sha256": fingerprint(pair.public_key),
-                "bits": pair.public_key.key_size,
-                "encrypted": encrypt,
-            }
-        )
+        document = {
+            "private_key_file": str(pair.private),
+            "public_key_file": str(pair.public),
+            "public_key_pem": pair.public_pem,
+            "fingerprint_sha256": fingerprint(pair.public_key),
+            "bits": pair.public_key.key_size,
+            "encrypted": encrypt,
+        }
+        write_document(document)
         return
-    show_details(
-        [
-            ("private key", f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"),
-            ("public key", pair.public),
-            ("SHA-256", fingerprint(pair.public_key)),
-        ]
-    )
+    private_key = f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"
+    sha256 = fingerprint(pair.public_key)
+    show_details([("private key", private_key), ("public key", pair.public), ("SHA-256", sha256)])
     say("Register this public key with the provider, and compare the SHA-256 over another channel:")
     for line in pair.public_pem.splitlines():
         say(line)

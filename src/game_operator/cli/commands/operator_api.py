@@ -82,19 +82,18 @@ def bet(*, bet_id: Annotated[str, typer.Argument()], service: ServiceOptions, as
         say(_NOT_FOUND.format("bet"))
     else:
         won = [("won", f"{found.won_amount} ({found.won} cents)")] if found.status == "CLOSED" else []
-        show_details(
-            [
-                ("status", found.status),
-                ("bet", found.reference_id),
-                ("player", found.player_id),
-                ("round", found.round_id),
-                ("instance", found.instance_id),
-                ("game", found.game),
-                ("wager", f"{found.wager_amount} ({found.wager} cents)"),
-                *won,
-                ("placed at", found.placed_at.isoformat(sep=" ", timespec="milliseconds")),
-            ]
-        )
+        facts = [
+            ("status", found.status),
+            ("bet", found.reference_id),
+            ("player", found.player_id),
+            ("round", found.round_id),
+            ("instance", found.instance_id),
+            ("game", found.game),
+            ("wager", f"{found.wager_amount} ({found.wager} cents)"),
+            *won,
+            ("placed at", found.placed_at.isoformat(sep=" ", timespec="milliseconds")),
+        ]
+        show_details(facts)
 
 
 def round_(

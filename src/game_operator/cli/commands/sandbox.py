@@ -81,38 +81,35 @@ def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> Non
         "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
     }
     if as_json:
-        write_document(
-            {
-                "base_url": running.base_url,
-                "operator_id": running.operator_id,
-                "control_room": f"{running.base_url}/",
-                "private_key_file": str(keys.private),
-                "public_key_file": str(keys.public),
-                "service_private_key_file": str(keys.service_private),
-                "service_public_key_file": str(keys.service_public),
-                "instance_id": running.instance_id,
-                "bet_ids": dict(running.bet_ids),
-                "round_id": running.round_id,
-                "round_no": running.round_no,
-                "environment": variables,
-                "pid": os.getpid(),
-            }
-        )
+        document = {
+            "base_url": running.base_url,
+            "operator_id": running.operator_id,
+            "control_room": f"{running.base_url}/",
+            "private_key_file": str(keys.private),
+            "public_key_file": str(keys.public),
+            "service_private_key_file": str(keys.service_private),
+            "service_public_key_file": str(keys.service_public),
+            "instance_id": running.instance_id,
+            "bet_ids": dict(running.bet_ids),
+            "round_id": running.round_id,
+            "round_no": running.round_no,
+            "environment": variables,
+            "pid": os.getpid(),
+        }
+        write_document(document)
         return
     say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
     for name, value in variables.items():
         say(f"export {name}={shlex.quote(value)}")
-    bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
     say("What there is to ask about, besides the games:")
-    show_details(
-        [("instance", running.instance_id), *bets, ("round", running.round_id), ("its number", running.round_no)]
-    )
+    bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
+    a_round = [("round", running.round_id), ("its number", running.round_no)]
+    show_details([("instance", running.instance_id), *bets, *a_round])
     say("The service and its keys:")
-    show_details(
-        [
-            ("control room", f"{running.base_url}/"),
-            ("wallet", running.wallet_url or "none; --wallet URL names one to play rounds against"),
-            ("service's public key (for your wallet)", keys.service_public),
-            ("your public key", keys.public),
-        ]
-    )
+    around = {
+        "control room": f"{running.base_url}/",
+        "wallet": running.wallet_url or "none; --wallet URL names one to play rounds against",
+        "service's public key (for your wallet)": keys.service_public,
+        "your public key": keys.public,
+    }
+    show_details(around.items())
