@@ -217,9 +217,8 @@ def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnV
                 "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "
                 "names the fields instead."
             )
-        _check_wallet(run, url)
-        if any("second_url" in each.needs for each in chosen) and run.supplies.second_url is not None:
-            _check_second(run)
+        needs_second = any("second_url" in each.needs for each in chosen)
+        _check_wallet(run, url, with_second=needs_second and run.supplies.second_url is not None)
         before = list(run.known.values())
         for scenario in in_playing_order(chosen):
             verdict = run.play(scenario)
@@ -270,13 +269,15 @@ def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:
         return ConfigurationError("headers must be a mapping, or pairs of a name and a value, each of them a str.")
 
 
-def _check_wallet(run: Run, url: str) -> None:
+def _check_wallet(run: Run, url: str, *, with_second: bool) -> None:
     """
-    Read both balances; a wallet whose answers cannot be read is left to the scenarios.
+    Read both balances, and one of them *with_second* from the second process too.
+
+    A wallet whose answers cannot be read is left to the scenarios.
 
     Raises:
         RequestNotSentError: The wallet cannot be reached.
-        ConfigurationError: Address, key or players cannot work.
+        ConfigurationError: Address, key or players cannot work, or the second process is not one of this wallet.
     """
     if run.player_ids[0] == run.player_ids[1]:
         raise ConfigurationError("player_id and other_player_id are the same. Pass two players, each with money.")
@@ -286,16 +287,8 @@ def _check_wallet(run: Run, url: str) -> None:
             raise ConfigurationError(f"The player_id {shown(player_id)} is invalid: it {problem}.")
     for player_id in run.player_ids:
         run.known[player_id] = _checked_cents(_balance(run, player_id), player_id, url)
-
-
-def _check_second(run: Run) -> None:
-    """
-    Hold that the second process of the wallet is one: it has the same player, with the same balance.
-
-    Raises:
-        RequestNotSentError: It cannot be reached.
-        ConfigurationError: It is another wallet, or not a wallet.
-    """
+    if not with_second:
+        return
     player_id, known_cents = next(iter(run.known.items()))
     heard = _balance(run, player_id, at="second")
     if known_cents is not None and heard.balance_cents != known_cents:

@@ -84,7 +84,7 @@ class Run:
     def play(self, scenario: Scenario) -> Verdict:
         """Play *scenario* and return its verdict. Nothing that the wallet does raises."""
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
-            return replace(verdict_of(scenario, broken_off=NotTried(missing_told(missing))), missing=missing)
+            return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
         is_gone = self._is_gone()
         self._kept, began = {}, time.monotonic()
         self._is_load = scenario.stage == STAGES[-1]
@@ -123,7 +123,7 @@ class Run:
     def _played(self, scenario: Scenario, *, is_gone: bool) -> Verdict:
         notes: list[Note] = []
         stage: Stage | None = None
-        broken_off: NotTried | None = None
+        cut: NotTried | None = None
         stuck: list[str] = []
         try:
             if is_gone:
@@ -138,14 +138,14 @@ class Run:
             finally:
                 stuck = self._undo()
         except NotTried as why:
-            broken_off = why
+            cut = why
         except Found as found:
             weight = found.weight or scenario.weight
             notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
             notes.append(Note(told, Weight.CONTRACT_BROKEN))
-        verdict = verdict_of(scenario, notes, self._kept, broken_off)
+        verdict = verdict_of(scenario, notes, self._kept, cut)
         if stuck:
             reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
             is_undone = verdict.outcome is Outcome.SKIPPED

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 from game_operator.certify.engine.stage import Stage
@@ -114,12 +113,9 @@ def _checked(names: Iterable[str]) -> frozenset[str]:
 
 
 def verdict_of(
-    scenario: Scenario,
-    notes: Sequence[Note] = (),
-    kept: Mapping[int, Exchange] = MappingProxyType({}),
-    broken_off: NotTried | None = None,
+    scenario: Scenario, notes: Sequence[Note], kept: Mapping[int, Exchange], cut: NotTried | None
 ) -> Verdict:
-    """Return the verdict of a scenario that found *notes*, and was *broken_off* if that is not None."""
+    """Return the verdict of a scenario that found *notes*, and ended early if *cut* says why."""
     verdict = Verdict(
         id=scenario.id,
         title=scenario.title,
@@ -129,13 +125,12 @@ def verdict_of(
         rests_on=scenario.rests_on,
         means=scenario.means,
         mend=scenario.mend,
-        is_stopped=isinstance(broken_off, Stopped),
+        is_stopped=isinstance(cut, Stopped),
     )
-    is_undone = isinstance(broken_off, Undone)
-    # A scenario that was cut short may fail, but advice on half of it is not a verdict.
-    is_cut = verdict.is_stopped or is_undone
-    if broken_off and (not notes or (is_cut and all(note.weight is Weight.ADVICE for note in notes))):
-        return replace(verdict, outcome=Outcome.SKIPPED, reason=str(broken_off), is_undone=is_undone)
+    # A scenario that was broken off may fail, but advice on half of it is not a verdict.
+    is_half = isinstance(cut, Stopped | Undone) and all(note.weight is Weight.ADVICE for note in notes)
+    if cut and (is_half or not notes):
+        return replace(verdict, outcome=Outcome.SKIPPED, reason=str(cut), is_undone=isinstance(cut, Undone))
     if not notes:
         return verdict
     indices = {place: index for index, place in enumerate(kept)}

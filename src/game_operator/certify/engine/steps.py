@@ -82,16 +82,7 @@ class Allowance:
         return self._stopping.is_set()
 
     def check(self, cut: str) -> None:
-        """
-        Raise unless the run may go on.
-
-        Args:
-            cut: What becomes of the scenario otherwise, such as ``not begun``.
-
-        Raises:
-            Stopped: The run was stopped.
-            Found: Its time is used up.
-        """
+        """Raise ``Stopped``, or ``Found`` if the time is used up; *cut* says what becomes of a scenario then."""
         if self.is_stopping:
             raise Stopped(f"{cut}: the run was stopped")
         if time.monotonic() > self._until:

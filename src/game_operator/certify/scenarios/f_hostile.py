@@ -34,10 +34,8 @@ _UNUSUAL: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 }
 #: Not whole numbers of cents.
 _NO_AMOUNTS: Final = ("5.5", "true", "NaN", "Infinity", "1e400", "[]", "[500]", "{}")
-#: What is one, in a way that the service does not write.
-_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50}
-#: What is one and has a point, so that both an error and the cents before the point are right.
-_POINTED: Final = ("5.0", 5)
+#: What is one, in a way that the service does not write. With a point, both an error and the cents before it are right.
+_UNUSUAL_AMOUNTS: Final = {'"50"': 50, "5e1": 50, "5.0": 5}
 _HUGE_AMOUNTS: Final = {"2^31": 2**31, "2^53 + 1": 2**53 + 1, "10^30": 10**30}
 
 _MANY_LEVELS: Final = 1_000
@@ -111,13 +109,10 @@ def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
     _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        _better_refused(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
+        by = _refused_or_meant if "." in raw else _better_refused
+        by(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
-        _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents)
-    raw, cents = _POINTED
-    _refused_or_meant(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
-    pointed = at.bet()
-    _end_better_refused(at, pointed, of_amount(at, _bare(pointed), raw), cents, by=_refused_or_meant)
+        _end_better_refused(at, another, of_amount(at, _bare(another), raw), cents, by=by)
 
 
 def f04(at: Stage) -> None:
