@@ -40,7 +40,6 @@ def signatures(wallet: Served) -> set[str]:
     return {head[b"signature"].decode() for head in wallet.heads if b"signature" in head}
 
 
-@pytest.mark.outside
 def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served, run: Run, key_file: Path) -> None:
     """Request and answer as they travelled, without the signature; a SUCCESS is 0, a refusal 1 (spec §2.1, §4.1)."""
     call = ("call", "/withdraw", "--url", wallet.url, "--service-key", key_file)
@@ -68,7 +67,6 @@ def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served,
     assert wallet.ledger.balance("ann") == 9_500
 
 
-@pytest.mark.outside
 def test_programs_get_one_document(wallet: Served, run: Run, key_file: Path) -> None:
     """The exchange and what it says; ids and codes as they are."""
     call = ("call", "/player-balance", "--url", wallet.url, "--body", BODY, "--service-key", key_file, "--json")
@@ -158,7 +156,6 @@ def test_no_report_holds_a_signature_unless_it_is_asked_to(tmp_path: Path, priva
     assert len(shown) > 20
 
 
-@pytest.mark.outside
 def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_file: Path, tmp_path: Path) -> None:
     """In each file and on the terminal; --with-signatures keeps them."""
     files = {option: tmp_path / f"report{option}" for option in ("--html", "--junit", "--json-file")}
@@ -177,7 +174,6 @@ def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_fil
     assert any(each in kept for each in signatures(wallet))
 
 
-@pytest.mark.outside
 def test_a_line_of_a_report_signs_its_call_anew(
     wallet: Served, private_key: RSAPrivateKey, run: Run, key_file: Path
 ) -> None:
@@ -230,7 +226,6 @@ def test_which_lines_there_are(changes: dict[str, Any], line: str | None) -> Non
     assert "--moves-money --allow-insecure-http" in remote
 
 
-@pytest.mark.outside
 def test_the_body_may_come_from_standard_input(
     wallet: Served, run: Run, key_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

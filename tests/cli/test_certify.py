@@ -60,7 +60,6 @@ def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey,
 # --- what is told -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.outside
 def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
     """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
     told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
@@ -214,7 +213,6 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
 # --- what cannot be done ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -417,7 +415,6 @@ def test_a_profile_counts_in_a_plan(run: Run, tmp_path: Path) -> None:
 # --- hooks ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.outside
 def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pem: Path, blocked: Path) -> None:
     """Players are blocked, let in again and opened by commands; nothing of it is left."""
     opening = f"open_account={sys.executable} -m game_operator.cli ledger open {{player}} {{amount}} --database"
@@ -431,7 +428,6 @@ def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pe
     assert list(blocked.iterdir()) == []
 
 
-@pytest.mark.outside
 def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
     """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
     hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
@@ -463,7 +459,6 @@ def _started(*args: object, **options: Any) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([*COMMAND, "certify", *map(str, args)], env=clean_environment({}), **settings)
 
 
-@pytest.mark.outside
 def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
     """On stderr: the last verdict and how many there are; stdout has the report and nothing else."""
     ours, theirs = pty.openpty()

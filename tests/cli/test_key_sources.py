@@ -13,7 +13,6 @@ PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
 BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("name", [("games",), BUILD, ("doctor",)], ids=" ".join)
 @pytest.mark.drawn(1)
 def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, name: tuple[str, ...]) -> None:
@@ -81,7 +80,6 @@ def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[s
     assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
 
 
-@pytest.mark.outside
 def test_no_proxy_leads_back_to_this_machine(
     run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

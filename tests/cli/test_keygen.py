@@ -284,7 +284,6 @@ def at_a_terminal(args: list[str], typed: list[str], **environ: str) -> tuple[in
     return code, shown
 
 
-@pytest.mark.outside
 def test_at_a_terminal_the_passphrase_is_asked_for_and_not_shown(here: Path, settings: dict[str, str]) -> None:
     """Twice when the key is made, once when it is used, and never echoed."""
     code, shown = at_a_terminal(["keygen", "--encrypt"], ["planted secret", "planted secret"])

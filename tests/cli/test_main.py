@@ -135,7 +135,6 @@ def test_wrong_usage_is_2(run: Run, args: tuple[str, ...], problem: str) -> None
         assert problem in error["message"]
 
 
-@pytest.mark.outside
 def test_json_after_a_double_dash_is_an_argument(run: Run, settings: dict[str, str]) -> None:
     """`--` ends the options: a bet may be called --json."""
     told = run("bet", "--", "--json")
@@ -181,7 +180,6 @@ def test_a_key_that_cannot_sign_is_2(
     assert (error["type"], error["exit_code"]) == ("SigningKeyError", 2)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("args", CALLS)
 def test_a_service_that_is_not_there_is_3(
     run: Run, settings: dict[str, str], nobody: str, args: tuple[str, ...]
@@ -195,7 +193,6 @@ def test_a_service_that_is_not_there_is_3(
     assert error["elapsed_seconds"] < 2
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("args", CALLS[1::2])
 @pytest.mark.parametrize(
     ("status", "kind"),
@@ -215,7 +212,6 @@ def test_a_service_that_says_no_is_1(
     assert error["service_message"] == "no" or status == 404
 
 
-@pytest.mark.outside
 def test_a_wait_that_the_service_asks_for_is_told(run: Run, settings: dict[str, str]) -> None:
     """A 429 is not in the specification; a program needs to know when to come back."""
     with CannedService([Reply(429, b"{}", retry_after="3600")]) as service:
@@ -294,7 +290,6 @@ def test_help_loads_nothing_heavy() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.outside
 def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> None:
     """A log file in ASCII gets an escape, not a UnicodeEncodeError."""
     body = wire({"games": [game(name="日本 Crash")]})
@@ -305,7 +300,6 @@ def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> 
     assert r"\u65e5\u672c" in told.out
 
 
-@pytest.mark.outside
 def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: dict[str, str]) -> None:
     """`game-operator games | head -1` ends quietly, and as well as the call did."""
     body = wire({"games": [game(id=f"game-{number}") for number in range(1000)]})
@@ -323,7 +317,6 @@ def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: di
                 assert process.wait(30) == 0
 
 
-@pytest.mark.outside
 def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> None:
     """130, as a shell has it; with --json still one document."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -388,7 +381,6 @@ def test_advice_names_options_and_not_arguments(
     assert advice in run(name, "--private-key", key, *options, "--json").out
 
 
-@pytest.mark.outside
 def test_advice_about_the_way_names_the_option(run: Run, settings: dict[str, str], nobody: str) -> None:
     """Where nobody answers, and where a login page does."""
     assert "check the base URL, DNS" in run("games", "--base-url", nobody, "--deadline", "0.15").err

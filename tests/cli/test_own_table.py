@@ -212,7 +212,6 @@ def wallet(database: str, keys: KeyFiles) -> Iterator[str]:
             process.communicate()
 
 
-@pytest.mark.outside
 def test_a_storm_is_audited(
     run: Run,
     wallet: str,

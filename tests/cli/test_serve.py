@@ -189,7 +189,6 @@ def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, priv
     assert '"POST /player-balance HTTP/1.1" 200' in err
 
 
-@pytest.mark.outside
 def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles) -> None:
     """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
     address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")

@@ -116,7 +116,6 @@ def after_notice(err: str) -> str:
     return re.sub(r"\AThe ledger has no source yet, .*\n", "", err)
 
 
-@pytest.mark.outside
 @pytest.mark.timeout(300)
 @pytest.mark.drawn(1)
 def test_five_hundred_bets_with_all_faults(
@@ -712,7 +711,6 @@ BAD = [
 ]
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
 @pytest.mark.parametrize(("status", "body", "sentence"), BAD)
 @pytest.mark.drawn(3)

@@ -15,7 +15,6 @@ STATIC = Path(game_operator.control_room.__file__).parent / "static"
 INLINE = re.compile(r"on[a-z]+|hx-on.*|style")
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(("path", "title"), PATHS.items())
 def test_a_page_says_where_it_is(http: httpx.Client, path: str, title: str) -> None:
     """By its title, its heading, and the entry of the navigation that is marked as current."""

@@ -36,7 +36,6 @@ def terms(sandbox: Sandbox, **fields: str) -> dict[str, str]:
     return filled_in | fields
 
 
-@pytest.mark.outside
 def test_a_grant(sandbox: Sandbox, http: httpx.Client) -> None:
     """What the form says is what is granted, in cents and milliseconds (spec §2.2)."""
     fields = terms(sandbox)
@@ -223,7 +222,6 @@ def test_what_is_off_is_marked(sandbox: Sandbox, http: httpx.Client) -> None:
             assert option.endswith(")") == (not each.active or game.status != "ACTIVE"), option
 
 
-@pytest.mark.outside
 def test_granted_and_claimed_in_the_browser(sandbox: Sandbox, browser: Browser) -> None:
     """A mistake is said beside its field; then it is granted, played and claimed."""
     with visiting(browser, sandbox.base_url, expected=("status of 422",)) as room:

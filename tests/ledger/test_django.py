@@ -449,7 +449,6 @@ RUNS = {
 }
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("database", "runner"),
     [

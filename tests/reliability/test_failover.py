@@ -89,7 +89,6 @@ WAYS = [pytest.param(Terms(), id="express"), pytest.param(Terms(within=_within),
 ENDS = ["pg_cancel_backend", "pg_terminate_backend"]
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("terms", WAYS)
 @pytest.mark.drawn(1)
@@ -117,7 +116,6 @@ def test_a_cancelled_wait_of_tasks(lonely: PostgresServer, end: str, *, express:
     _in_doubt(lonely.url, lambda call: asyncio.run(apply(call)), end)
 
 
-@pytest.mark.outside
 def test_a_cancelled_wait_behind_a_pooler(lonely: PostgresServer) -> None:
     """PgBouncer passes the warning on."""
     with PgBouncer(lonely) as bouncer, SqlLedger(bouncer.url(lonely.url)) as ledger:

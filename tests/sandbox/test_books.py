@@ -100,7 +100,6 @@ def wallet(private_key: RSAPrivateKey) -> Iterator[tuple[str, Wallet]]:
         yield f"http://127.0.0.1:{port}", handler
 
 
-@pytest.mark.outside
 def test_players_who_hold_money(wallet: tuple[str, Wallet], private_key: RSAPrivateKey) -> None:
     """Their balances are what the wallet tells; 0 is one."""
     url, handler = wallet
@@ -113,7 +112,6 @@ def test_players_who_hold_money(wallet: tuple[str, Wallet], private_key: RSAPriv
     assert found.bets is None
 
 
-@pytest.mark.outside
 def test_a_player_whom_the_wallet_does_not_know(wallet: tuple[str, Wallet], private_key: RSAPrivateKey) -> None:
     """Nothing is played then."""
     with pytest.raises(ConfigurationError, match="of 1 players: for 'xaver' it answers PLAYER_NOT_FOUND"):

@@ -75,7 +75,6 @@ class Signing(AuthBase):
         return body.encode() if isinstance(body, str) else body
 
 
-@pytest.mark.outside
 @schema.parametrize()
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_answers_conform_to_the_document(case: AnyCase, sandbox: Sandbox, private_key: RSAPrivateKey) -> None:

@@ -20,7 +20,6 @@ def refused(code: str) -> tuple[int, dict[str, object]]:
     return 400, {"success": False, "message": MESSAGES[code], "error_code": code}
 
 
-@pytest.mark.outside
 def test_free_bets_are_granted(ask: Asker, sandbox: Sandbox) -> None:
     """The answer says so and names the grant, which the service then has, as asked (spec §2.2, §2.3, §4.2)."""
     asked = terms(sandbox.instance_id)

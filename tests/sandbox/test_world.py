@@ -52,7 +52,6 @@ def test_another_seed_makes_another_world(seeded: Callable[[int | None], Sandbox
     assert {one.round_id, one.empty_round_id} & {other.round_id, other.empty_round_id} == set()
 
 
-@pytest.mark.outside
 def test_the_world_is_rich_enough(sandbox: Sandbox) -> None:
     """At least twelve games, and instances whose ids are 24 hex digits and all different (docs/decisions/0009)."""
     games = sandbox.world.games(sandbox.operator_id)

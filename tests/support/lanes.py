@@ -25,7 +25,7 @@ __all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_fast", "w
 #: Fixtures that start something.
 _OUTSIDE: Final = frozenset(
     {"postgres", "postgres_url", "sandbox", "one_sandbox", "served", "wallet", "wallet_url", "front", "right"}
-    | {"credulous", "durable", "lonely", "shown"}
+    | {"credulous", "durable", "lonely", "pytester", "shown"}
 )
 #: Words in the ids of parameters that need PostgreSQL.
 _SERVERS: Final = ("postgres", "psycopg", "asyncpg")

@@ -456,7 +456,6 @@ def _section(shown: str, scenario_id: str) -> str:
     return str(found)
 
 
-@pytest.mark.outside
 def test_each_scenario_is_a_subtest(shown: str) -> None:
     """Those that passed are counted, those that failed are named; what is skipped is skipped in the report alone."""
     told = re.findall(r"^SUBFAILED.*", shown, re.MULTILINE)
@@ -531,7 +530,6 @@ def _above_the_summary(result: pytest.RunResult) -> str:
     return result.stdout.str().partition(" short test summary info ")[0]
 
 
-@pytest.mark.outside
 @pytest.mark.usefixtures("somewhere")
 @pytest.mark.drawn(1)
 def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
@@ -546,7 +544,6 @@ def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
     assert told.count("It means: ") < len(ids)
 
 
-@pytest.mark.outside
 @pytest.mark.usefixtures("somewhere")
 @pytest.mark.drawn(1)
 def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
@@ -560,7 +557,6 @@ def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
     assert re.search(r"Captured log call -+\nERROR +shop:.* told as ever", told)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("options", [(), ("-p", "no:subtests")], ids=["subtests", "at once"])
 @pytest.mark.drawn(1)
 def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
@@ -591,7 +587,6 @@ def test_nothing_secret_and_no_noise_is_shown(shown: str) -> None:
     assert "Captured log" not in shown
 
 
-@pytest.mark.outside
 def test_without_subtests_one_failure_lists_them_all(pytester: pytest.Pytester) -> None:
     """As with pytest 8: the test fails as a whole, what costs most first."""
     result = _run(pytester, _TESTS, "-p", "no:subtests")
@@ -604,7 +599,6 @@ def test_without_subtests_one_failure_lists_them_all(pytester: pytest.Pytester) 
     assert "pytest.fail" not in told
 
 
-@pytest.mark.outside
 def test_a_wallet_that_answers_nothing_is_told_of_briefly(pytester: pytest.Pytester) -> None:
     """What was not tried any more takes a line, and not a page."""
     raising = """
@@ -619,7 +613,6 @@ def test_raising(wallet_certifier):
     assert "not begun: the wallet gave no answer" in told
 
 
-@pytest.mark.outside
 def test_advice_is_printed_and_fails_nothing(pytester: pytest.Pytester) -> None:
     """For whoever looks at what passed."""
     slow_clock = """
@@ -639,7 +632,6 @@ def test_advised(wallet_certifier):
     assert re.search(r"^Advice, A01 a balance check: .*timestamp", result.stdout.str(), re.MULTILINE)
 
 
-@pytest.mark.outside
 def test_the_first_failure_may_be_the_last(pytester: pytest.Pytester) -> None:
     """With -x nothing more is told of the run."""
     told = _run(pytester, _TESTS, "-x", "-rA").stdout.str()

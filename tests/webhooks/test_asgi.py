@@ -56,7 +56,6 @@ async def _waiting_if_told(call: WebhookCall) -> Reply:
     return success(balance_cents=10_000)
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("path", GENUINE)
 def test_a_genuine_call_is_answered(path: str, served: tuple[int, AsyncHandler], private_key: RSAPrivateKey) -> None:
     """HTTP 200 with the reply of spec §2.1, below the prefix."""

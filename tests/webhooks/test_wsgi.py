@@ -48,7 +48,6 @@ def served(request: pytest.FixtureRequest, receiver: WebhookReceiver) -> Iterato
             yield port, handler
 
 
-@pytest.mark.outside
 def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
     """HTTP 200 with the reply of spec §2.1, below the prefix; unsigned ones are refused, other paths not found."""
     port, handler = served
@@ -60,7 +59,6 @@ def test_the_four_calls_over_http(served: tuple[int, Handler], private_key: RSAP
     assert [call.operation for call in handler.calls] == [path[1:] for path in GENUINE]
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 def test_other_methods(method: str, served: tuple[int, Handler]) -> None:
     """F10: 405 with a JSON body; HEAD without."""
@@ -70,7 +68,6 @@ def test_other_methods(method: str, served: tuple[int, Handler]) -> None:
     assert (head[0], head[2]) == (405, b"")
 
 
-@pytest.mark.outside
 def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
     """E05: servers join the two by a comma, which no signature has."""
     good = signed(private_key, _BODY)
@@ -78,14 +75,12 @@ def test_a_header_sent_twice_is_refused(served: tuple[int, Handler], private_key
     assert told(reply_to(served[0], request_bytes("/wallet/withdraw", _BODY, twice))) == (200, "INVALID_SIGNATURE")
 
 
-@pytest.mark.outside
 def test_five_megabytes_from_a_stranger(served: tuple[int, Handler]) -> None:
     """E11: read away and answered."""
     data = request_bytes("/wallet/withdraw", b"[" * 5_000_000, {})
     assert told(reply_to(served[0], data)) == (200, "INVALID_REQUEST")
 
 
-@pytest.mark.outside
 def test_a_client_that_hangs_up(served: tuple[int, Handler], private_key: RSAPrivateKey) -> None:
     """In its body, or before its reply: the next one is served."""
     data = request_bytes("/wallet/withdraw", _BODY, signed(private_key, _BODY))
