@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
+from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.carrying import play
@@ -72,14 +73,18 @@ async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> f
     plan = Plan(
         seed=1, start_millis=start_millis, games=catalogue(1), players=("p1", "p2"), bets=1_000_000, shares=_PLAIN
     )
-    courier = HttpCarrier(url, ServiceKeys(key), pooled=True)
+    carrier = HttpCarrier(url, ServiceKeys(key), pooled=True)
+
+    async def courier(post: Post) -> tuple[Answer, ...]:
+        return answers_to(post, await carrier.carry_post(post))
+
     began = time.perf_counter()
     end = began + seconds
     dealer = Dealer(itertools.takewhile(lambda _: time.perf_counter() < end, plan))
     try:
         await play(dealer, courier, concurrency=at_once)
     finally:
-        await courier.aclose()
+        await carrier.aclose()
     seconds = time.perf_counter() - began
     return sum(sum(sent.answer.succeeded for sent in bet.history) == 2 for bet in dealer.dealt) / seconds
 

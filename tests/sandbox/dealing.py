@@ -225,7 +225,7 @@ def deal(
     dealer = Dealer(items, faults=plan or FaultPlan(), retries=retry_preset(retries), **options)
 
     async def everything() -> None:
-        await play(dealer, courier, concurrency=concurrency, on_answer=on_answer)
+        await play(dealer, courier.post, concurrency=concurrency, on_answer=on_answer)
         await courier.settle()
 
     asyncio.run(everything())

@@ -89,7 +89,7 @@ def storm(
         concurrency=concurrency,
         profile=profile,
         replay=trace,
-        courier=courier,
+        courier=courier.post,
     )
     return stormed.run(on_progress), courier
 

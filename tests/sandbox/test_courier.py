@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
-from game_operator.provider.delivery import Answer, Carried, Post, delivered
+from game_operator.provider.delivery import Answer, Carried, Post, answers_to, delivered
 from game_operator.provider.faults import Fault
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys, new_key
@@ -79,16 +79,16 @@ def carry(
 ) -> list[tuple[Answer, ...]]:
     """Carry *posts* one after the other; *seen* is filled with what came of them."""
 
-    def on_post(_post: Post, carried: Carried) -> None:
-        if seen is not None:
-            seen.append(carried)
-
     async def all_of_them() -> list[tuple[Answer, ...]]:
-        courier = HttpCarrier(
-            url, keys, profile=Profile(signature_header="x-service"), pooled=True, on_post=on_post, **options
-        )
+        answers: list[tuple[Answer, ...]] = []
+        courier = HttpCarrier(url, keys, profile=Profile(signature_header="x-service"), pooled=True, **options)
         try:
-            return [await courier.post(post) for post in posts]
+            for post in posts:
+                carried = await courier.carry_post(post)
+                answers.append(answers_to(post, carried))
+                if seen is not None:
+                    seen.append(carried)
+            return answers
         finally:
             await courier.aclose()
 

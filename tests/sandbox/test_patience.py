@@ -36,7 +36,7 @@ class Canned:
 
 def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: Post | None = None) -> int:
     """Return how many of the *answers* were heard before patience was at its end."""
-    courier, heard = NotingCourier(Canned(answers, takes), Timeline(), patience), 0
+    courier, heard = NotingCourier(Canned(answers, takes).post, Timeline(), patience), 0
 
     async def everything() -> None:
         nonlocal heard
@@ -58,7 +58,7 @@ def test_patience_ends(answer: Answer) -> None:
 
 def test_the_end_is_told() -> None:
     """For how long, and what was heard last."""
-    courier = NotingCourier(Canned((SILENCE, TROUBLE), 0), Timeline(), 0)
+    courier = NotingCourier(Canned((SILENCE, TROUBLE), 0).post, Timeline(), 0)
 
     async def everything() -> None:
         for _ in range(2):
@@ -85,7 +85,7 @@ class Unreachable:
 @pytest.mark.parametrize("silent", [pytest.param(0, id="at once"), pytest.param(1, id="after silence")])
 def test_how_long_a_wallet_was_waited_for_that_cannot_be_reached(silent: int) -> None:
     """From its last answer of use on, and not the moment of the last attempt; no advice on what never left."""
-    courier = NotingCourier(Unreachable(silent), Timeline(), 60)
+    courier = NotingCourier(Unreachable(silent).post, Timeline(), 60)
 
     async def everything() -> None:
         for _ in range(silent):

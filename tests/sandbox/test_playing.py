@@ -51,7 +51,7 @@ def test_so_many_are_under_way_at_once(concurrency: int) -> None:
     """Never more, and as many as there is work for."""
     courier = Counting()
     playing = dealer()
-    asyncio.run(play(playing, courier, concurrency=concurrency))
+    asyncio.run(play(playing, courier.post, concurrency=concurrency))
     assert courier.most == concurrency
     assert len(courier.order) == 24
     assert playing.next() is None
@@ -60,14 +60,14 @@ def test_so_many_are_under_way_at_once(concurrency: int) -> None:
 def test_more_workers_than_work() -> None:
     """They wait for what follows from the answers, and all go home in the end."""
     courier = Counting()
-    asyncio.run(asyncio.wait_for(play(dealer(2), courier, concurrency=50), 10))
+    asyncio.run(asyncio.wait_for(play(dealer(2), courier.post, concurrency=50), 10))
     assert len(courier.order) == 4
 
 
 def test_nothing_to_play() -> None:
     """An empty plan is played at once."""
     courier = Counting()
-    asyncio.run(asyncio.wait_for(play(Dealer([]), courier, concurrency=3), 10))
+    asyncio.run(asyncio.wait_for(play(Dealer([]), courier.post, concurrency=3), 10))
     assert not courier.order
 
 
@@ -75,7 +75,7 @@ def test_nothing_to_play() -> None:
 def test_a_duplicate_arrives_beside_its_call_where_that_is_possible(concurrency: int, at_once: bool) -> None:
     """Alone, posts come one after the other, so that a run can be repeated."""
     courier = Counting()
-    asyncio.run(play(dealer(1, faults(Fault.DUPLICATE)), courier, concurrency=concurrency))
+    asyncio.run(play(dealer(1, faults(Fault.DUPLICATE)), courier.post, concurrency=concurrency))
     assert [str(post.extra) for post in courier.order] == ["None", "duplicate"] * 2
     assert ({"None", "duplicate"} in courier.together) is at_once
 
@@ -84,7 +84,7 @@ def test_what_was_heard_is_told() -> None:
     """Each order, once, with an answer for each of its posts."""
     told: list[tuple[Order, list[tuple[Answer, ...]]]] = []
     plan = faults(Fault.DUPLICATE)
-    asyncio.run(play(dealer(3, plan), Counting(), on_answer=lambda order, answers: told.append((order, answers))))
+    asyncio.run(play(dealer(3, plan), Counting().post, on_answer=lambda order, answers: told.append((order, answers))))
     assert [len(answers) for _, answers in told] == [len(order.posts) for order, _ in told] == [2] * 6
 
 
@@ -100,7 +100,7 @@ def test_a_wallet_that_nobody_can_reach_ends_it(concurrency: int) -> None:
 
     courier = Counting(before)
     with pytest.raises(RequestNotSentError, match="nobody there"):
-        asyncio.run(play(dealer(), courier, concurrency=concurrency))
+        asyncio.run(play(dealer(), courier.post, concurrency=concurrency))
     gc.collect()
     assert len(started) <= 3 + concurrency
 
@@ -111,6 +111,6 @@ def test_it_can_be_cancelled() -> None:
     async def cancelled() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
-                await play(dealer(500), Counting(), concurrency=2)
+                await play(dealer(500), Counting().post, concurrency=2)
 
     asyncio.run(asyncio.wait_for(cancelled(), 10))

@@ -10,18 +10,18 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
-from typing import Final, Protocol, TypeAlias
+from typing import Final
 from urllib.parse import quote, urlsplit
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner, is_loopback
 from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
-from game_operator.provider.delivery import Answer, Carried, Post, answers_to
+from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.misbehaving import post_roughly
@@ -40,25 +40,9 @@ _NOT_AWAITED: Final = {
 }
 
 
-#: Called with each post that is over, and what came of it.
-OnPost: TypeAlias = Callable[[Post, Carried], object]
-
-
-class Courier(Protocol):
-    """Carries posts."""
-
-    async def post(self, post: Post) -> tuple[Answer, ...]:
-        """
-        Carry *post* and return an answer for each of its calls.
-
-        Raises:
-            TransportError: The wallet cannot be reached.
-        """
-
-
 class HttpCarrier:
     """
-    Signs requests and carries them to the wallet at *url*, from one event loop. It is a ``Courier``, too.
+    Signs requests and carries them to the wallet at *url*, from one event loop.
 
     Args:
         url: The wallet's address, what ``/withdraw`` and the others are below.
@@ -72,7 +56,6 @@ class HttpCarrier:
         allow_insecure_http: Whether plain http may go to another machine.
         ssl_context: Whom to trust over https.
         pooled: Whether all requests share one client of aiohttp: faster for many at once (extra ``sandbox``).
-        on_post: Called with each post that is over.
 
     Raises:
         ConfigurationError: A setting cannot work.
@@ -94,7 +77,6 @@ class HttpCarrier:
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
         pooled: bool = False,
-        on_post: OnPost | None = None,
     ) -> None:
         self._keys = keys
         self._header = (profile or Profile()).signature_header
@@ -122,7 +104,6 @@ class HttpCarrier:
         self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
         self._timeout, self._patience = timeout, patience
         self._ssl_context = ssl_context
-        self._on_post = on_post
         self._runner: asyncio.Runner | None = None
 
     def carry(self, requests: Sequence[Request]) -> list[Carried]:
@@ -161,13 +142,6 @@ class HttpCarrier:
         problem = self._without_values(problem.encode()).decode()
         url = self._url_of(request)
         return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
-
-    async def post(self, post: Post) -> tuple[Answer, ...]:
-        """Carry *post*, with its faults; see ``Courier``."""
-        carried = await self.carry_post(post)
-        if self._on_post is not None:
-            self._on_post(post, carried)
-        return answers_to(post, carried)
 
     async def carry_post(self, post: Post) -> Carried:
         """

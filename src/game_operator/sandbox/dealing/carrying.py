@@ -1,16 +1,17 @@
 """Plays a dealer's plan by a courier: one post at a time, or many at once."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from game_operator.errors import TransportError
 from game_operator.provider.delivery import Answer, Post
 from game_operator.provider.faults import Fault
-from game_operator.provider.http import Courier
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order
 
+#: Carries a post, and returns an answer for each of its calls; raises TransportError if the wallet cannot be reached.
+Courier: TypeAlias = Callable[[Post], Awaitable[tuple[Answer, ...]]]
 #: Called with each order before it is carried.
 OnOrder: TypeAlias = Callable[[Order], object]
 #: Called with each order and its answers: for each post an answer for each of its calls.
@@ -75,7 +76,5 @@ async def carried(order: Order, courier: Courier, *, at_once: bool) -> list[tupl
             groups.append((post,))
     answers: list[tuple[Answer, ...]] = []
     for group in groups:
-        answers += (
-            [await courier.post(group[0])] if len(group) == 1 else await asyncio.gather(*map(courier.post, group))
-        )
+        answers += [await courier(group[0])] if len(group) == 1 else await asyncio.gather(*map(courier, group))
     return answers

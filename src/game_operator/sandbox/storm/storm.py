@@ -16,13 +16,13 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
-from game_operator.provider.delivery import Carried, Post
+from game_operator.provider.delivery import Answer, Post, answers_to
 from game_operator.provider.faults import Fault, FaultPlan
-from game_operator.provider.http import Courier, HttpCarrier
+from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.latency import percentile
 from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance
-from game_operator.sandbox.dealing.carrying import play
+from game_operator.sandbox.dealing.carrying import Courier, play
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.deliveries import retry_preset
@@ -270,27 +270,27 @@ class Storm:
             await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
 
         if self.courier is not None:
-            await carry(NotingCourier(self.courier, self.timeline))
+            await carry(NotingCourier(self.courier, self.timeline).post)
             return
         carrier = HttpCarrier(
             self.wallet_url,
             self.keys,
             profile=self.profile,
-            on_post=self._measure,
             timeout=self.timeout,
             patience=self.patience,
             pooled=True,
         )
-        async with aclosing(carrier):
-            await carry(NotingCourier(carrier, self.timeline, self.patience))
 
-    def _measure(self, post: Post, carried: Carried) -> None:
-        if carried.answer is None:
-            return
-        if post.manner is None:
-            self._latencies_ms.append(carried.elapsed_seconds * 1_000)
-        if carried.answer.status != 200 and post.is_genuine:
-            self._not_200 += 1
+        async def measured(post: Post) -> tuple[Answer, ...]:
+            carried = await carrier.carry_post(post)
+            if carried.answer is not None:
+                if post.manner is None:
+                    self._latencies_ms.append(carried.elapsed_ms)
+                self._not_200 += carried.answer.status != 200 and post.is_genuine
+            return answers_to(post, carried)
+
+        async with aclosing(carrier):
+            await carry(NotingCourier(measured, self.timeline, self.patience).post)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]

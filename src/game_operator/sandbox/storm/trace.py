@@ -19,8 +19,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError, RequestNotSentError, TransportError, shown
 from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCall, problem_of_id
 from game_operator.provider.delivery import NO_HELP, Answer, Post
-from game_operator.provider.http import Courier
-from game_operator.sandbox.dealing.carrying import OnAnswer, OnOrder, carried
+from game_operator.sandbox.dealing.carrying import Courier, OnAnswer, OnOrder, carried
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Order
 
@@ -272,14 +271,14 @@ class NotingCourier:
 
     async def post(self, post: Post) -> tuple[Answer, ...]:
         """
-        Carry *post*; see ``Courier``.
+        Carry *post*, and return an answer for each of its calls.
 
         Raises:
             TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
         """
         began = time.monotonic()
         try:
-            answers = await self._courier.post(post)
+            answers = await self._courier(post)
         except TransportError as gone:
             self._timeline.broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
             if self._patience is None:
