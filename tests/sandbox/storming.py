@@ -9,7 +9,7 @@ from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import Books
 from game_operator.sandbox.storm.storm import OnProgress, Storm, StormReport, openings
-from game_operator.sandbox.storm.trace import Trace, TraceHead
+from game_operator.sandbox.storm.trace import TracedOrder, TraceHead
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess
 from tests.sandbox.wrong_wallets import RightWallet
@@ -70,7 +70,7 @@ def storm(
     *,
     audit: str = "ledger",
     concurrency: int = 1,
-    trace: Trace | None = None,
+    trace: tuple[TraceHead, tuple[TracedOrder, ...]] | None = None,
     courier: InProcess | None = None,
     books: Books | None = None,
     authenticator: Authenticator | None = None,
@@ -79,7 +79,7 @@ def storm(
     **changes: Any,  # Any: as of head_of.
 ) -> tuple[StormReport, InProcess]:
     """Storm a wallet in this process; return what came of it, and the courier with the wallet."""
-    head = head_of(**changes) if trace is None else trace.head
+    head = head_of(**changes) if trace is None else trace[0]
     courier = courier or wallet_in_process(head, handler, authenticator=authenticator, profile=profile)
     stormed = Storm(
         "http://127.0.0.1:1",
@@ -88,7 +88,7 @@ def storm(
         head,
         concurrency=concurrency,
         profile=profile,
-        replay=trace,
+        replay=None if trace is None else trace[1],
         courier=courier.post,
     )
     return stormed.run(on_progress), courier

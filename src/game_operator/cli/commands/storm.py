@@ -133,7 +133,7 @@ def storm(
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
-    traced = None if replay is None else read_trace(replay)
+    traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     if players.players_file is None or accounts is not None:
@@ -144,12 +144,12 @@ def storm(
         books = PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout)
     # Without a file they are opened.
     ids = () if players.players_file is None else tuple(read_players(players.players_file))
-    if traced and ids and set(ids) != set(traced.head.opening):
+    if traced and ids and set(ids) != set(traced.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."
         )
-    head = traced.head if traced else plan.head(ids, players.players, batches=rules.deposit_batch)
-    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, replay=traced)
+    head = traced or plan.head(ids, players.players, batches=rules.deposit_batch)
+    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, replay=orders)
     place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
     report = _run(played, head.bets, place)
     from game_operator.cli.reports.storm import show_report

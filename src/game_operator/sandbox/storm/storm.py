@@ -7,7 +7,7 @@ The plan, the faults and the audit are in other modules. This one connects them,
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
@@ -30,7 +30,7 @@ from game_operator.sandbox.dealing.plan import Plan, run_id_of
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm.audit import Difference, audit
 from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
-from game_operator.sandbox.storm.trace import NotingCourier, Timeline, Trace, TraceHead, replay
+from game_operator.sandbox.storm.trace import NotingCourier, Timeline, TracedOrder, TraceHead, replay
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -142,7 +142,7 @@ class Storm:
         concurrency: How many calls are under way at once.
         profile: What is assumed of the wallet.
         timeout: Seconds for one call.
-        replay: A trace to send again in its order, one call at a time; *head* is its head then.
+        replay: The orders of a trace, to send again one call at a time; *head* is its head then.
         courier: Carries the calls, in place of HTTP.
         patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
             nothing definite.
@@ -157,7 +157,7 @@ class Storm:
     concurrency: int = 16
     profile: Profile | None = None
     timeout: float = 10.0
-    replay: Trace | None = None
+    replay: Sequence[TracedOrder] | None = None
     courier: Courier | None = None
     patience: float = _PATIENCE_SECONDS
     timeline: Timeline = field(default_factory=Timeline, init=False)
@@ -203,7 +203,7 @@ class Storm:
                 check_wallet(caller, self.wallet_url, nobody)
         opening = self.books.open(self.head.opening)
         if self.replay is not None:
-            check_replay(self.replay.head.opening, opening)
+            check_replay(self.head.opening, opening)
         # For a replay: the balances that it begins with.
         self.head = replace(self.head, opening=dict(opening))
         if self.courier is None:

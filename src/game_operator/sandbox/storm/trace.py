@@ -9,7 +9,7 @@ import asyncio
 import errno
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal, TextIO, TypeAlias
@@ -90,14 +90,6 @@ class TracedOrder:
     posts: tuple[TracedPost, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """A trace as it was read."""
-
-    head: TraceHead
-    orders: tuple[TracedOrder, ...]
-
-
 _HEAD: Final = TypeAdapter(TraceHead)
 _ORDER: Final = TypeAdapter(TracedOrder)
 
@@ -107,9 +99,9 @@ def head_line(head: TraceHead) -> str:
     return json.dumps(asdict(head))
 
 
-def read_trace(path: Path) -> Trace:
+def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
     """
-    Return the trace in the file *path*.
+    Return the head and the orders of the trace in the file *path*.
 
     Raises:
         ConfigurationError: It cannot be read, or is not a trace of this version.
@@ -131,7 +123,7 @@ def read_trace(path: Path) -> Trace:
         problem = f"line {number} is not of a storm's trace of this version" if number else "it is not UTF-8 text"
     else:
         if head is not None:
-            return Trace(head, tuple(orders))
+            return head, tuple(orders)
         problem = "it is empty"
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
 
@@ -149,15 +141,17 @@ def _lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-async def replay(dealer: Dealer, courier: Courier, trace: Trace, *, on_order: OnOrder, on_answer: OnAnswer) -> None:
+async def replay(
+    dealer: Dealer, courier: Courier, traced: Iterable[TracedOrder], *, on_order: OnOrder, on_answer: OnAnswer
+) -> None:
     """
-    Play *dealer*'s plan in the order of *trace*, one post at a time, as far as the trace has it.
+    Play *dealer*'s plan in the order of a trace, one post at a time, as far as the trace has it.
 
     Raises:
         TransportError: The wallet cannot be reached.
         ConfigurationError: The plan makes other calls than the trace has.
     """
-    for line in trace.orders:
+    for line in traced:
         # A wallet that was fixed answers otherwise, and some calls of the trace have no reason any more.
         order = dealer.take(line.calls, line.at_millis)
         if order is None:
