@@ -1,5 +1,6 @@
 """A connection is reused only when nothing is left on it (docs/decisions/0028)."""
 
+import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -345,6 +346,33 @@ def test_what_cannot_be_looked_at_is_not_reused(
         # A blocking socket without TLS needs no look at the layers above it.
         is_known = is_known or (missing == "_DOWNWARD" and WAYS[way][1] == "sync")
         assert len(server.connections) == (1 if is_known else 3)
+
+
+@pytest.mark.parametrize(
+    ("refuses", "is_left_to_the_caller"),
+    [
+        pytest.param(None, False, id="it is shut down"),
+        pytest.param(OSError("not connected"), False, id="it is gone already"),
+        pytest.param(TypeError("transport sockets do not support shutdown()"), True, id="uvloop's"),
+        pytest.param("no socket", True, id="there is none"),
+    ],
+)
+def test_a_connection_that_cannot_be_looked_into_is_closed_by_its_socket(
+    refuses: object, *, is_left_to_the_caller: bool
+) -> None:
+    """Or, where the socket is out of reach, by the caller."""
+    shut_down: list[int] = []
+
+    def shutdown(how: int) -> None:
+        shut_down.append(how)
+        if isinstance(refuses, Exception):
+            raise refuses
+
+    sock = None if refuses == "no socket" else SimpleNamespace(shutdown=shutdown)
+    stream = SimpleNamespace(get_extra_info={"socket": sock}.get)
+    response = SimpleNamespace(extensions={"network_stream": stream}, stream=object())
+    assert _reuse.spoil(response) is (stream if is_left_to_the_caller else None)
+    assert shut_down == ([] if sock is None else [socket.SHUT_RDWR])
 
 
 def _closing_when_asked(connection: Connection) -> None:

@@ -12,6 +12,7 @@ import select
 import socket
 import ssl
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
 
@@ -65,11 +66,10 @@ def spoil(response: Any) -> Any:
         connection._h11_state.send_failed()  # A connection whose parser is not at its end is closed.
         return None
     try:
-        stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)  # httpcore sees that, and closes it.
-    except OSError:
-        return None  # It is gone already.
-    except (AttributeError, NotImplementedError, TypeError):
-        return stream  # Its socket is out of reach, so the caller closes it by httpcore's own way.
+        with suppress(OSError):  # It may be gone already.
+            stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)  # httpcore sees that, and closes it.
+    except (AttributeError, TypeError):
+        return stream  # There is no socket, or it is one of uvloop's, which refuse that.
     return None
 
 
