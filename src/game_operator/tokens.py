@@ -29,7 +29,6 @@ __all__ = ["SessionClaims", "SessionTokenBuilder", "launch_url"]
 
 _T = TypeVar("_T")
 
-_DEFAULT_LIFETIME: Final = timedelta(minutes=15)
 _SHORTEST: Final = timedelta(seconds=1)
 _TOKEN = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 #: It knows no other algorithm, so a token cannot ask for one.
@@ -59,7 +58,7 @@ class SessionTokenBuilder(FromEnvironment):
         operator_id: str,
         private_key: keys.KeySource,
         *,
-        lifetime: timedelta = _DEFAULT_LIFETIME,
+        lifetime: timedelta = timedelta(minutes=15),
         public_key: keys.PublicKeySource | None = None,
         passphrase: str | bytes | None = None,
         key_id: str | None = None,

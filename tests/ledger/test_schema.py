@@ -17,7 +17,7 @@ import pytest
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
-from game_operator.ledger.engine.tables import VERSION, ddl
+from game_operator.ledger.engine.tables import VERSION, ddl, sql_texts
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
@@ -335,3 +335,11 @@ def test_statements_are_for_any_prefix(dialect: str) -> None:
     text = ddl(dialect, "till_")
     assert "{" not in text
     assert "game_operator" not in text.replace(SHARED, "")
+
+
+def test_texts_of_statements_are_kept_for_each_prefix() -> None:
+    """They are read once, and one ledger never gets those of another."""
+    for prefix in ("till_", "desk_", "till_"):
+        texts = sql_texts("game_operator.ledger.engine", "sources.sql", prefix=prefix)
+        assert texts["names"] == f"SELECT name FROM {prefix}sources ORDER BY at_millis, name"
+        assert all("{" not in text for text in texts.values())

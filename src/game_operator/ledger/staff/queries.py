@@ -296,7 +296,9 @@ class Listing:
         try:
             connection = connection or self._connect()
             try:
-                result = self._run(connection, script)
+                connection.execute(self._begin)
+                result = drive(script(), partial(self._perform, connection))
+                connection.rollback()
             except BaseException:
                 connection.close()
                 raise
@@ -306,15 +308,9 @@ class Listing:
         self._connection = connection
         return result
 
-    def _run(self, connection: Any, script: Callable[[], Script[T]]) -> T:
-        def perform(step: Step) -> Any:
-            assert isinstance(step, Execute)
-            return connection.execute(self._spelled(step.sql), step.parameters).fetchall()
-
-        connection.execute(self._begin)
-        result = drive(script(), perform)
-        connection.rollback()  # After a failure the connection is closed, which rolls back and hides no cause.
-        return result
+    def _perform(self, connection: Any, step: Step) -> Any:
+        assert isinstance(step, Execute)
+        return connection.execute(self._spelled(step.sql), step.parameters).fetchall()
 
 
 def survey(url: str, script: Callable[[], Script[T]]) -> T:
