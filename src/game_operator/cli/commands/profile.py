@@ -15,21 +15,18 @@ from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AsJson, Commands, ProfileFile, read_file, read_profile
 from game_operator.cli.output import counted, say, show_details, show_rows, write_document
 from game_operator.errors import MalformedCallError, shown
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
-from game_operator.profile import Profile
+from game_operator.profile import DEFAULT_FIELDS, Profile
 from game_operator.protocol.exact_json import read_json
 from game_operator.protocol.webhook import names_found, read_call_and_oddities
 
 #: The note on an amount that looks like currency units.
 _WITH_DECIMALS = "written with decimals, and read as cents"
-_GAME = ("round_id", "instance_id", "game")
-_BET = ("player_id", "bet_id", "tx_id", "amount_cents", "action")
 #: The canonical fields of each operation.
-_FIELDS = {
-    "withdraw": (*_BET, *_GAME),
-    "deposit": (*_BET, "wager_cents", "won_cents", "free_bets", "jackpot_id", *_GAME),
-    "rollback": (*_BET, *_GAME),
-    "player-balance": ("player_id",),
+_FIELDS: dict[str, tuple[str, ...]] = {
+    call.operation: tuple(name for name in DEFAULT_FIELDS if name in call.__dataclass_fields__)
+    for call in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
 }
 
 profiles = Commands(
