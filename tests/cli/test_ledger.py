@@ -42,7 +42,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def with_body(call: WebhookCall) -> WebhookCall:
     """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())
+    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 def play(url: str, *calls: WebhookCall, source: str = "") -> None:

@@ -44,7 +44,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         for player_id in ("p1", "p2"):
             ledger.open_account(player_id, Decimal(100))
         for call in calls:
-            ledger.apply(read_call(call.operation, encode_call(call), Profile()))
+            ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
         ledger.keep_anomaly("deposit", "foreign_instance", FOREIGN)
         ledger.keep_anomaly("deposit", "unreadable", b'{"player":"p1","bet":"a-8"')
     return url
@@ -268,7 +268,7 @@ def test_a_run_resolves_what_it_left_and_nothing_else(
         service.touch(0o600)
         service.write_bytes(private_pem)
         early = deposit("real-1", player_id="ann")
-        app.ledger.apply(read_call("deposit", encode_call(early), Profile()))
+        app.ledger.apply(read_call("deposit", encode_call(early), Profile())[0])
         app.ledger.keep_anomaly("deposit", "unreadable", b"{")
         args = (app.url, "--service-key", service, "--player", "ann", "--other-player", "bob", "--only", "B,C,E")
         began = time.time_ns() // 1_000_000

@@ -57,7 +57,7 @@ def applied(url: str, *calls: WebhookCall) -> list[int]:
     """Apply *calls*, as the operator's wallet does; return the numbers of the anomalies."""
     with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance")) as ledger:
         for call in calls:
-            ledger.apply(read_call(call.operation, encode_call(call), Profile()))
+            ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
         return [record.id for record in ledger.anomalies()]
 
 

@@ -28,7 +28,7 @@ class Anybody:
 
 def with_body(call: WebhookCall) -> WebhookCall:
     """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())
+    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 def opened(url: str) -> SqlLedger:
@@ -139,7 +139,7 @@ def test_a_retry_of_a_withdraws_bytes_on_rollback(database_url: str) -> None:
     call = with_body(withdraw("b1"))
     with opened(database_url) as ledger:
         ledger.apply(call, terms=TERMS)
-        ledger.apply(read_call("rollback", call.body, Profile()), terms=TERMS)
+        ledger.apply(read_call("rollback", call.body, Profile())[0], terms=TERMS)
         (record,) = ledger.anomalies()
         assert ledger.retry(record.id).code == "INVALID_REQUEST"
         assert ledger.balance("p1") == 9_500

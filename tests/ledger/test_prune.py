@@ -26,7 +26,7 @@ VERBATIM = Terms(rules=Profile(duplicate_reply="verbatim"))
 
 def with_body(call: WebhookCall) -> WebhookCall:
     """Return *call* as it is read from the body it would come in."""
-    return read_call(call.operation, encode_call(call), Profile())
+    return read_call(call.operation, encode_call(call), Profile())[0]
 
 
 PLAYED: tuple[WebhookCall, ...] = (

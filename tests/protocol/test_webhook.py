@@ -38,7 +38,6 @@ from game_operator.protocol.webhook import (
     names_found,
     read_batch,
     read_call,
-    read_call_and_oddities,
 )
 from tests.support.webhooks import DEPOSIT, GENUINE, ROLLBACK, WITHDRAW
 from tests.support.wire import JSON_VALUES, examples, hole, wire
@@ -129,7 +128,7 @@ CASES: dict[str, WebhookCall] = {
 
 def read(operation: str, body: object, profile: Profile = PROFILE) -> Any:
     """Return the call in *body*."""
-    return read_call(operation, body if isinstance(body, bytes) else wire(body), profile)
+    return read_call(operation, body if isinstance(body, bytes) else wire(body), profile)[0]
 
 
 def without(body: Mapping[str, Any], *names: str) -> Body:
@@ -164,7 +163,7 @@ def test_the_four_paths() -> None:
 def test_pinned_bodies_are_read(name: str, service_key: RSAPublicKey) -> None:
     """What each body means, field by field, and that the service's key signed these bytes (docs/decisions/0010)."""
     body = (VECTORS / "webhooks" / f"{name}.body").read_bytes()
-    call = read_call(CASES[name].operation, body, PROFILE)
+    call = read_call(CASES[name].operation, body, PROFILE)[0]
     assert call == CASES[name]
     assert call.body == body
     assert call.raw == read_json(body)
@@ -431,7 +430,7 @@ def test_nothing_is_a_loss_and_no_bet(text: str) -> None:
 )
 def test_a_rollback_s_amount_moves_nothing(text: str) -> None:
     """Scenario F11: a rollback refunds the stored wager (spec §3); an amount that cannot be read is kept raw."""
-    call, oddities = read_call_and_oddities("rollback", wire(ROLLBACK | {"amount": hole()}, text), PROFILE)
+    call, oddities = read_call("rollback", wire(ROLLBACK | {"amount": hole()}, text), PROFILE)
     assert isinstance(call, RollbackCall)
     assert call.amount_cents is None
     assert "amount" in call.raw
@@ -585,13 +584,13 @@ def test_unknown_fields_are_kept(operation: str, text: str) -> None:
 def test_what_moves_no_money_cannot_refuse_a_call(operation: str, field: str, value: object) -> None:
     """Unreadable, it is None, kept raw and told as an oddity (docs/decisions/0010)."""
     body = json.dumps(SAMPLES[operation] | {field: value}).encode()
-    call, oddities = read_call_and_oddities(operation, body, PROFILE)
+    call, oddities = read_call(operation, body, PROFILE)
     assert getattr(call, field) is None
     assert call.raw[field] == value
     assert [(oddity.field, oddity.value, oddity.absent) for oddity in oddities][:1] == [(field, value, False)]
     assert f"{field} cannot be read: " in str(oddities[0])
     assert str(oddities[0]).isprintable()
-    kept, _ = read_call_and_oddities(operation, wire(SAMPLES[operation] | {field: "x" * 256}), PROFILE)
+    kept, _ = read_call(operation, wire(SAMPLES[operation] | {field: "x" * 256}), PROFILE)
     assert getattr(kept, field) == "x" * 256
 
 
@@ -609,10 +608,10 @@ def test_what_is_expected_and_absent_is_told(operation: str, absent: list[str]) 
     body = without(SAMPLES[operation], "round_id", "instance_id", "game")
     if operation == "deposit":
         body["action"] = {"type": "BET"}
-    call, oddities = read_call_and_oddities(operation, wire(body), PROFILE)
+    call, oddities = read_call(operation, wire(body), PROFILE)
     assert [str(oddity) for oddity in oddities] == [f"{field} is absent" for field in absent]
     assert operation == "player-balance" or getattr(call, "round_id", "") is None
-    assert read_call_and_oddities(operation, wire(SAMPLES[operation]), PROFILE)[1] == []
+    assert read_call(operation, wire(SAMPLES[operation]), PROFILE)[1] == []
 
 
 def test_round_ids_are_read() -> None:
@@ -621,7 +620,7 @@ def test_round_ids_are_read() -> None:
     assert read("deposit", DEPOSIT | {"round_id": "r2"}).round_id == "r2"
     assert read("rollback", ROLLBACK).round_id == "r1"
     assert read("withdraw", WITHDRAW | {"round_id": "r3"}).round_id == "r3"
-    _, oddities = read_call_and_oddities("deposit", wire(CLAIM), PROFILE)
+    _, oddities = read_call("deposit", wire(CLAIM), PROFILE)
     assert oddities == [], "a claim's rounds stand with its free bets"
 
 
@@ -630,7 +629,7 @@ def test_round_ids_are_read() -> None:
 def test_amounts_beside_the_amount_move_nothing(field: str, value: object) -> None:
     """Scenario F11: older deposits carry objects in wager and won; the amount is what is credited."""
     body = wire(DEPOSIT | {"action": DEPOSIT["action"] | {field: value}})
-    call, oddities = read_call_and_oddities("deposit", body, PROFILE)
+    call, oddities = read_call("deposit", body, PROFILE)
     assert (call.amount_cents, getattr(call, f"{field}_cents")) == (15000, None)  # type: ignore[union-attr]  # a deposit
     assert [oddity.field for oddity in oddities] == [f"{field}_cents"]
     zero = read("deposit", DEPOSIT | {"action": DEPOSIT["action"] | {field: 0}})
@@ -680,7 +679,7 @@ def test_a_deposit_s_action_must_say_what_it_is() -> None:
 def test_free_bets(bets: object, read_as: tuple[FreeBet, ...], odd: list[str]) -> None:
     """Scenario A10: each free bet of a claim is kept as far as it can be read; the amount is what is credited."""
     body = wire(CLAIM | {"action": {"type": "FREE_BET_CLAIM", "bets": bets, "jackpot_id": "j1"}})
-    call, oddities = read_call_and_oddities("deposit", body, PROFILE)
+    call, oddities = read_call("deposit", body, PROFILE)
     assert isinstance(call, DepositCall)
     assert (call.free_bets, call.amount_cents, call.jackpot_id) == (read_as, 15000, "j1")
     assert [oddity.field for oddity in oddities] == odd
@@ -742,7 +741,7 @@ def test_a_parser_of_the_operator_s_own() -> None:
         asked.append((operation, body))
         return RollbackCall(player_id="p1", bet_id="b1", raw={"a": 1})
 
-    call, oddities = read_call_and_oddities("rollback", b"not json", Profile(parse=parse))
+    call, oddities = read_call("rollback", b"not json", Profile(parse=parse))
     assert asked == [("rollback", b"not json")]
     assert (call, call.body, call.raw, oddities) == (
         RollbackCall(player_id="p1", bet_id="b1"),
@@ -751,9 +750,9 @@ def test_a_parser_of_the_operator_s_own() -> None:
         [],
     )
     filled = RollbackCall(player_id="p1", bet_id="b1", body=b"other bytes")
-    assert read_call("rollback", b"bytes", Profile(parse=_parser(filled))).body == b"bytes"
+    assert read_call("rollback", b"bytes", Profile(parse=_parser(filled)))[0].body == b"bytes"
     kept = RollbackCall(player_id="p1", bet_id="b1", body=b"bytes")
-    assert read_call("rollback", b"bytes", Profile(parse=_parser(kept))) is kept
+    assert read_call("rollback", b"bytes", Profile(parse=_parser(kept)))[0] is kept
 
 
 @pytest.mark.parametrize(
@@ -854,7 +853,7 @@ ANY_CALL = strategies.one_of(
 def test_any_call_goes_over_the_wire(call: WebhookCall) -> None:
     """What the service's side writes, the operator's side reads as the same call (docs/decisions/0010)."""
     body = encode_call(call)
-    read_back, oddities = read_call_and_oddities(call.operation, body, Profile(allow_zero_withdraw=True))
+    read_back, oddities = read_call(call.operation, body, Profile(allow_zero_withdraw=True))
     assert read_back == call
     assert all(oddity.absent for oddity in oddities)
     assert encode_call(read_back) == body
@@ -875,7 +874,7 @@ def test_any_json_is_a_call_or_is_refused(operation: str, changes: Body, missing
     """Nothing but MalformedCallError comes out, and what is read holds what a call must (docs/decisions/0010)."""
     body = wire(without(SAMPLES[operation], *missing) | changes)
     try:
-        call = read_call(operation, body, PROFILE)
+        call = read_call(operation, body, PROFILE)[0]
     except MalformedCallError:
         return
     assert call.operation == operation
@@ -902,7 +901,7 @@ def test_batches(body: bytes) -> None:
         assert item.call is not None
         assert item.body == item.call.body
         assert item.body in body
-        assert read_call("deposit", item.body, PROFILE) == item.call
+        assert read_call("deposit", item.body, PROFILE)[0] == item.call
         assert (item.tx_id, item.problem, item.oddities) == (item.call.tx_id, "", ())
 
 

@@ -487,8 +487,8 @@ def test_what_is_no_batch_is_refused(body: bytes) -> None:
 
 
 _GOOD = success(balance_cents=1, timestamp=5)
-_WITHDRAW_CALL = read_call("withdraw", encoded(WITHDRAW), Profile())
-_DEPOSIT_CALL = read_call("deposit", encoded(DEPOSIT), Profile())
+_WITHDRAW_CALL = read_call("withdraw", encoded(WITHDRAW), Profile())[0]
+_DEPOSIT_CALL = read_call("deposit", encoded(DEPOSIT), Profile())[0]
 
 
 @pytest.mark.parametrize(

@@ -187,24 +187,17 @@ def _whole(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= MAX_AMOUNT_CENTS else None
 
 
-def read_call(operation: str, body: bytes, profile: Profile) -> WebhookCall:
+def read_call(
+    operation: str, body: bytes, profile: Profile, raw: object = _MISSING
+) -> tuple[WebhookCall, list[Oddity]]:
     """
-    Return the call in *body*, posted to the path of *operation* (spec §4.1).
+    Return the call in *body*, posted to the path of *operation* (spec §4.1), and what is odd about it.
+
+    *raw* is the JSON value of *body*, where that has been read already.
 
     Raises:
         MalformedCallError: The body is not such a call; the message names the field.
         TypeError: ``profile.parse`` returned something else than a call of *operation*.
-    """
-    return read_call_and_oddities(operation, body, profile)[0]
-
-
-def read_call_and_oddities(
-    operation: str, body: bytes, profile: Profile, raw: object = _MISSING
-) -> tuple[WebhookCall, list[Oddity]]:
-    """
-    Return the call in *body* as ``read_call`` does, and what is odd about it and moves no money.
-
-    *raw* is the JSON value of *body*, where that has been read already.
     """
     if profile.parse is not None:
         call: object = profile.parse(operation, body)
@@ -376,7 +369,7 @@ def read_batch(body: bytes, profile: Profile) -> list[BatchItem]:
 
 def _batch_item(item: object, body: bytes, profile: Profile) -> BatchItem:
     try:
-        call, oddities = read_call_and_oddities("deposit", body, profile, item)
+        call, oddities = read_call("deposit", body, profile, item)
     except MalformedCallError as malformed:
         tx_id = _Body(item, "deposit", profile).find("tx_id") if isinstance(item, dict) else None
         is_readable = isinstance(tx_id, str) and not problem_of_id(tx_id, LONGEST_TX_ID)

@@ -18,7 +18,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import DepositCall, Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call_and_oddities
+from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import OverBudget, log_failure
@@ -124,7 +124,7 @@ class Gate:
             self._authenticator.authenticate(request, self.profile)
             if operation == _BATCH:
                 return self._opened_batch(request.body)
-            call, oddities = read_call_and_oddities(operation, request.body, self.profile)
+            call, oddities = read_call(operation, request.body, self.profile)
             for oddity in oddities:
                 _LOG.log(logging.INFO if oddity.absent else logging.WARNING, "%s: %s", operation, oddity)
             return self._foreign(call, request.body) or call

@@ -19,7 +19,7 @@ from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import DEFAULT_FIELDS, Profile
 from game_operator.protocol.exact_json import read_json
-from game_operator.protocol.webhook import names_found, read_call_and_oddities
+from game_operator.protocol.webhook import names_found, read_call
 
 #: The note on an amount that looks like currency units.
 _WITH_DECIMALS = "written with decimals, and read as cents"
@@ -153,7 +153,7 @@ def _understood(body: bytes, operation: str | None, profile: Profile) -> Underst
     operation, why = (operation, "") if operation else _guess(raw, profile)
     call, odd, problem = None, set[str](), ""
     try:
-        call, oddities = read_call_and_oddities(operation, body, profile)
+        call, oddities = read_call(operation, body, profile)
         odd = {oddity.field.partition(".")[0] for oddity in oddities if not oddity.absent}
     except MalformedCallError as malformed:
         problem = str(malformed)

@@ -122,7 +122,7 @@ def _named_in(record: "AnomalyRecord") -> dict[str, str | None]:
 
     if record.player_id is None and record.operation in ("withdraw", "deposit", "rollback"):
         with suppress(MalformedCallError):
-            call: Any = read_call(record.operation, record.body, Profile())  # Any: one of three, with these attributes.
+            call: Any = read_call(record.operation, record.body, Profile())[0]  # Any: one of three, which have these.
             return {"tx_id": call.tx_id, "bet_id": call.bet_id, "player_id": call.player_id}
     return {}
 

@@ -185,7 +185,7 @@ def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool
     if problem:
         raise RetryRefusedError(f"The anomaly {anomaly_id} cannot be retried: {problem}")
     try:
-        call = read_call(record.operation, record.body, terms.rules)
+        call = read_call(record.operation, record.body, terms.rules)[0]
     except MalformedCallError as malformed:
         raise RetryRefusedError(
             f"The anomaly {anomaly_id} cannot be retried: its body cannot be read ({malformed}). Read it yourself, "
