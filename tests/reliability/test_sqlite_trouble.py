@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import multiprocessing
 import os
 import sqlite3
@@ -143,6 +144,27 @@ def test_an_opening_that_fails_half_way_leaves_nothing(
     spoil(path, monkeypatch)
     with nothing_grows(), pytest.raises((LedgerUnavailableError, SchemaError), match=cause):
         SqlLedger(sqlite_url)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.anyio
+async def test_an_opening_that_is_cancelled_leaves_nothing(path: Path, sqlite_url: str) -> None:
+    """The thread waits for the file's lock; once it has opened the file, nobody asks for it any more."""
+    ledger = AsyncSqlLedger(sqlite_url, patience_seconds=30)
+    gc.collect()
+    gc.disable()
+    try:
+        with nothing_grows():
+            with _locked(path):
+                opening = asyncio.create_task(ledger.balance("p1"))
+                await asyncio.sleep(0.2)
+                opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+    finally:
+        gc.enable()
+    async with ledger:
+        assert await ledger.balance("p1") == 10_000
 
 
 def test_a_survey_that_fails_leaves_nothing(ledger: SqlLedger, path: Path) -> None:

@@ -199,7 +199,9 @@ class AsyncSqlLedger(LedgerBase):
             await awaited(self._open())
 
     async def _open_sqlite(self) -> AsyncSqliteStore:
-        return AsyncSqliteStore(await asyncio.to_thread(super()._open_sqlite))
+        store = AsyncSqliteStore()
+        await store.open(super()._open_sqlite)
+        return store
 
     async def _survey(self, script: Callable[[], Script[T]]) -> T:
         if not has_own_snapshot(self._url):

@@ -362,9 +362,22 @@ class AsyncSqliteStore:
     handlers that wait for us may take all threads of the loop.
     """
 
-    def __init__(self, store: SqliteStore) -> None:
-        self._store = store
+    _store: SqliteStore
+
+    def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "game-operator-sqlite")
+
+    async def open(self, make: Callable[[], SqliteStore]) -> None:
+        """Open the file by *make*; a task that is cancelled meanwhile leaves no connection open."""
+        made: list[SqliteStore] = []
+        try:
+            await self._in_thread(lambda: made.append(make()))
+        except BaseException:  # Of a cancelled task the thread has opened it all the same.
+            for store in made:
+                store.close()
+            self._thread.shutdown(wait=False)
+            raise
+        self._store = made[0]
 
     async def run(self, script: Callable[[], Script[T]]) -> T:
         """Run *script* in one transaction."""
