@@ -107,9 +107,8 @@ def _ended(report: "Report", reports: ReportOptions, *, as_json: bool) -> int:
     written = reports.write(report)
     if not as_json:
         show_report(report, written)
-    cleaned: dict[str, Any] = {}
-    if reports.clean_up is not None:
-        cleaned = _cleaned_up(reports.clean_up, reports.table_prefix, report.run_id)
+    address, prefix = reports.clean_up, reports.table_prefix
+    cleaned = {} if address is None else _cleaned_up(address, prefix, report.run_id)
     problem = cleaned.get("problem")
     if as_json:
         write_document(document(report) | ({"clean_up": cleaned} if cleaned else {}))
