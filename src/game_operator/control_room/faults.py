@@ -116,7 +116,6 @@ class FaultsPage(Page):
         return see_other(f"{self.PATH}?saved")
 
     def _page(self, request: Request, form: Mapping[str, str], problems: Mapping[str, str]) -> Response:
-        plan = self._sandbox.service.faults.plan
         return self._context.page(
             request,
             "faults.html",
@@ -125,6 +124,5 @@ class FaultsPage(Page):
             problems=problems,
             faults=FAULTS,
             presets=list(RETRY_PRESETS.values()),
-            plan=plan,
             percent=percent,
         )

@@ -15,7 +15,6 @@ from game_operator.control_room.page_context import Page, see_other
 from game_operator.errors import ConfigurationError
 from game_operator.signers.keys import load_public_key
 
-_CONFLICT: Final = 409
 _SERVICE_FILE: Final = "service.pub.pem"
 _NEXT_FILE: Final = "service-new.pub.pem"
 _NONE_PREPARED: Final = "There is no next key to switch to (any more). Make one first: step 1."
@@ -38,13 +37,11 @@ class KeysPage(Page):
         service_pem = await run_in_threadpool(lambda: self._sandbox.service_public_key_pem)
         operator = self._sandbox.world.account(self._sandbox.operator_id)
         next_pem = self._sandbox.prepared_service_key_pem
-        keeper = self._sandbox.key_keeper
         return self._context.page(
             request,
             "keys.html",
-            status=_CONFLICT if problem else 200,
+            status=409 if problem else 200,
             problem=problem,
-            where="" if keeper is None else keeper.where,
             service_key=_shown(load_public_key(service_pem)),
             next_key=None if next_pem is None else _shown(load_public_key(next_pem)),
             operator_key=None if operator is None else _shown(operator.public_key),

@@ -121,13 +121,12 @@ class LobbyPage(Page):
         query = request.query_params
         instance = self._context.instance(query.get("instance", self._sandbox.instance_id))
         form = {
-            "player_id": self._context.likely_player(),
-            "wager": "" if instance is None else f"{instance.bet_config.default_wager:f}",
-            "outcome": "rules",
-            "won": "",
+            "player_id": query.get("player_id", self._context.likely_player()),
+            "instance_id": "" if instance is None else instance.id,
+            "wager": query.get("wager", "" if instance is None else f"{instance.bet_config.default_wager:f}"),
+            "outcome": query.get("outcome", "rules"),
+            "won": query.get("won", ""),
         }
-        form = {name: query.get(name, usual) for name, usual in form.items()}
-        form["instance_id"] = "" if instance is None else instance.id
         bet_ids, mistakes = self._context.played.get(query.get("played", ""), ((), ()))
         return self._page(request, form, {}, played=bet_ids, mistakes=mistakes)
 
