@@ -119,10 +119,9 @@ class PlayersBooks:
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
         """Return the balances that the players of *opening* have; those in it do not count."""
         answers = self._answers(opening)
-        balances = {player_id: answer for player_id, answer in answers if isinstance(answer, int)}
-        unknown = [(player_id, answer) for player_id, answer in answers if not isinstance(answer, int)]
-        if unknown:
-            player_id, answer = unknown[0]
+        balances = {player_id: answer for player_id, answer in answers.items() if isinstance(answer, int)}
+        if unknown := [player_id for player_id in answers if player_id not in balances]:
+            player_id, answer = unknown[0], answers[unknown[0]]
             advice = "Open their accounts, or take them out of the file."
             if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"
@@ -134,12 +133,12 @@ class PlayersBooks:
 
     def close(self, player_ids: Iterable[str]) -> Closing:
         """Return the balances; the wallet returns no bets."""
-        answers = self._answers(player_ids)
+        answers = self._answers(player_ids).items()
         return Closing({player_id: answer if isinstance(answer, int) else None for player_id, answer in answers})
 
-    def _answers(self, player_ids: Iterable[str]) -> list[tuple[str, int | str]]:
+    def _answers(self, player_ids: Iterable[str]) -> dict[str, int | str]:
         with self._caller() as caller:
-            return [(player_id, _balance_at(caller, player_id)) for player_id in player_ids]
+            return {player_id: _balance_at(caller, player_id) for player_id in player_ids}
 
 
 def _balance_at(caller: WebhookCaller, player_id: str) -> int | str:
