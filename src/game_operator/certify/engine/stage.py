@@ -42,6 +42,18 @@ def units(cents: int) -> str:
     return f"{amount_from_cents(cents):.2f}"
 
 
+def moved_by(what: Asked) -> int:
+    """Return what a call does to its player's balance if it does what it says; 0 for a request."""
+    if isinstance(what, WithdrawCall):
+        return -what.amount_cents
+    return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
+
+
+def time_of(heard: Carried) -> int:
+    """Return the timestamp of a reply; 0 if there is none, as in some refusals."""
+    return 0 if heard.reply is None else heard.reply.timestamp or 0
+
+
 @dataclass(slots=True, eq=False)
 class Player:
     """
@@ -196,7 +208,7 @@ class Stage:
         """
         heard = self.ask(what, title)
         self.check_unlimited(heard, asked=may_limit)
-        moves = _moved_by(what) if moves is None else moves
+        moves = moved_by(what) if moves is None else moves
         self.check_moved(heard, self._player_of(what), moves)
         return heard
 
@@ -435,13 +447,6 @@ class Stage:
             what = f"the balance moved by {'+' if moved > 0 else '-'}{units(abs(moved))}"
         symptom = _accepted_symptom(heard, code)
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
-
-
-def _moved_by(what: Asked) -> int:
-    """Return what a call does to its player's balance if it does what it says."""
-    if isinstance(what, WithdrawCall):
-        return -what.amount_cents
-    return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
 
 
 def _accepted_symptom(heard: Carried, code: str) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.stage import Player, Stage, units
+from game_operator.certify.engine.stage import Player, Stage, moved_by, time_of, units
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
@@ -17,11 +17,9 @@ _MOST_SKEW_MILLIS: Final = 5_000
 def a01(at: Stage) -> None:
     """A known player's balance is returned, with the current time."""
     heard = at.accepts(at.balance_request("a balance check"))
-    assert heard.reply is not None
-    assert heard.reply.timestamp is not None
-    off = heard.reply.timestamp - heard.began_millis
+    off = time_of(heard) - heard.began_millis
     if abs(off) > _DAY_MILLIS:
-        told = f"its timestamp {heard.reply.timestamp} is not the current Unix time in milliseconds"
+        told = f"its timestamp {time_of(heard)} is not the current Unix time in milliseconds"
         raise Found(told, heard, weight=Weight.CONTRACT_BROKEN)
     if abs(off) > _MOST_SKEW_MILLIS + heard.elapsed_ms:
         at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
@@ -119,7 +117,7 @@ def a09(at: Stage) -> None:
     for heard, (call, _) in zip(credited, due, strict=True):
         at.check_reply(heard)
         at.check_success(heard)
-        at.player.due_cents += call.amount_cents or 0
+        at.player.due_cents += moved_by(call)
     at.check_reply(refused)
     at.check_refused(refused, Code.PLAYER_BLOCKED, Weight.CONTRACT_BROKEN)
     at.check_balance(refused, at.player)

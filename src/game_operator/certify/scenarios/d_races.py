@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from game_operator.certify.engine.stage import Stage, units
+from game_operator.certify.engine.stage import Stage, moved_by, time_of, units
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import batch
@@ -75,7 +75,7 @@ def d02(at: Stage) -> None:
     calls: list[MovingCall] = [bet.rollback(), *at.jackpots()]
     for call in calls:
         what = "jackpot" if isinstance(call, DepositCall) else "rollback"
-        _identical(at, call, f"one of ten identical {what}s at once", call.amount_cents or 0, times=10)
+        _identical(at, call, f"one of ten identical {what}s at once", times=10)
     at.check_balances(at.player)
 
 
@@ -119,9 +119,9 @@ def d05(at: Stage) -> None:
         calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
         calls += (bet.deposit(bet.wager_cents * won) for bet in due)
         heard = at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
-        for bet, moves, each in zip([*placed, *due], [-1] * len(placed) + [won] * len(due), heard, strict=True):
+        for call, each in zip(calls, heard, strict=True):
             at.check_success(each)
-            at.playing[bet.player_id].due_cents += moves * bet.wager_cents
+            at.playing[call.player_id].due_cents += moved_by(call)
             took_ms.append(each.elapsed_ms)
     if not is_on_wire:
         return
@@ -148,7 +148,7 @@ def d07(at: Stage) -> None:
         withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
         for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
             heard = at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
-            if last is not None and _cents(heard) != _cents(last) and _time(heard) < _time(last):
+            if last is not None and _cents(heard) != _cents(last) and time_of(heard) < time_of(last):
                 _note_backwards(at, last, heard)
             last = heard
     at.refunded(bets)
@@ -174,29 +174,25 @@ def _ordered_at_once(at: Stage, places: Sequence[Place]) -> None:
 def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
     """Hold that, of withdraws and reads, what has the later time has no higher balance."""
     lowest: Carried | None = None
-    for each in sorted(heard, key=lambda each: (_time(each), -_cents(each))):
+    for each in sorted(heard, key=lambda each: (time_of(each), -_cents(each))):
         if lowest is not None and _cents(each) > _cents(lowest):
             _note_backwards(at, each, lowest)
             return
         lowest = each
-    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=_time)
+    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=time_of)
     for earlier, later in pairwise(moved):
-        if _time(earlier) == _time(later) and _cents(earlier) != _cents(later):
+        if time_of(earlier) == time_of(later) and _cents(earlier) != _cents(later):
             at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
             return
 
 
 def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
-    later = _time(stale) - _time(newer)
+    later = time_of(stale) - time_of(newer)
     told = f"the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
     # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
     is_other_clock = stale.request.path == "/player-balance" and stale.request.at != newer.request.at
     weight = Weight.ADVICE if is_other_clock else Weight.CONTRACT_BROKEN
     at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
-
-
-def _time(heard: Carried) -> int:
-    return 0 if heard.reply is None else heard.reply.timestamp or 0
 
 
 def _cents(heard: Carried) -> int:
@@ -222,7 +218,7 @@ def d09(at: Stage) -> None:
     """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
     bets = [at.bet() for _ in range(_IDENTICAL)]
     for bet in bets:
-        _identical(at, bet.withdraw(), "one of two identical withdraws at once", -bet.wager_cents, times=2)
+        _identical(at, bet.withdraw(), "one of two identical withdraws at once", times=2)
     if at.profile.deposit_batch:
         bet = bets.pop()
         deposit = bet.deposit(bet.wager_cents)
@@ -242,17 +238,17 @@ def _rivals(at: Stage, placed: BetCalls | None = None) -> None:
     bet = placed or at.bet()
     if placed is None:
         calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
-        _one_of(at, calls, "a withdraw, at once with one of another tx_id", -bet.wager_cents)
+        _one_of(at, calls, "a withdraw, at once with one of another tx_id")
     calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
-    _one_of(at, calls, "a deposit, at once with one of another tx_id", bet.wager_cents)
+    _one_of(at, calls, "a deposit, at once with one of another tx_id")
 
 
-def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> None:
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str) -> None:
     heard = at.answered([at.request(call, title) for call in calls])
     accepted = [each for each in heard if each.succeeded]
     if not accepted:
         raise Found(f"refused with {heard[0].code}, and so was the other", heard[0])
-    at.player.due_cents += moves
+    at.player.due_cents += moved_by(calls[0])
     at.check_balances(at.player, after=accepted[-1])
     if len(accepted) > 1:
         at.advise("both returned SUCCESS, and one moved its money", accepted[-1])
@@ -260,21 +256,18 @@ def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str, moves: int) -> 
 
 def _bet_of_identical(at: Stage, places: Sequence[Place]) -> None:
     bet = at.bet()
-    won_cents = bet.wager_cents * 2
-    for call, moves in ((bet.withdraw(), -bet.wager_cents), (bet.deposit(won_cents), won_cents)):
+    for call in (bet.withdraw(), bet.deposit(bet.wager_cents * 2)):
         title = f"one of {_IDENTICAL} identical {call.operation}s at once"
-        _identical(at, call, title, moves, times=_IDENTICAL, places=places)
+        _identical(at, call, title, times=_IDENTICAL, places=places)
         at.check_balances(at.player)
 
 
-def _identical(
-    at: Stage, call: WebhookCall, title: str, moves: int, *, times: int, places: Sequence[Place] = ("wallet",)
-) -> None:
+def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: Sequence[Place] = ("wallet",)) -> None:
     """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
     request = at.request(call, title)
     heard = at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
     if any(each.succeeded for each in heard):
-        at.player.due_cents += moves
+        at.player.due_cents += moved_by(call)
     odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
     if odd is None:
         return

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.stage import Stage, moved_by, time_of
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
 from game_operator.models.webhooks import BalanceCall, WebhookCall
@@ -33,18 +33,14 @@ def h02(at: Stage) -> None:
     """While it fails nothing is promised and nothing moves; afterwards the same calls are carried out."""
     paid, refunded, late = at.bet(), at.bet(), at.bet()
     at.placed(paid, refunded, title="a withdraw before the outage")
-    due: list[tuple[WebhookCall, int]] = [
-        (late.withdraw(), -late.wager_cents),
-        (paid.deposit(paid.wager_cents * 2), paid.wager_cents * 2),
-        (refunded.rollback(), refunded.wager_cents),
-    ]
-    requests = [at.request(call, f"a {call.operation} during an outage") for call, _ in due]
+    calls: list[WebhookCall] = [late.withdraw(), paid.deposit(paid.wager_cents * 2), refunded.rollback()]
+    requests = [at.request(call, f"a {call.operation} during an outage") for call in calls]
     heard = at.during("fail", "recover", requests)
     at.insisted(at.balance_request("a balance check after the outage"))
     _check_outage(at, heard)
-    for call, moves in due:
+    for call in calls:
         settled = at.insisted(at.request(call, f"the {call.operation} after the outage"))
-        at.check_moved(settled, at.player, moves)
+        at.check_moved(settled, at.player, moved_by(call))
 
 
 def _check_outage(at: Stage, heard: Sequence[Carried]) -> None:
@@ -69,30 +65,25 @@ def _check_outage(at: Stage, heard: Sequence[Carried]) -> None:
 def h04(at: Stage) -> None:
     """Over several answers, the timestamps agree with the certifier's clock."""
     bet, check = at.bet(), BalanceCall(player_id=at.player.id)
-    off: list[float] = []
-    heard = None
-    for call in (check, bet.withdraw(), bet.deposit(bet.wager_cents), check):
-        heard = at.accepts(call, f"a {call.operation}")
-        if heard.reply is not None and heard.reply.timestamp is not None:
-            # The answer was written at some moment in between.
-            off.append(heard.reply.timestamp - heard.began_millis - heard.elapsed_ms / 2)
-    skew_millis = median(off) if off else 0.0
+    calls = (check, bet.withdraw(), bet.deposit(bet.wager_cents), check)
+    heard = [at.accepts(call, f"a {call.operation}") for call in calls]
+    # Each answer was written at some moment in between.
+    skew_millis = median(time_of(each) - each.began_millis - each.elapsed_ms / 2 for each in heard)
     if abs(skew_millis) > _MOST_SKEW_MILLIS:
         ahead = "ahead of" if skew_millis > 0 else "behind"
-        at.advise(f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's", heard)
+        at.advise(f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's", heard[-1])
 
 
 def h05(at: Stage) -> None:
     """Calls whose answers are not read, several at once, and each again: one movement each."""
     bets = [at.bet() for _ in range(_BROKEN_BETS)]
     half = _BROKEN_BETS // 2
-    _broken_off(at, [bet.withdraw() for bet in bets], -sum(bet.wager_cents for bet in bets))
+    _broken_off(at, [bet.withdraw() for bet in bets])
     ends: list[WebhookCall] = [bet.deposit(bet.wager_cents * 2) for bet in bets[:half]]
-    ends += (bet.rollback() for bet in bets[half:])
-    _broken_off(at, ends, sum(bet.wager_cents for bet in (*bets, *bets[:half])))
+    _broken_off(at, [*ends, *(bet.rollback() for bet in bets[half:])])
 
 
-def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> None:
+def _broken_off(at: Stage, calls: Sequence[WebhookCall]) -> None:
     """Send all at once, two of three without waiting for the answer; then each again until there is one."""
     requests = [at.request(call, f"a {call.operation}") for call in calls]
     cut = [
@@ -103,5 +94,5 @@ def _broken_off(at: Stage, calls: Sequence[WebhookCall], moves: int) -> None:
     for request in requests:
         heard = at.insisted(request)
         at.check_success(heard, Weight.MONEY_LOST)
-    at.player.due_cents += moves
+    at.player.due_cents += sum(map(moved_by, calls))
     at.check_balances(at.player)
