@@ -48,7 +48,7 @@ def html(report: Report) -> str:
         ConfigurationError: The extra ``certify`` is not installed.
     """
     template = _environment().get_template("report.html")
-    style, script = _part("report.css"), _part("report.js")
+    style, script = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
     latency = report.latency if report.latency and report.latency.samples_ms else None
     summary = Summary(report)
     page = template.render(
@@ -79,10 +79,6 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _part(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
 @cache
 def _environment() -> "Environment":
     try:
@@ -100,7 +96,7 @@ def _environment() -> "Environment":
     )
     made.filters |= {
         "anchor": _anchor,
-        "answer": _answer,
+        "answer": lambda each: _message(f"HTTP {each.status}", each.answer_headers, each.answer_body),
         "day_and_time": words.day_and_time,
         "duration": words.duration,
         "iso_time": words.iso_time,
@@ -115,10 +111,6 @@ def _environment() -> "Environment":
 def _anchor(text: str) -> str:
     """Return what a link can lead to; ids are ours, and a stranger's would not lead anywhere else."""
     return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text)
-
-
-def _answer(exchange: Exchange) -> str:
-    return _message(f"HTTP {exchange.status}", exchange.answer_headers, exchange.answer_body)
 
 
 class _Shown(NamedTuple):

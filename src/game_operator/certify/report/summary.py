@@ -134,12 +134,9 @@ class Summary:
 
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes}
-        if weights >= {Weight.MONEY_LOST, Weight.MONEY_DOUBLED}:
-            return "this wallet loses money, and doubles money"
-        if Weight.MONEY_LOST in weights:
-            return "this wallet loses money"
-        if Weight.MONEY_DOUBLED in weights:
-            return "this wallet doubles money"
+        money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
+        if told := [what for weight, what in money.items() if weight in weights]:
+            return f"this wallet {', and '.join(told)}"
         if self.report.unjudged:
             return f"{self._unjudged()}, and nobody knows what became of the money"
         return "this wallet breaks the contract with the service"
