@@ -14,6 +14,7 @@ import warnings
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -112,6 +113,12 @@ class RsaSignature:
     def __repr__(self) -> str:
         count = len(getattr(self, "_keys", ()))  # An error tracker shows one whose construction failed, too.
         return f"RsaSignature({count} key{'s'[: count != 1]})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        pems = [key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo) for key in self._keys]
+        return partial(RsaSignature, header=self._header), (pems,)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
