@@ -94,16 +94,9 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "anchor": _anchor,
-        "answer": lambda each: _message(f"HTTP {each.status}", each.answer_headers, each.answer_body),
-        "day_and_time": words.day_and_time,
-        "duration": words.duration,
-        "iso_time": words.iso_time,
-        "by_reason": by_reason,
-        "money": words.money,
-        "shown_exchanges": _shown_exchanges,
-    }
+    made.filters |= {each.__name__: each for each in (words.day_and_time, words.duration, words.iso_time, words.money)}
+    made.filters |= {"anchor": _anchor, "by_reason": by_reason, "shown_exchanges": _shown_exchanges}
+    made.filters["answer"] = lambda each: _message(f"HTTP {each.status}", each.answer_headers, each.answer_body)
     made.globals["sent"] = _sent
     return made
 
