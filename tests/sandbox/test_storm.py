@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +31,7 @@ from game_operator.sandbox.storm import trace
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import PlayersBooks
 from game_operator.sandbox.storm.storm import Storm, StormReport, openings
-from game_operator.sandbox.storm.trace import TraceHead, head_line, read_trace
+from game_operator.sandbox.storm.trace import TraceHead, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from tests.sandbox.dealing import START_MILLIS, InProcess
@@ -576,14 +576,14 @@ def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) ->
 def test_a_hostile_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> None:
     """One sentence, and not an error of its own kind or hours of dealing."""
     path = tmp_path / "storm.trace"
-    path.write_text(json.dumps(json.loads(head_line(head_of())) | change) + "\n")
+    path.write_text(json.dumps(asdict(head_of()) | change) + "\n")
     with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace"):
         read_trace(path)
 
 
 def test_a_trace_says_that_it_is_one(tmp_path: Path) -> None:
     """Without its marker a file may be anything that happens to have the same names."""
-    path, head = tmp_path / "storm.trace", json.loads(head_line(head_of()))
+    path, head = tmp_path / "storm.trace", asdict(head_of())
     assert head.pop("game_operator_storm") == 1
     path.write_text(json.dumps(head) + "\n")
     with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace of this version"):
@@ -595,7 +595,7 @@ def test_a_hostile_line_of_a_trace(tmp_path: Path, at_millis: int) -> None:
     """A time up to which nobody would deal."""
     path = tmp_path / "storm.trace"
     line = json.dumps({"calls": ["bet withdraw BET"], "at_millis": at_millis, "posts": []})
-    path.write_text(f"{head_line(head_of())}\n{line}\n")
+    path.write_text(f"{json.dumps(asdict(head_of()))}\n{line}\n")
     with pytest.raises(ConfigurationError, match="line 2 is not of a storm's trace"):
         read_trace(path)
 
@@ -613,7 +613,7 @@ def test_the_largest_trace(
 ) -> None:
     """As much as the limit, and one character more; the sentence says what to do."""
     path = tmp_path / "storm.trace"
-    path.write_text(f"{head_line(head_of())}\n")
+    path.write_text(f"{json.dumps(asdict(head_of()))}\n")
     monkeypatch.setattr(trace, limit, path.stat().st_size - more)
     if accepted:
         assert read_trace(path)[1] == ()
@@ -631,7 +631,7 @@ def test_a_trace_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_storm_of_many_players_makes_no_trace_that_is_too_large() -> None:
     """The limits are beyond what a storm writes: a hundred thousand players, and a million bets."""
-    line = len(head_line(head_of(players=1_000, bets=1))) * 100
+    line = len(json.dumps(asdict(head_of(players=1_000, bets=1)))) * 100
     report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
     assert line < trace.LONGEST_LINE
     assert sum(map(len, report.trace)) * 5_000 < trace.LARGEST_TRACE

@@ -94,11 +94,6 @@ _HEAD: Final = TypeAdapter(TraceHead)
 _ORDER: Final = TypeAdapter(TracedOrder)
 
 
-def head_line(head: TraceHead) -> str:
-    """Return the first line."""
-    return json.dumps(asdict(head))
-
-
 def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
     """
     Return the head and the orders of the trace in the file *path*.
@@ -213,7 +208,7 @@ class Timeline:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
         # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
         orders = sorted(self.orders, key=lambda order: order.posts[0].serial)
-        return (head_line(head), *map(self._order_line, orders)) if orders else ()
+        return (json.dumps(asdict(head)), *map(self._order_line, orders)) if orders else ()
 
     def _order_line(self, order: Order) -> str:
         """Return the line for an *order* and its answers; it holds no signature."""
