@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, shown
@@ -215,7 +215,6 @@ _SILENT = frozenset(
 #: Hundredths, ones and millionths of the currency unit.
 Unit: TypeAlias = Literal["cents", "units", "micros"]
 
-_UNITS: Final = ("cents", "units", "micros")
 #: A name as it is written without quotes; PostgreSQL keeps 63 bytes of it.
 _NAME: Final = re.compile(r"[^\W\d][\w$]{0,62}")
 _MOST_BYTES: Final = 63
@@ -296,8 +295,8 @@ class TableAccounts:
                     f"digits, _ and $, at most {_MOST_BYTES} bytes, and begins with no digit. Rename it, or write an "
                     "Accounts object."
                 )
-        if self.unit is not None and self.unit not in _UNITS:
-            raise ConfigurationError(f"unit must be one of {', '.join(_UNITS)}, not {shown(self.unit)}")
+        if self.unit is not None and self.unit not in get_args(Unit):
+            raise ConfigurationError(f"unit must be one of {', '.join(get_args(Unit))}, not {shown(self.unit)}")
         if not isinstance(self.shared, bool):
             raise ConfigurationError(f"shared must be True or False, not {shown(self.shared)}")
 

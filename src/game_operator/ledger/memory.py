@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from threading import RLock
 from typing import TypeVar
@@ -77,7 +78,7 @@ class _Tables:
                 self.anomalies.setdefault((source, anomaly.kind, anomaly.operation, anomaly.body), anomaly)
 
 
-class MemoryLedger:
+class MemoryLedger(AbstractContextManager["MemoryLedger"]):
     """
     A Ledger that keeps everything in this process; safe to share between threads.
 
@@ -96,9 +97,6 @@ class MemoryLedger:
         self._tables = _Tables(clock_millis)
         for player_id, cents in (opening or {}).items():
             self.open_account(player_id, Decimal(cents).scaleb(-2))
-
-    def __enter__(self) -> "MemoryLedger":
-        return self
 
     def __exit__(self, *_exc: object) -> None:
         self.close()

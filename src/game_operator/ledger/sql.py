@@ -32,7 +32,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class SqlLedger(LedgerBase):
+class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     """
     A Ledger in SQLite (``sqlite:///wallet.db``) or PostgreSQL (``postgresql://…``, extra ``postgres``).
 
@@ -103,9 +103,6 @@ class SqlLedger(LedgerBase):
         longest_seconds = max(30.0, 8 * self._patience_seconds)
         self._mutex = PatientLock(longest_seconds)
         self._queue = CommitQueue(self._apply_all, most=most_calls(self._accounts), longest_seconds=longest_seconds)
-
-    def __enter__(self) -> "SqlLedger":
-        return self
 
     def __exit__(self, *_exc: object) -> None:
         self.close()

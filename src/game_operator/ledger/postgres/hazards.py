@@ -11,6 +11,7 @@ Nothing here imports psycopg, because calls that join come over other drivers, t
 """
 
 import logging
+from contextlib import AbstractContextManager
 from typing import Any
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
@@ -61,7 +62,7 @@ class CommitWarnings:
             )
 
 
-class CommitWatch(CommitWarnings):
+class CommitWatch(CommitWarnings, AbstractContextManager["CommitWatch"]):
     """
     Watches the commit of a caller's transaction; without psycopg below it, it sees nothing.
 
@@ -86,9 +87,6 @@ class CommitWatch(CommitWarnings):
         self._connection = psycopg_of(connection)
         if self._connection is not None:
             self._connection.add_notice_handler(self.notice)
-
-    def __enter__(self) -> "CommitWatch":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_raised: object) -> None:
         self._leave()
