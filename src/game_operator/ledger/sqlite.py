@@ -12,7 +12,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,12 @@ def _is_busy(failed: sqlite3.Error) -> bool:
 
 #: Runs a function in a thread, to its end.
 Elsewhere: TypeAlias = Callable[[Callable[[], object]], Awaitable[object]]
+
+
+def _executed(connection: sqlite3.Connection, sql: str, parameters: Sequence[Any], many: bool) -> Any:
+    if many:
+        return connection.executemany(sql, parameters).rowcount
+    return connection.execute(sql, parameters).fetchall()
 
 
 class SqliteStore(Forkable):
@@ -306,12 +312,10 @@ class SqliteStore(Forkable):
 
     def _perform(self, connection: sqlite3.Connection, step: Step) -> Any:
         match step:
-            case Execute(sql, parameters, many):
-                if many:
-                    return connection.executemany(sql, parameters).rowcount
-                return connection.execute(sql, parameters).fetchall()
+            case Execute():
+                return _executed(connection, *step)
             case Together(statements):
-                return [self._perform(connection, each) for each in statements]
+                return [_executed(connection, *each) for each in statements]
         return self._handed_over(step, connection) if step.is_lent else step.answered(connection)
 
     def _handed_over(self, step: AskOperator, connection: sqlite3.Connection) -> Any:
