@@ -329,8 +329,8 @@ def test_each_fault_on_a_real_wire(table: Table, fault: Fault, cancel: bool) -> 
     seen = table.sandbox.live.recent()
     where = {Fault.EARLY_ROLLBACK: False, Fault.EARLY_DEPOSIT: False, Fault.LATE_DEPOSIT: False}
     assert any(fault in exchange.fault for exchange in seen) is where.get(fault, True)
-    board = table.sandbox.service.balances.player("p1")
-    assert board is not None
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
     assert board.agrees
     assert board.under_way == 0
 
@@ -497,8 +497,8 @@ def test_free_bets_are_paid_once_whoever_claims_them(table: Table) -> None:
     assert {type(failed) for failed in errors if failed} == {ConfigurationError}
     amount = json.loads(played[0].deliveries[0].posted)["amount"]
     assert table.balance == OPENING_CENTS + amount
-    board = table.sandbox.service.balances.player("p1")
-    assert board is not None
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
     assert board.agrees
 
 
@@ -536,8 +536,8 @@ def test_a_wallet_that_is_down(table: Table) -> None:
     with pytest.raises(RequestNotSentError, match="wallet's address"):
         table.play()
     assert time.monotonic() - began < 15
-    board = table.sandbox.service.balances.player("p1")
-    assert board is not None
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
     assert board.under_way == 0
     table.sandbox.wallet_url = url
     assert table.play(won_cents=0).problems == ()
@@ -601,8 +601,8 @@ def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> N
             table.play()
         assert time.monotonic() - began < 15
         assert late.value.timed_out
-    board = table.sandbox.service.balances.player("p1")
-    assert board is not None
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
     assert board.under_way == 0
 
 
@@ -619,8 +619,8 @@ def test_rounds_from_many_threads(table: Table) -> None:
     assert [problem for each in played for problem in each.problems] == []
     assert table.balance == OPENING_CENTS - 32 * 500 + sum(range(32))
     assert {bet.state for bet in table.ledger.bets()} == {"CLOSED"}
-    board = table.sandbox.service.balances.player("p1")
-    assert board is not None
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
     assert board.agrees
     assert board.under_way == 0
 

@@ -48,7 +48,7 @@ class WalletPage(Page):
             total=len(players),
             wrong=[player for player in players if not player.agrees],
             asked=asked,
-            chosen=board.player(asked),
+            chosen=next((player for player in players if player.player_id == asked), None),
             balances=Markup(balance_chart(board.series(asked), player_id=asked)),  # noqa: S704
             answers=len(answered),
             latencies=Markup(latencies_chart([each.elapsed_ms for each in answered])),  # noqa: S704

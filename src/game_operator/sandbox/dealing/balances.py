@@ -248,12 +248,6 @@ class BalanceBoard:
         with self._lock:
             return any(player.first_wrong is not None for player in self._players.values())
 
-    def player(self, player_id: str) -> PlayerBalance | None:
-        """Return what is known of one player, or None if nothing is."""
-        with self._lock:
-            player = self._players.get(player_id)
-            return None if player is None else _seen(player_id, player)
-
     def series(self, player_id: str) -> list[ReportedBalance]:
         """Return the balances reported of a player, oldest first."""
         with self._lock:
