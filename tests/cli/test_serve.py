@@ -300,7 +300,7 @@ def test_missing_tables_are_made_or_printed(run: Run, database: str, tmp_path: P
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     problem = "There are no tables mine_* in this database. Is --table-prefix right?"
     if database.startswith("sqlite"):
-        problem = f"There is no file '{database.removeprefix('sqlite:///')}'."
+        problem = f"There is no file '{database.removeprefix('sqlite:///')}'. Is --database right?"
     assert refused.err == f"Error: {problem} Run the statements, or let serve make them without --no-migrate.\n"
     assert list(tmp_path.iterdir()) == []
     error = run("serve", *options, "--no-migrate", "--json").error

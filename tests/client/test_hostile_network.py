@@ -259,6 +259,17 @@ def test_an_address_that_is_silent_leaves_time_for_the_next(in_sync: Perform, mo
         assert isinstance(in_sync(make_grant, base_url, timeout=9.0), GrantAccepted)
 
 
+@pytest.mark.parametrize("limits", [{}, {"deadline": 1.0, "timeout": 1.0}], ids=["default limits", "short limits"])
+def test_a_resolver_without_an_answer_is_a_failure_to_connect(
+    limits: dict[str, float], in_sync: Perform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resolver that stands in for the system's may return nothing; nothing was sent then."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [])
+    error, _ = _ending(in_sync, make_grant, "https://api.example.com", **limits)
+    assert type(error) is RequestNotSentError
+    assert "api.example.com has no address" in str(error)
+
+
 _BOMB = gzip.compress(b" " * 30_000_000)
 
 

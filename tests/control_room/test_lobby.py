@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from threading import Event
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 
 from game_operator import GameInfo, Genre
 from game_operator.control_room import ControlRoom
-from game_operator.control_room.page_context import amount
+from game_operator.control_room.page_context import PageContext, amount
 from game_operator.ledger import MemoryLedger
 from game_operator.models import BetConfig, GameInstance
 from game_operator.sandbox import Sandbox
@@ -415,3 +416,14 @@ def test_our_own_receiver_is_explained(
             html = page(http, play(http).headers["location"])
     assert "INVALID_REQUEST, it cannot make sense of the call. No wager was taken." in html.text
     assert told in html.text
+
+
+def test_the_oldest_rounds_that_were_played_are_forgotten() -> None:
+    """A control room may run for months; the 200 newest rounds are remembered."""
+    sandbox: Any = None
+    context = PageContext(sandbox, ())
+    for number in range(201):
+        context.remember(f"round-{number}", [f"bet-{number}"], [])
+    assert len(context.played) == 200
+    assert "round-0" not in context.played
+    assert context.played["round-1"] == (["bet-1"], [])

@@ -90,7 +90,7 @@ class FreeBetsPage(Page):
             played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             return self._page(request, self._suggested("p1", ""), {}, said=str(failed))
-        self._context.played[free_bet_id] = (), played.problems
+        self._context.remember(free_bet_id, (), played.problems)
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
 
     def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:

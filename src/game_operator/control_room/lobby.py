@@ -156,7 +156,7 @@ class LobbyPage(Page):
             return self._page(request, typed, problems, played=begun, unreachable=True)
         except GameOperatorError as failed:
             return self._page(request, typed, {"round": str(failed)})
-        self._context.played[played.round_id] = played.bet_ids, played.problems
+        self._context.remember(played.round_id, played.bet_ids, played.problems)
         # The form stays filled in, to play another round.
         filled_in = {name: typed[name] for name in _KEPT if typed[name]}
         query = {**_chosen(request), "instance": form.instance_id, "played": played.round_id, **filled_in}

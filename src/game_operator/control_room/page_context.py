@@ -37,6 +37,7 @@ M = TypeVar("M", bound=BaseModel)
 
 #: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
 _MOST_CALLING: Final = 8
+_MOST_PLAYED: Final = 200
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
 
@@ -75,6 +76,12 @@ class PageContext:
         self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._token = secrets.token_urlsafe(32)
         self._calling = asyncio.Semaphore(_MOST_CALLING)
+
+    def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
+        """Keep what was *played*, and forget the oldest of what is too much."""
+        self.played[played_id] = bet_ids, mistakes
+        if len(self.played) > _MOST_PLAYED:
+            del self.played[next(iter(self.played))]
 
     def now_millis(self) -> int:
         """Return the service's time, Unix milliseconds."""

@@ -6,6 +6,7 @@ import contextvars
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from decimal import Decimal
 from functools import partial, wraps
+from inspect import signature
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
@@ -48,8 +49,15 @@ def _iterated(
     method: Callable[Concatenate[SqlLedger, P], Iterator[R]],
 ) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
     """Return *method* for an AsyncSqlLedger, where ``async for`` takes its records."""
-    listed: Any = method
-    return listed  # type: ignore[no-any-return]
+
+    @wraps(method)
+    def listing(ledger: Any, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
+        answer: Any = method(ledger, *args, **kwargs)
+        return answer  # type: ignore[no-any-return]
+
+    described: Any = listing
+    described.__signature__ = signature(method).replace(return_annotation="AsyncIterator")
+    return listing
 
 
 class AsyncSqlLedger(LedgerBase):

@@ -93,6 +93,8 @@ class DeadlineBackend:
 
         try:
             addresses = _addresses_of(host, port, timeout)
+            if not addresses:  # The system's resolver raises instead; one that was put in its place may not.
+                raise ConnectError(f"{host} has no address")
             while True:
                 left = _left(timeout)
                 # An address that is not answered leaves its share of the time to the others.

@@ -158,7 +158,7 @@ def serve(
         say(warning, style="bold red", error=True)
     try:
         if not migrate and file is not None and not file.exists():  # Opening would make it.
-            what = f"There is no file {shown(str(file))}."
+            what = f"There is no file {shown(str(file))}. Is --database right?"
             raise SchemaError(what, statements=ddl("sqlite", check_prefix(table_prefix)))
         connections = Connections(most_connections(listening.max_connections), listening.request_timeout)
         with _logging(access_log), listening.listener() as listener:
