@@ -27,7 +27,7 @@ def test_the_demo_holds_its_wallet_to_the_certifier(
     """Groups A, B and C, each counted; the heaviest failure is told with its reason."""
     with served(tmp_path, private_key, make) as app, SqlLedger(app.database) as ledger:
         wallet = DemoWallet(app.url, app.database, ledger, private_key)
-        (certified,) = shown_steps(certification_steps(wallet), silent=True)
+        (certified,) = shown_steps(certification_steps(wallet))
     assert certified["problem"].startswith(problem)
     assert bool(certified["problem"]) == bool(problem)
     lines = certified["lines"]

@@ -136,7 +136,7 @@ class Front:
     def steps(self, ledger: SqlLedger, *, url: str = "") -> list[dict[str, Any]]:
         """Return the steps of the demo's part with the wallet."""
         url = url or f"http://127.0.0.1:{self.port}"
-        return shown_steps(wallet_steps(DemoWallet(url, "", ledger, self.service_key)), silent=True)
+        return shown_steps(wallet_steps(DemoWallet(url, "", ledger, self.service_key)))
 
     def authenticator(self, anybody: bool) -> Authenticator:
         if not anybody:

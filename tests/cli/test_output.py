@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.cli.output import show_rows, visible, write_document
+from game_operator.cli.output import answer, answering, remark, say, show_details, show_rows, visible, write_document
 from tests.cli.support import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 
@@ -55,6 +55,31 @@ def test_a_document_is_one_line_of_exact_ascii(
     out = capsys.readouterr().out
     assert out == f'{{"value":{expected}}}\n'
     json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("as_json", "out", "err"),
+    [
+        pytest.param(False, "the answer\nmore\na  1\nT", "a remark\nan error\n", id="people"),
+        pytest.param(True, '{"a":1}\n', "an error\n", id="a program gets the document, and errors on stderr"),
+    ],
+)
+def test_what_is_said_to_people_and_to_a_program(
+    capsys: pytest.CaptureFixture[str], as_json: bool, out: str, err: str
+) -> None:
+    """With ``--json`` stdout holds exactly one document, whatever else a command says."""
+    with answering(as_json=as_json):
+        answer({"a": 1}, "the answer")
+        say("more")
+        show_details([("a", 1)])
+        show_rows("T", ("Name",), [("x",)], numbers=())
+        remark("a remark")
+        say("an error", error=True)
+    told = capsys.readouterr()
+    assert told.err == err
+    assert told.out == out if as_json else told.out.startswith(out)
+    say("afterwards")
+    assert capsys.readouterr().out == "afterwards\n"
 
 
 HOSTILE_GAME = game(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
+from game_operator.cli.output import answering
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
@@ -35,7 +36,7 @@ _LARGEST_PROFILE = 1_048_576
 #: What the help says of the options of each command and of each group.
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
+_AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
 PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
 OnlySource = Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")]
@@ -103,7 +104,7 @@ def _as_option(name: str, annotation: Any, default: object, texts: Mapping[str, 
 
 def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Callable[..., Any]:
     """
-    Let *command* take options with *texts*, and groups of options that several commands share.
+    Let *command* take options with *texts*, groups of options that several commands share, and ``--json``.
 
     A group is a frozen dataclass whose fields are options; its texts are under the name of its class. Where a parameter
     of *command* is annotated with a group, Typer gets the group's options in its place, and *command* gets the group.
@@ -123,11 +124,13 @@ def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Call
             parameters.append(_as_option(option.name, hints[option.name], default, of_group))
 
     @wraps(command)
-    def with_groups(**given: Any) -> Any:
+    def with_groups(*, as_json: bool, **given: Any) -> Any:
         for name, group in groups.items():
             given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
-        return command(**given)
+        with answering(as_json=as_json):
+            return command(**given)
 
+    parameters.append(_as_option("as_json", _AsJson, default=False, texts={}))
     # Typer reads both.
     vars(with_groups)["__signature__"] = declared.replace(parameters=parameters)
     with_groups.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

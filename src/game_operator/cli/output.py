@@ -1,6 +1,8 @@
 """
 Output: text and tables for people, exactly one JSON document for programs, and files.
 
+A command prints both. With ``--json`` only ``answer`` writes to stdout, and without it only the other functions do.
+
 What comes from the service is shown literally: it can neither style our tables nor control a terminal.
 """
 
@@ -12,6 +14,7 @@ import tempfile
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -33,6 +36,8 @@ _LEAST, _MOST = 40, 100
 _CUT = " …"
 #: Only its owner may read and write a file.
 SECRET_MODE = 0o600
+#: Whether the command that runs was given ``--json``.
+_AS_JSON = ContextVar("_AS_JSON", default=False)
 
 #: Shows what is under way, how much of it is done, and of how much.
 ShowProgress: TypeAlias = Callable[[str, int, int], None]
@@ -62,8 +67,15 @@ def cell(value: object, style: str = "") -> Text:
 
 
 def say(text: str, *, style: str = "", error: bool = False) -> None:
-    """Print one line, literal, neither cut nor folded; on stderr if *error*."""
-    _console(error=error).print(cell(text, style), soft_wrap=True)
+    """Print one line for people, literal, neither cut nor folded; on stderr, and for programs too, if *error*."""
+    if error or not wants_json():
+        _console(error=error).print(cell(text, style), soft_wrap=True)
+
+
+def remark(text: str, *, style: str = "") -> None:
+    """Print one line on stderr, for people alone: what a program finds in the document, or need not know."""
+    if not wants_json():
+        say(text, style=style, error=True)
 
 
 def show_rows(
@@ -75,6 +87,8 @@ def show_rows(
     No value is ever cut or folded: what is left of an amount would look like another amount. A row whose first value
     is "" belongs to the one before it.
     """
+    if wants_json():
+        return
     listed = [[visible(value) for value in row] for row in rows]
     console = _console()
     table = Table(title=title, title_justify="left")
@@ -94,6 +108,8 @@ def show_rows(
 
 def show_details(rows: Iterable[tuple[str, object]]) -> None:
     """Print names and values, a line each; the values whole, so that they can be copied."""
+    if wants_json():
+        return
     listed = list(rows)
     width = max(len(visible(name)) for name, _ in listed)
     for name, value in listed:
@@ -169,17 +185,32 @@ def say_wrapped(
     return len(lines)
 
 
+@contextmanager
+def answering(*, as_json: bool) -> Iterator[None]:
+    """Run a command that answers a program with one document if *as_json*, and else people."""
+    before = _AS_JSON.set(as_json)
+    try:
+        yield
+    finally:
+        _AS_JSON.reset(before)
+
+
+def wants_json() -> bool:
+    """Return whether the command that runs answers a program."""
+    return _AS_JSON.get()
+
+
 def write_document(document: Mapping[str, object]) -> None:
     """Write *document* as the one line of JSON that ``--json`` promises: ASCII, decimals digit for digit."""
     sys.stdout.write(_json(document) + "\n")
     sys.stdout.flush()
 
 
-def answer(document: Mapping[str, object], sentence: str, *, as_json: bool) -> None:
-    """Print *document* for programs, or *sentence* for people."""
-    if as_json:
+def answer(document: Mapping[str, object], *sentences: str) -> None:
+    """Write *document* for a program that asked for one by ``--json``, or print *sentences* for people."""
+    if wants_json():
         write_document(document)
-    else:
+    for sentence in sentences:
         say(sentence)
 
 

@@ -12,8 +12,8 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
-from game_operator.cli.options import AsJson, OnlySource, comma_separated, moment_in, read_profile
-from game_operator.cli.output import answer, say, when, write_document
+from game_operator.cli.options import OnlySource, comma_separated, moment_in, read_profile
+from game_operator.cli.output import answer, say, wants_json, when
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 from game_operator.money import amount_from_cents
@@ -106,7 +106,7 @@ class ChosenAnomalies(AnomalyFilters):
         """The number that stands alone on the command line, or None."""
         return self.anomaly_ids[0] if self.anomaly_ids and len(self.anomaly_ids) == 1 else None
 
-    def ids(self, ledger: "SqlLedger", doing: str, *, as_json: bool) -> list[int]:
+    def ids(self, ledger: "SqlLedger", doing: str) -> list[int]:
         """
         Return their numbers; those that match are counted first, and somebody must agree.
 
@@ -124,7 +124,7 @@ class ChosenAnomalies(AnomalyFilters):
                 "`game-operator ledger anomalies` and the same options."
             )
         if self.expect is None and not self.yes and count:
-            if as_json or not sys.stdin.isatty():
+            if wants_json() or not sys.stdin.isatty():
                 raise ConfigurationError(
                     f"{count} anomalies match. Nothing was done: pass --expect {count} if these are meant, or --yes "
                     "for however many there are."
@@ -141,20 +141,17 @@ def anomalies(
     limit: Annotated[int | None, typer.Option(min=1)] = None,
     bodies: bool = False,
     place: LedgerOptions,
-    as_json: AsJson = False,
 ) -> None:
     """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
     resolved = None if every else False
     with place.opened() as ledger:
         filters.check_kinds(ledger)
         found = list(islice(ledger.anomalies(resolved=resolved, **filters.wanted), limit and limit + 1))
-        if not found and not as_json:
+        if not found and not wants_json():  # It counts all the others.
             say(filters.nothing_found(ledger, resolved=resolved))
     records, more = found[:limit], limit is not None and len(found) > limit
-    if as_json:
-        document = {"anomalies": [anomaly_document(record) for record in records]}
-        write_document(document if limit is None else document | {"more": more})
-        return
+    document = {"anomalies": list(map(anomaly_document, records))}
+    answer(document if limit is None else document | {"more": more})
     show_anomalies(records, every=every, bodies=bodies)
     if more:
         say(MORE.format(limit))
@@ -167,7 +164,6 @@ def retry(
     accept_foreign: bool = False,
     place: LedgerOptions,
     balances: BalancesOptions,
-    as_json: AsJson = False,
 ) -> int:
     """
     Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
@@ -183,11 +179,11 @@ def retry(
     with place.opened(accounts=balances.accounts()) as ledger:
         if (one := chosen.one) is not None:
             document = _retry_document(one, ledger.retry(one, terms, accept_foreign=accept_foreign))
-            answer(document, _retry_in_words(document), as_json=as_json)
+            answer(document, _retry_in_words(document))
             return ExitCode.FINE if document["resolved"] else ExitCode.SAID_NO
-        ids = chosen.ids(ledger, "Retry", as_json=as_json)
+        ids = chosen.ids(ledger, "Retry")
         if not ids:
-            answer({"retried": []}, chosen.nothing_found(ledger), as_json=as_json)
+            answer({"retried": []}, chosen.nothing_found(ledger))
             return ExitCode.FINE
         for each in ids:
             try:
@@ -196,26 +192,26 @@ def retry(
                 retried.append({"id": each, "resolved": False, "error": error_text(refused)})
             except LedgerError:
                 # The ledger cannot go on: what was done until then is shown first.
-                _show_retries(retried, as_json=as_json)
+                _show_retries(retried)
                 raise
-    _show_retries(retried, as_json=as_json)
+    _show_retries(retried)
     return ExitCode.FINE if all(each["resolved"] for each in retried) else ExitCode.SAID_NO
 
 
-def resolve(chosen: ChosenAnomalies, place: LedgerOptions, as_json: AsJson = False) -> None:
+def resolve(chosen: ChosenAnomalies, place: LedgerOptions) -> None:
     """Mark anomalies as resolved, without applying anything."""
     from game_operator.ledger.sql import resolve_anomalies
 
     with place.opened() as ledger:
-        ids = chosen.ids(ledger, "Resolve", as_json=as_json)
+        ids = chosen.ids(ledger, "Resolve")
         if not ids:
-            answer({"resolved": []}, chosen.nothing_found(ledger), as_json=as_json)
+            answer({"resolved": []}, chosen.nothing_found(ledger))
             return
         resolve_anomalies(ledger, ids)
     if chosen.one is None:
-        answer({"resolved": ids}, f"Resolved: {len(ids)}.", as_json=as_json)
+        answer({"resolved": ids}, f"Resolved: {len(ids)}.")
     else:
-        answer({"id": chosen.one, "resolved": True}, f"The anomaly {chosen.one} is resolved.", as_json=as_json)
+        answer({"id": chosen.one, "resolved": True}, f"The anomaly {chosen.one} is resolved.")
 
 
 def _retry_document(anomaly_id: int, outcome: "Outcome") -> dict[str, Any]:
@@ -240,11 +236,9 @@ def _retry_in_words(document: Mapping[str, Any]) -> str:
     return f"{did}; the balance is {document['balance']}. The anomaly is resolved."
 
 
-def _show_retries(retried: list[dict[str, Any]], *, as_json: bool) -> None:
+def _show_retries(retried: list[dict[str, Any]]) -> None:
     """Say what came of several, a line each."""
-    if as_json:
-        write_document({"retried": retried})
-        return
+    answer({"retried": retried})
     for each in retried:
         say(f"{each['id']}: {_retry_in_words(each)}")
     say(f"Resolved: {sum(each['resolved'] for each in retried)} of {len(retried)}.")

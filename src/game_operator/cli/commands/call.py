@@ -7,8 +7,8 @@ import typer
 
 from game_operator.cli.certify_options import RouteOptions, key_in
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, read_file, read_profile
-from game_operator.cli.output import say, write_document
+from game_operator.cli.options import ProfileFile, read_file, read_profile
+from game_operator.cli.output import answer, remark, say
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def call(
     profile: ProfileFile = None,
     timeout: Annotated[float, typer.Option(min=0.01)] = 10.0,
     with_signature: bool = False,
-    as_json: AsJson = False,
 ) -> int:
     """
     Sign one body, post it to a wallet, and print the exchange.
@@ -60,15 +59,13 @@ def call(
     pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in sent)
     if not with_signature:
         pairs, delivery = _without(signature, pairs, delivery)
-    if as_json:
-        _write(url, pairs, delivery)
-    else:
-        _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
-        say("")
-        answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
-        _say_message("<", answered, delivery.headers, delivery.body)
-        if delivery.problem:
-            say(f"This is not a reply of the service's form: {delivery.problem}", error=True)
+    answer(_document(url, pairs, delivery))
+    _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
+    say("")
+    answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
+    _say_message("<", answered, delivery.headers, delivery.body)
+    if delivery.problem:
+        remark(f"This is not a reply of the service's form: {delivery.problem}")
     return ExitCode.FINE if delivery.reply is not None and delivery.code is None else ExitCode.SAID_NO
 
 
@@ -94,18 +91,17 @@ def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> 
         say(f"{mark} {line}".rstrip())
 
 
-def _write(url: str, headers: "HeaderPairs", delivery: "Delivery") -> None:
+def _document(url: str, headers: "HeaderPairs", delivery: "Delivery") -> dict[str, object]:
     from game_operator.certify.report.as_json import body_in_json, headers_in_json
 
     reply = delivery.reply
-    answer = {"headers": headers_in_json(delivery.headers), "body": body_in_json(delivery.body)}
-    document = {
+    answered = {"headers": headers_in_json(delivery.headers), "body": body_in_json(delivery.body)}
+    return {
         "url": url,
         "path": delivery.path,
         "request": {"headers": headers_in_json(headers), "body": body_in_json(delivery.posted)},
-        "answer": {"status": delivery.status} | answer,
+        "answer": {"status": delivery.status} | answered,
         "reply": reply and {name: getattr(reply, name) for name in _REPLY},
         "problem": delivery.problem,
         "elapsed_ms": round(delivery.elapsed_seconds * 1_000, 3),
     }
-    write_document(document)

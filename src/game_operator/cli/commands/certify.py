@@ -19,8 +19,8 @@ from game_operator.cli.certify_options import (
 )
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, error_text, on_signals
-from game_operator.cli.options import AsJson, read_profile
-from game_operator.cli.output import progress, say, write_document
+from game_operator.cli.options import read_profile
+from game_operator.cli.output import answer, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def certify(
     played: ScenarioOptions,
     supplied: SupplyOptions,
     reports: ReportOptions,
-    as_json: AsJson = False,
 ) -> int:
     """
     Certify any wallet: send it what a wallet must survive, and say what is wrong, what it costs, and what to change.
@@ -48,7 +47,7 @@ def certify(
     if played.plan:
         from game_operator.cli.reports.certify import show_plan
 
-        show_plan(wanted, unwanted, supplies, assumed, as_json=as_json)
+        show_plan(wanted, unwanted, supplies, assumed)
         return ExitCode.FINE
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
@@ -59,12 +58,10 @@ def certify(
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
-    if not as_json:
-        say(
-            "If the wallet uses a ledger of this package that has no source yet, the first call registers the wallet's "
-            "source permanently. Use the source that goes live.",
-            error=True,
-        )
+    remark(
+        "If the wallet uses a ledger of this package that has no source yet, the first call registers the wallet's "
+        "source permanently. Use the source that goes live."
+    )
     stop, number = Stop(run_id), count(1)
     with stop.listening():
         with progress() as show:
@@ -92,28 +89,26 @@ def certify(
                 with_signatures=reports.with_signatures,
             )
         stop.is_played = True
-        code = _ended(report, reports, as_json=as_json)
+        code = _ended(report, reports)
     if report.was_stopped:
         raise StoppedError(128 + stop.number)
     return code
 
 
-def _ended(report: "Report", reports: ReportOptions, *, as_json: bool) -> int:
+def _ended(report: "Report", reports: ReportOptions) -> int:
     """Write the files, print what came of the run, and return the exit code."""
     from game_operator.certify.report.as_json import document
     from game_operator.certify.report.summary import Summary
     from game_operator.cli.reports.certify import show_report
 
     written = reports.write(report)
-    if not as_json:
-        show_report(report, written)
+    show_report(report, written)
     address, prefix = reports.clean_up, reports.table_prefix
     cleaned = {} if address is None else _cleaned_up(address, prefix, report.run_id)
     problem = cleaned.get("problem")
-    if as_json:
-        write_document(document(report) | ({"clean_up": cleaned} if cleaned else {}))
-    elif problem:
-        say(problem, style="red", error=True)
+    answer(document(report) | ({"clean_up": cleaned} if cleaned else {}))
+    if problem:
+        remark(problem, style="red")
     elif cleaned:
         say(f"Anomalies that this run left in the ledger: {cleaned['resolved']}, now resolved.")
     if not Summary(report).is_fine:

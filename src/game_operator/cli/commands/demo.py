@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.options import MANY_CALLS, SERVING, AsJson, check_extra
-from game_operator.cli.output import say, show_details, write_document
+from game_operator.cli.options import MANY_CALLS, SERVING, check_extra
+from game_operator.cli.output import answer, remark, say, show_details
 from game_operator.errors import GameOperatorError
 
 _WEB_PLAYERS: Final = ("ann", "bob", "cleo")
@@ -25,7 +25,7 @@ _WEB_PLAYERS: Final = ("ann", "bob", "cleo")
 _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), ("ann", 300, None), ("bob", 400, 0))
 
 
-def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)] = 0, as_json: AsJson = False) -> int:
+def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)] = 0) -> int:
     """
     Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, and a wallet
     that is certified.
@@ -40,23 +40,22 @@ def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)]
     logging.getLogger("game_operator").addHandler(logging.NullHandler())
     with TemporaryDirectory(prefix="game-operator-demo-") as made:
         if web:
-            return _keep_open(Path(made), port, as_json=as_json)
+            return _keep_open(Path(made), port)
         # As Ctrl-C: through every ``finally``.
         with on_signals([signal.SIGTERM], lambda number, _: sys.exit(128 + number)):
-            return _tour(Path(made), as_json=as_json)
+            return _tour(Path(made))
 
 
-def _tour(place: Path, *, as_json: bool) -> int:
+def _tour(place: Path) -> int:
     """Take all steps, up to the first one that goes wrong."""
     from game_operator.cli.commands import demo_tour
 
     started = time.monotonic()
     with closing(demo_tour.tour(place)) as lines:
-        steps = shown_steps(lines, silent=as_json)
+        steps = shown_steps(lines)
     fine, seconds = not steps[-1]["problem"], time.monotonic() - started
-    if as_json:
-        write_document({"ok": fine, "seconds": round(seconds, 2), "steps": steps})
-    elif fine:
+    answer({"ok": fine, "seconds": round(seconds, 2), "steps": steps})
+    if fine:
         say(
             f"All of it worked, in {seconds:.1f} s. Sandbox and wallet have stopped, their keys are gone.",
             style="green",
@@ -64,29 +63,28 @@ def _tour(place: Path, *, as_json: bool) -> int:
         if (command := Path(sys.argv[0])).name == "game-operator" and not shutil.which("game-operator"):
             say(f"The command is {command}.")
     else:
-        say("The demo went wrong at the step marked with ✗.", style="red", error=True)
+        remark("The demo went wrong at the step marked with ✗.", style="red")
     return ExitCode.FINE if fine else ExitCode.SAID_NO
 
 
-def shown_steps(lines: Iterable[str], *, silent: bool = False) -> list[dict[str, Any]]:
-    """Print *lines* as they come, unless *silent*, and return the steps; only the last one may have a problem."""
+def shown_steps(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Print *lines* as they come, and return the steps; only the last one may have a problem."""
     steps: list[dict[str, Any]] = []
-    show: Callable[..., None] = (lambda *_, **__: None) if silent else say
     try:
         for line in lines:
             if line.startswith(" "):
                 steps[-1]["lines"].append(line.strip())
-                show(f"   {line.strip()}")
+                say(f"   {line.strip()}")
             else:
                 steps.append({"title": line, "lines": [], "problem": ""})
-                show(f"{len(steps)}. {line}", style="bold")
+                say(f"{len(steps)}. {line}", style="bold")
     except GameOperatorError as wrong:
         steps[-1]["problem"] = str(wrong)
-        show(f"   ✗ {wrong}", style="red")
+        say(f"   ✗ {wrong}", style="red")
     return steps
 
 
-def _keep_open(place: Path, port: int, *, as_json: bool) -> int:
+def _keep_open(place: Path, port: int) -> int:
     """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
     from game_operator.cli.commands.demo_tour import wallet_server
     from game_operator.control_room import ControlRoom
@@ -112,15 +110,12 @@ def _keep_open(place: Path, port: int, *, as_json: bool) -> int:
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
         room = f"{sandbox.base_url}/"
-        if as_json:
-            write_document({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS)})
-        else:
-            say(f"The control room is open at {room} until Ctrl-C.", style="bold")
-            players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
-            show_details([("wallet", wallet.url), ("players", players)])
+        answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS)})
+        say(f"The control room is open at {room} until Ctrl-C.", style="bold")
+        players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
+        show_details([("wallet", wallet.url), ("players", players)])
         if lost := lost_output():
             return lost
         stopped.wait()
-    if not as_json:
-        say("Control room and wallet have stopped, their keys are gone.", error=True)
+    remark("Control room and wallet have stopped, their keys are gone.")
     return ExitCode.FINE

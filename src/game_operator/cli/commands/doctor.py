@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from game_operator.cli.database import PREFIX, BalancesOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ServiceOptions
-from game_operator.cli.output import say, waiting, write_document
+from game_operator.cli.options import ServiceOptions
+from game_operator.cli.output import answer, say, waiting
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ def doctor(
     database: str | None = None,
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
-    as_json: AsJson = False,
 ) -> int:
     """
     Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
@@ -60,10 +59,10 @@ def doctor(
 
         checked_seconds("deadline", service.deadline)
         checks = examination(service.environment(service.base_url), public_key, service.deadline)
-    return _report(checks, as_json=as_json)
+    return _report(checks)
 
 
-def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
+def _report(examined: "Iterator[Check]") -> ExitCode:
     checks: list[Check] = []
     while True:
         with waiting("Examining …"):
@@ -71,8 +70,6 @@ def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
         if check is None:
             break
         checks.append(check)
-        if as_json:
-            continue
         mark, style = _LOOK[check.outcome]
         say(f"{mark} {check.name}: {check.found}", style=style)
         if check.todo:
@@ -81,6 +78,5 @@ def _report(examined: "Iterator[Check]", *, as_json: bool) -> ExitCode:
             say(f"    assumed: {check.assumed}", style="dim")
     codes = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.SAID_NO}
     verdict = max((codes.get(check.outcome, ExitCode.FINE) for check in checks), default=ExitCode.FINE)
-    if as_json:
-        write_document({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
+    answer({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})
     return verdict

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from game_operator.cli.options import PASSPHRASE, AsJson
-from game_operator.cli.output import say, show_details, waiting, write_document
+from game_operator.cli.options import PASSPHRASE
+from game_operator.cli.output import answer, say, show_details, waiting
 from game_operator.errors import ConfigurationError
 
 _LEAST_BITS = 2048
@@ -20,7 +20,6 @@ def keygen(
     path: Annotated[str, typer.Argument()] = "operator.pem",
     bits: Annotated[int, typer.Option(min=_LEAST_BITS, max=_MOST_BITS)] = _LEAST_BITS,
     encrypt: bool = False,
-    as_json: AsJson = False,
 ) -> None:
     """
     Make a key pair: the private key signs requests, the public one is registered with the provider.
@@ -33,19 +32,17 @@ def keygen(
     passphrase = _passphrase(encrypt=encrypt)
     with waiting(f"Making an RSA key of {bits} bits …"):
         pair = write_pair(private, bits=bits, passphrase=passphrase)
-    if as_json:
-        document = {
-            "private_key_file": str(pair.private),
-            "public_key_file": str(pair.public),
-            "public_key_pem": pair.public_pem,
-            "fingerprint_sha256": fingerprint(pair.public_key),
-            "bits": pair.public_key.key_size,
-            "encrypted": encrypt,
-        }
-        write_document(document)
-        return
-    private_key = f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"
     sha256 = fingerprint(pair.public_key)
+    document = {
+        "private_key_file": str(pair.private),
+        "public_key_file": str(pair.public),
+        "public_key_pem": pair.public_pem,
+        "fingerprint_sha256": sha256,
+        "bits": pair.public_key.key_size,
+        "encrypted": encrypt,
+    }
+    answer(document)
+    private_key = f"{pair.private} ({'encrypted, ' if encrypt else ''}readable by you alone)"
     show_details([("private key", private_key), ("public key", pair.public), ("SHA-256", sha256)])
     say("Register this public key with the provider, and compare the SHA-256 over another channel:")
     for line in pair.public_pem.splitlines():

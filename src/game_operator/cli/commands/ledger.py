@@ -10,8 +10,8 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AmountArgument, AsJson, Commands, Moment, OnlySource
-from game_operator.cli.output import answer, say, show_details, waiting, when, write_document
+from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource
+from game_operator.cli.output import answer, say, show_details, waiting, when
 from game_operator.cli.reports.ledger import (
     MORE,
     balance_document,
@@ -51,19 +51,15 @@ def _checked_values() -> Iterator[None]:
 
 
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
-def open_(
-    *, player: Player, amount: AmountArgument = Decimal(0), place: LedgerOptions, as_json: AsJson = False
-) -> None:
+def open_(*, player: Player, amount: AmountArgument = Decimal(0), place: LedgerOptions) -> None:
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
     with place.opened(make=True) as ledger, _checked_values():
         cents = ledger.open_account(player, amount)
-    answer(balance_document(player, cents), f"{player} holds {amount_from_cents(cents)}.", as_json=as_json)
+    answer(balance_document(player, cents), f"{player} holds {amount_from_cents(cents)}.")
 
 
 @ledgers.command(context_settings=_WITH_NEGATIVE_AMOUNTS)
-def adjust(
-    *, player: Player, amount: AmountArgument, reference: str, place: LedgerOptions, as_json: AsJson = False
-) -> None:
+def adjust(*, player: Player, amount: AmountArgument, reference: str, place: LedgerOptions) -> None:
     """Move money from outside games: a payment, a cash-out, a correction. Never below zero."""
     from game_operator.ledger.sql import adjusted
 
@@ -73,7 +69,7 @@ def adjust(
         done = adjusted(ledger, player, amount, reference=reference)
     known = "" if done.applied else "This reference was known, nothing was moved: "
     sentence = f"{known}{player} holds {amount_from_cents(done.balance_cents)}."
-    answer(balance_document(player, done.balance_cents) | {"applied": done.applied}, sentence, as_json=as_json)
+    answer(balance_document(player, done.balance_cents) | {"applied": done.applied}, sentence)
 
 
 @ledgers.command()
@@ -85,7 +81,6 @@ def show(
     source: str = "",
     place: LedgerOptions,
     balances: BalancesOptions,
-    as_json: AsJson = False,
 ) -> int:
     """
     Show all that is known of a bet, or with --player an account and its latest movements.
@@ -98,10 +93,10 @@ def show(
     with place.opened(accounts=accounts) as ledger:
         if bet_id is None:
             assert player is not None
-            show_account(_account(ledger, player, most, accounts), as_json=as_json)
+            show_account(_account(ledger, player, most, accounts))
             return ExitCode.FINE
         history = ledger.history(bet_id, source=source)
-    show_bet(bet_id, history, as_json=as_json)
+    show_bet(bet_id, history)
     return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
 
 
@@ -128,7 +123,6 @@ def bets(
     source: OnlySource = None,
     place: LedgerOptions,
     balances: BalancesOptions,
-    as_json: AsJson = False,
 ) -> None:
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
     from game_operator.ledger.sql import old_bets
@@ -137,18 +131,16 @@ def bets(
     with place.opened(accounts=balances.accounts()) as ledger:
         found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
     listed, more = found[:limit], len(found) > limit
-    if as_json:
-        write_document({"bets": [bet_document(bet) for bet in listed], "more": more})
-    elif listed:
-        show_bets(listed)
-        if more:
-            say(MORE.format(limit))
-    else:
+    answer({"bets": list(map(bet_document, listed)), "more": more})
+    show_bets(listed)
+    if more:
+        say(MORE.format(limit))
+    if not listed:
         say("There are no such bets.")
 
 
 @ledgers.command()
-def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
+def verify(place: LedgerOptions) -> int:
     """
     Check the books: balances, postings, calls and bets must tell one story.
 
@@ -156,18 +148,12 @@ def verify(place: LedgerOptions, as_json: AsJson = False) -> int:
     """
     with place.opened() as ledger, waiting("Checking the books …"):
         report = ledger.verify()
-    show_books(report, as_json=as_json)
+    show_books(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
 @ledgers.command()
-def prune(
-    *,
-    days: Annotated[int, typer.Option(min=90)] = 90,
-    now: Moment = None,
-    place: LedgerOptions,
-    as_json: AsJson = False,
-) -> None:
+def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None, place: LedgerOptions) -> None:
     """
     Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever.
 
@@ -175,16 +161,13 @@ def prune(
     """
     with place.opened() as ledger, waiting("Pruning …"):
         report = ledger.prune(timedelta(days=days), now_millis=now)
-    if as_json:
-        write_document(report._asdict())
-        return
-    say(f"Before {when(report.before_millis)} UTC, except what is still open:")
+    answer(report._asdict(), f"Before {when(report.before_millis)} UTC, except what is still open:")
     names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
 
 
 @ledgers.command("correct-time")
-def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) -> None:
+def correct_time(player: Player, place: LedgerOptions) -> None:
     """
     Bring back the time of an account that a wrong clock has left in the future.
 
@@ -193,25 +176,25 @@ def correct_time(player: Player, place: LedgerOptions, as_json: AsJson = False) 
     with place.opened() as ledger:
         done = ledger.correct_time(player)
     sentence = f"{player} had moved last at {when(done.from_millis)} UTC; it says {when(done.to_millis)} now."
-    answer(done._asdict(), sentence, as_json=as_json)
+    answer(done._asdict(), sentence)
 
 
 @ledgers.command()
-def sources(place: LedgerOptions, as_json: AsJson = False) -> None:
+def sources(place: LedgerOptions) -> None:
     """List the services and environments whose calls the ledger takes, with their open bets."""
     from game_operator.ledger.sql import sources_of
 
     with place.opened() as ledger:
         found = sources_of(ledger)
-    if found and not as_json:
+    answer({"sources": [source._asdict() for source in found]})
+    if found:
         show_details((_named(source.name), f"{source.origin}, {_open(source.open_bets)}") for source in found)
-        return
-    nothing = "The ledger knows no source yet: the first withdraw, deposit or rollback registers its own."
-    answer({"sources": [source._asdict() for source in found]}, nothing, as_json=as_json)
+    else:
+        say("The ledger knows no source yet: the first withdraw, deposit or rollback registers its own.")
 
 
 @ledgers.command("add-source")
-def add_source(name: Annotated[str, typer.Argument()], place: LedgerOptions, as_json: AsJson = False) -> None:
+def add_source(name: Annotated[str, typer.Argument()], place: LedgerOptions) -> None:
     """
     Take calls of another source, permanently.
 
@@ -229,9 +212,9 @@ def add_source(name: Annotated[str, typer.Argument()], place: LedgerOptions, as_
     is_new = len(others) == len(known)
     already = "." if is_new else " already. Nothing was changed."
     document = {"added": name, "others": [source._asdict() for source in others]}
-    answer(document, f"The ledger takes calls of {_named(name)}{already}", as_json=as_json)
+    answer(document, f"The ledger takes calls of {_named(name)}{already}")
     for source in others:
-        if is_new and source.open_bets and not as_json:
+        if is_new and source.open_bets:
             say(
                 f"{_named(source.name)} has {_open(source.open_bets)}. If {_named(name)} is a new name for it, they "
                 "cannot be settled: keep the old name in the wallet until they are."
@@ -247,7 +230,7 @@ def _open(bets: int) -> str:
 
 
 @ledgers.command()
-def migrate(*, back: bool = False, place: LedgerOptions, as_json: AsJson = False) -> None:
+def migrate(*, back: bool = False, place: LedgerOptions) -> None:
     """Migrate the tables to this program's version, while older programs go on; or undo that."""
     from game_operator.ledger.engine.tables import VERSION
     from game_operator.ledger.sql import migrated_back
@@ -261,4 +244,4 @@ def migrate(*, back: bool = False, place: LedgerOptions, as_json: AsJson = False
         raise ConfigurationError(
             f"The tables {place.table_prefix}* have version {old.version} already. Nothing was undone."
         ) from None
-    answer({"version": version}, f"The tables {place.table_prefix}* have version {version}.", as_json=as_json)
+    answer({"version": version}, f"The tables {place.table_prefix}* have version {version}.")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
-from game_operator.cli.options import AsJson, InstanceId, PlayerId, ServiceOptions
-from game_operator.cli.output import say, show_details, show_rows, waiting, write_document
+from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
+from game_operator.cli.output import answer, say, show_details, show_rows, waiting
 
 if TYPE_CHECKING:
     from game_operator.models import GameInfo
@@ -26,15 +26,12 @@ def games(
     currency: str | None = None,
     active: bool = False,
     service: ServiceOptions,
-    as_json: AsJson = False,
 ) -> None:
     """List your games with their instances and betting limits."""
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
     kept = list(_filtered(found, genre, status, currency, active=active))
-    if as_json:
-        write_document({"games": [game.model_dump() for game in kept]})
-        return
+    answer({"games": [game.model_dump() for game in kept]})
     if genre is not None and found and not any(_is(game.genre, genre) for game in found):
         say(f"no game has genre {genre}; there are {', '.join(sorted({game.genre for game in found}))}")
     if kept:
@@ -72,13 +69,12 @@ def _rows(found: "Iterable[GameInfo]") -> Iterator[tuple[str, ...]]:
             about = ("",) * len(about)
 
 
-def bet(*, bet_id: Annotated[str, typer.Argument()], service: ServiceOptions, as_json: AsJson = False) -> None:
+def bet(*, bet_id: Annotated[str, typer.Argument()], service: ServiceOptions) -> None:
     """Look up one bet: OPEN, CLOSED, ROLLED_BACK or NOT_FOUND. All four are answers: the exit code is 0."""
     with service.client() as client, waiting("Looking up the bet …"):
         found = client.fetch_bet(bet_id)
-    if as_json:
-        write_document(found.model_dump())
-    elif found.status == "NOT_FOUND":
+    answer(found.model_dump())
+    if found.status == "NOT_FOUND":
         say(_NOT_FOUND.format("bet"))
     else:
         won = [("won", f"{found.won_amount} ({found.won} cents)")] if found.status == "CLOSED" else []
@@ -102,7 +98,6 @@ def round_(
     round_id: Annotated[str | None, typer.Option("--id", "--round-id")] = None,
     round_no: Annotated[int | None, typer.Option("--no", "--round-no")] = None,
     service: ServiceOptions,
-    as_json: AsJson = False,
 ) -> None:
     """
     Look up a round with all its bets, by --id or by --no; given both, the service uses the id.
@@ -113,9 +108,8 @@ def round_(
         raise typer.BadParameter("Pass --id or --no: which round of the instance?")
     with service.client() as client, waiting("Looking up the round …"):
         found = client.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
-    if as_json:
-        write_document(found.model_dump())
-    elif found.status == "NOT_FOUND":
+    answer(found.model_dump())
+    if found.status == "NOT_FOUND":
         say(_NOT_FOUND.format("round of this instance"))
     else:
         numbers = [("round", found.round_id), ("number", found.round_no)]
@@ -141,7 +135,6 @@ def grant(
     expire_duration_millis: Annotated[int, typer.Option("--expire-millis")],
     reference_id: Annotated[str, typer.Option("--reference", "--reference-id")],
     service: ServiceOptions,
-    as_json: AsJson = False,
 ) -> None:
     """
     Grant free bets to a player.
@@ -162,9 +155,7 @@ def grant(
                     expire_duration_millis=expire_duration_millis,
                     reference_id=reference_id,
                 )
-            if as_json:
-                write_document(accepted.model_dump())
-                return
+            answer(accepted.model_dump())
             facts = [("granted", f"{count} free bets of {wager_amount_cents} cents for {player_id}")]
             show_details([*facts, ("free bet", accepted.free_bet_id), ("the service says", accepted.message)])
     except KeyboardInterrupt:

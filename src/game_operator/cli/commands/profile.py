@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, Commands, ProfileFile, read_file, read_profile
-from game_operator.cli.output import counted, say, show_details, show_rows, write_document
+from game_operator.cli.options import Commands, ProfileFile, read_file, read_profile
+from game_operator.cli.output import answer, counted, say, show_details, show_rows
 from game_operator.errors import MalformedCallError, shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WithdrawCall
 from game_operator.money import amount_from_cents
@@ -66,7 +66,6 @@ def check(
     sample: Annotated[str, typer.Argument()],
     operation: Literal["withdraw", "deposit", "rollback", "player-balance"] | None = None,
     profile: ProfileFile = None,
-    as_json: AsJson = False,
 ) -> int:
     """
     Show field by field how a sample body is understood: under which name, as what, and what is derived or odd.
@@ -75,22 +74,18 @@ def check(
     """
     rules = read_profile(profile)
     found = _understood(read_file(sample, rules.max_body_bytes + 1), operation, rules)
-    if as_json:
-        judged = {"guessed": bool(found.why), "accepted": not found.problem}
-        write_document(asdict(found) | judged | {"code": "INVALID_REQUEST" if found.problem else None})
-    else:
-        _say(found)
+    judged = {"guessed": bool(found.why), "accepted": not found.problem}
+    answer(asdict(found) | judged | {"code": "INVALID_REQUEST" if found.problem else None})
+    _say(found)
     return ExitCode.SAID_NO if found.problem else ExitCode.FINE
 
 
 @profiles.command()
-def show(profile: ProfileFile = None, as_json: AsJson = False) -> None:
+def show(profile: ProfileFile = None) -> None:
     """Print a profile as TOML, by default the one with every default: a file to start from."""
     rules = read_profile(profile)
     comments = tomllib.loads(Path(__file__).with_name("profile_comments.toml").read_text(encoding="utf-8"))
-    if as_json:
-        write_document({"profile": {name: getattr(rules, name) for name in comments}})
-        return
+    answer({"profile": {name: getattr(rules, name) for name in comments}})
     say("# What the specification leaves open about webhooks, as assumed; the numbers are those of docs/decisions.")
     for line in rules.to_toml().splitlines():
         if comment := comments.get(line.partition(" = ")[0].strip("[]")):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.options import SERVING, AsJson, ProfileFile, check_extra, read_profile
-from game_operator.cli.output import say, show_details, write_document
+from game_operator.cli.options import SERVING, ProfileFile, check_extra, read_profile
+from game_operator.cli.output import answer, remark, say, show_details
 
 if TYPE_CHECKING:
     from game_operator.cli.keys import KeyDirectory
@@ -28,7 +28,6 @@ def sandbox(
     host: str = "127.0.0.1",
     allow_remote: bool = False,
     profile: ProfileFile = None,
-    as_json: AsJson = False,
 ) -> int:
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
@@ -62,42 +61,39 @@ def sandbox(
             seed=seed,
             allow_remote=allow_remote,
         ) as running:
-            _announce(running, keys, as_json=as_json)
-            if not as_json and host in _EVERY_ADDRESS:
+            _announce(running, keys)
+            if host in _EVERY_ADDRESS:
                 port = int(running.base_url.rpartition(":")[2])
                 say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
             if lost := lost_output():
                 return lost  # The address could not be printed.
             stopped.wait()
-    if not as_json:
-        say("The sandbox has stopped.", error=True)
+    remark("The sandbox has stopped.")
     return ExitCode.FINE
 
 
-def _announce(running: "Sandbox", keys: "KeyDirectory", *, as_json: bool) -> None:
+def _announce(running: "Sandbox", keys: "KeyDirectory") -> None:
     variables = {
         "GAME_OPERATOR_BASE_URL": running.base_url,
         "GAME_OPERATOR_ID": running.operator_id,
         "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
     }
-    if as_json:
-        document = {
-            "base_url": running.base_url,
-            "operator_id": running.operator_id,
-            "control_room": f"{running.base_url}/",
-            "private_key_file": str(keys.private),
-            "public_key_file": str(keys.public),
-            "service_private_key_file": str(keys.service_private),
-            "service_public_key_file": str(keys.service_public),
-            "instance_id": running.instance_id,
-            "bet_ids": dict(running.bet_ids),
-            "round_id": running.round_id,
-            "round_no": running.round_no,
-            "environment": variables,
-            "pid": os.getpid(),
-        }
-        write_document(document)
-        return
+    document = {
+        "base_url": running.base_url,
+        "operator_id": running.operator_id,
+        "control_room": f"{running.base_url}/",
+        "private_key_file": str(keys.private),
+        "public_key_file": str(keys.public),
+        "service_private_key_file": str(keys.service_private),
+        "service_public_key_file": str(keys.service_public),
+        "instance_id": running.instance_id,
+        "bet_ids": dict(running.bet_ids),
+        "round_id": running.round_id,
+        "round_no": running.round_no,
+        "environment": variables,
+        "pid": os.getpid(),
+    }
+    answer(document)
     say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
     for name, value in variables.items():
         say(f"export {name}={shlex.quote(value)}")

@@ -16,8 +16,8 @@ import typer
 
 from game_operator.cli.database import PREFIX, BalancesOptions, DatabaseUrl, TablePrefix, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AsJson, ProfileFile, check_extra, read_profile
-from game_operator.cli.output import say, write_document
+from game_operator.cli.options import ProfileFile, check_extra, read_profile
+from game_operator.cli.output import answer, remark, say
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, SigningKeyError, one_line, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
@@ -116,7 +116,6 @@ def serve(
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
     access_log: bool = False,
-    as_json: AsJson = False,
 ) -> int:
     """
     Answer the service's webhooks from a ledger, until Ctrl-C or SIGTERM.
@@ -146,11 +145,11 @@ def serve(
 
     def announce() -> None:
         url = listening.url(listener)
-        if as_json:
-            write_document({"url": url, "pid": os.getpid()})
-            return
-        say(f"The wallet answers at {url}, process {os.getpid()}, until Ctrl-C.")
-        say(f"Its ledger is in {one_line(shown_address(address))}.")
+        answer(
+            {"url": url, "pid": os.getpid()},
+            f"The wallet answers at {url}, process {os.getpid()}, until Ctrl-C.",
+            f"Its ledger is in {one_line(shown_address(address))}.",
+        )
 
     if callers.accept_unsigned:
         say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
@@ -179,13 +178,12 @@ def serve(
     except SchemaError as missing:
         if not missing.statements:
             raise
-        for line in () if as_json else missing.statements.splitlines():
+        for line in missing.statements.splitlines():
             say(line)
         what = f"{missing.what} Is --table-prefix right?" if missing.version == 0 else missing.what
         remedy = "Run the statements, or let serve make them without --no-migrate."
         raise SchemaError(what, remedy=remedy, statements=missing.statements) from None
-    if not as_json:
-        say("The wallet has stopped.", error=True)
+    remark("The wallet has stopped.")
     return ExitCode.FINE
 
 

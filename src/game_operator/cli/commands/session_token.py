@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from game_operator.cli.options import AsJson, Commands, InstanceId, OperatorOptions, PlayerId, amount_in
-from game_operator.cli.output import answer, show_details, write_document
+from game_operator.cli.options import Commands, InstanceId, OperatorOptions, PlayerId, amount_in
+from game_operator.cli.output import answer, show_details
 
 tokens = Commands(
     name="token", help="Build and read session tokens. What is in them is assumed: the specification does not show it."
@@ -26,7 +26,6 @@ def build(
     minutes: float = 15.0,
     launch: str | None = None,
     operator: OperatorOptions,
-    as_json: AsJson = False,
 ) -> None:
     """Build a session token for a player, or with --launch the address that opens the game with it."""
     from game_operator.tokens import SessionTokenBuilder, launch_url
@@ -38,17 +37,11 @@ def build(
     builder = SessionTokenBuilder(**operator.token_settings(), lifetime=lifetime)
     token = builder.build(player_id=player_id, instance_id=instance_id, balance=balance, name=name)
     address = None if launch is None else launch_url(launch, token)
-    answer({"token": token, "launch_url": address}, address or token, as_json=as_json)
+    answer({"token": token, "launch_url": address}, address or token)
 
 
 @tokens.command()
-def decode(
-    *,
-    token: Annotated[str, typer.Argument()],
-    instance_id: InstanceId,
-    operator: OperatorOptions,
-    as_json: AsJson = False,
-) -> None:
+def decode(*, token: Annotated[str, typer.Argument()], instance_id: InstanceId, operator: OperatorOptions) -> None:
     """Show what a token says, once its signature, issuer, audience and times are proved."""
     from game_operator.tokens import SessionTokenBuilder
 
@@ -59,8 +52,6 @@ def decode(
     claims = SessionTokenBuilder(**operator.token_settings()).decode(token, instance_id=instance_id)
     facts = {each.name: getattr(claims, each.name) for each in fields(claims)}
     facts |= {name: facts[name].isoformat() for name in ("issued_at", "expires_at")}
-    if as_json:
-        write_document(facts)
-    else:
-        extra = facts.pop("extra")
-        show_details(item for item in [*facts.items(), *extra.items()] if item[1] is not None)
+    answer(facts)
+    extra = facts.pop("extra")
+    show_details(item for item in [*facts.items(), *extra.items()] if item[1] is not None)

@@ -11,8 +11,8 @@ import typer
 from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import MANY_CALLS, AsJson, ProfileFile, check_extra, read_profile
-from game_operator.cli.output import is_written, progress, say
+from game_operator.cli.options import MANY_CALLS, ProfileFile, check_extra, read_profile
+from game_operator.cli.output import is_written, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.provider.faults import API_FAULTS, FaultPlan
 
@@ -33,7 +33,7 @@ class PlayersOptions:
     table_prefix: TablePrefix = PREFIX
     source: str = ""
 
-    def ledger_books(self, accounts: "TableAccounts | None", *, as_json: bool) -> "Books":
+    def ledger_books(self, accounts: "TableAccounts | None") -> "Books":
         """
         Return the ledger that audits; with --players-file alone there is none.
 
@@ -55,8 +55,7 @@ class PlayersOptions:
         place = LedgerOptions(database=address, table_prefix=self.table_prefix)
         with place.opened(accounts=accounts, missing="Pass the ledger that the wallet serves from.") as ledger:
             known = ledger.sources()
-        if not as_json:
-            _warn_of_source(self.source, known)
+        _warn_of_source(self.source, known)
         return LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
 
 
@@ -116,7 +115,6 @@ def storm(
     replay: Path | None = None,
     trace: Path | None = None,
     moves_money: bool = False,
-    as_json: AsJson = False,
 ) -> int:
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
@@ -137,7 +135,7 @@ def storm(
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     if players.players_file is None or accounts is not None:
-        books = players.ledger_books(accounts, as_json=as_json)
+        books = players.ledger_books(accounts)
     elif players.ledger is not None:
         raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
     else:
@@ -155,7 +153,7 @@ def storm(
     from game_operator.cli.reports.storm import show_report
 
     written = _written(place, report.trace)
-    show_report(report, written, as_json=as_json)
+    show_report(report, written)
     return ExitCode.FINE if report.passed else ExitCode.SAID_NO
 
 
@@ -183,16 +181,14 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
 def _warn_of_source(source: str, known: list[str]) -> None:
     """Say before the first call what it registers permanently, or that --source is wrong."""
     if not known:
-        say(
+        remark(
             "The ledger has no source yet, and this storm registers the wallet's source permanently. Use the source "
-            "that goes live, or another database.",
-            error=True,
+            "that goes live, or another database."
         )
     elif source not in known:
-        say(
+        remark(
             f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
-            "audited under --source: pass the wallet's.",
-            error=True,
+            "audited under --source: pass the wallet's."
         )
 
 

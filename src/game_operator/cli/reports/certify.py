@@ -16,7 +16,7 @@ from game_operator.certify.report.report import Cause, Moved, Report
 from game_operator.certify.report.summary import Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Verdict
 from game_operator.cli.hooks import HOOKS
-from game_operator.cli.output import counted, say, say_wrapped, show_rows, write_document
+from game_operator.cli.output import answer, counted, say, say_wrapped, show_rows
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
@@ -59,7 +59,7 @@ def _by_options(missing: tuple[str, ...]) -> str:
     return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
 
 
-def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile, *, as_json: bool) -> None:
+def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile) -> None:
     """Print the chosen scenarios by stage and group, and which of them could not be tried."""
     chosen = in_playing_order(selected(only, skip))
     there = at_hand(supplies, profile, on_wire=True)
@@ -67,15 +67,13 @@ def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, prof
     not_tried = sum(map(bool, missing.values()))
     counts = {"scenarios": len(chosen), "played": len(chosen) - not_tried, "not_tried": not_tried}
     weights = Counter(str(each.weight) for each in sorted(chosen, key=lambda each: each.weight.rank))
-    if as_json:
-        names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
-        planned = [
-            {name: getattr(each, name) for name in names}
-            | {"missing": missing[each.id], "reason": missing_told(missing[each.id]) if missing[each.id] else ""}
-            for each in chosen
-        ]
-        write_document({"counts": {**counts, "weights": weights}, "scenarios": planned})
-        return
+    names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
+    planned = [
+        {name: getattr(each, name) for name in names}
+        | {"missing": missing[each.id], "reason": missing_told(missing[each.id]) if missing[each.id] else ""}
+        for each in chosen
+    ]
+    answer({"counts": {**counts, "weights": weights}, "scenarios": planned})
     for stage, staged in groupby(chosen, key=lambda each: each.stage):
         say(f"{stage.capitalize()}:", style="bold")
         for group, grouped in groupby(staged, key=lambda each: each.group):

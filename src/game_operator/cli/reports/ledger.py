@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli.output import say, show_details, show_rows, when, write_document
+from game_operator.cli.output import answer, say, show_details, show_rows, when
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
@@ -55,13 +55,11 @@ def balance_document(player: str, cents: int | None) -> dict[str, object]:
     return {"player_id": player, "balance": balance, "balance_cents": cents}
 
 
-def show_bet(bet_id: str, history: "BetHistory", *, as_json: bool) -> None:
+def show_bet(bet_id: str, history: "BetHistory") -> None:
     """Show all that is known of a bet."""
     bet = bet_document(history.bet) if history.bet else None
-    if as_json:
-        anomalies = list(map(anomaly_document, history.anomalies))
-        write_document({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": anomalies})
-        return
+    anomalies = list(map(anomaly_document, history.anomalies))
+    answer({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": anomalies})
     if history.is_unknown:
         say(f"Nothing ever named the bet {shown(bet_id)}. Does its wallet name a --source? A player needs --player.")
         return
@@ -89,14 +87,12 @@ def _show_movements(history: "BetHistory | AccountHistory") -> None:
     _show_table("Movements; amounts in currency units", _MOVEMENTS, movements)
 
 
-def show_account(account: "AccountHistory", *, as_json: bool) -> None:
+def show_account(account: "AccountHistory") -> None:
     """Show an account, its open bets and its latest movements."""
     cents = account.balance_cents
-    if as_json:
-        more = {"at_millis": account.at_millis, "movements": account.movements}
-        open_bets = list(map(bet_document, account.open_bets))
-        write_document(balance_document(account.account, cents) | more | {"open_bets": open_bets})
-        return
+    more = {"at_millis": account.at_millis, "movements": account.movements}
+    open_bets = list(map(bet_document, account.open_bets))
+    answer(balance_document(account.account, cents) | more | {"open_bets": open_bets})
     show_details(
         [
             ("account", account.account),
@@ -138,12 +134,10 @@ def anomaly_document(record: "AnomalyRecord") -> dict[str, Any]:
     return record._asdict() | {"body": record.body.decode(errors="backslashreplace")}
 
 
-def show_books(report: "BooksReport", *, as_json: bool) -> None:
+def show_books(report: "BooksReport") -> None:
     """Say what a check of the books found."""
     balances, house = amount_from_cents(report.balances_cents), amount_from_cents(report.house_cents)
-    if as_json:
-        write_document(report._asdict() | {"sound": report.sound, "balances": balances, "house": house})
-        return
+    answer(report._asdict() | {"sound": report.sound, "balances": balances, "house": house})
     states = ", ".join(f"{number} {state}" for state, number in report.bets.items())
     show_details(
         [

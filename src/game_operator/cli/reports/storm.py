@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
-from game_operator.cli.output import counted, say, show_details, write_document
+from game_operator.cli.output import answer, counted, say, show_details
 from game_operator.errors import GameOperatorError, one_line
 
 if TYPE_CHECKING:
@@ -35,11 +35,9 @@ _REMEDIES: Final = {
 _MOST_LISTED: Final = 20
 
 
-def show_report(report: "StormReport", trace: Path | None, *, as_json: bool) -> None:
+def show_report(report: "StormReport", trace: Path | None) -> None:
     """Print the report; *trace* is where the trace was written, if it was."""
-    if as_json:
-        write_document(_document(report, trace))
-        return
+    answer(_document(report, trace))
     _show_figures(report)
     bars = _histogram(report)
     if bars:
