@@ -1,8 +1,8 @@
 """What a report says, for tests of single groups."""
 
-from game_operator.certify import Outcome, Report, Verdict
+from game_operator.certify import Outcome, Report, Verdict, scenarios
 
-__all__ = ["found", "only", "skipped"]
+__all__ = ["found", "ids_of", "only", "skipped"]
 
 
 def found(report: Report) -> dict[str, str]:
@@ -19,3 +19,8 @@ def only(report: Report) -> Verdict:
     """Return the one verdict that there is."""
     (verdict,) = report.verdicts
     return verdict
+
+
+def ids_of(group: str) -> set[str]:
+    """Return the ids of all scenarios of *group*."""
+    return {each.id for each in scenarios() if each.id.startswith(group)}

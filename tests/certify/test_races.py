@@ -10,7 +10,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.certify import Outcome, Weight
 from game_operator.profile import Profile
-from tests.certify.findings import found, only, skipped
+from tests.certify.findings import found, ids_of, only, skipped
 from tests.certify.harness import certified
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import races
@@ -25,7 +25,7 @@ def test_the_wallet_by_hand_passes() -> None:
     """Nothing is found, and both players have what they had (spec §3)."""
     report = certified(only=["D"])
     assert (found(report), skipped(report)) == ({}, {})
-    assert len(report.verdicts) == 9
+    assert {each.id for each in report.verdicts} == ids_of("D")
     assert [each.difference_cents for each in report.moved] == [0, 0]
     assert report.latency is not None
     assert report.latency.concurrency == 8

@@ -50,6 +50,19 @@ def test_a_wrong_wallet_fails_nowhere_else(wrong: WrongWallet, tmp_path: Path) -
     hold_caught(wrong, tmp_path, everywhere=True)
 
 
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", [each.id for each in scenarios()])
+def test_a_scenario_fails_only_the_wallets_that_name_it(scenario: str, tmp_path: Path) -> None:
+    """A new scenario is tried against all of them in seconds: ``pytest -m torture -k F12`` with its id."""
+    failed = set()
+    for wrong in WRONG_WALLETS.values():
+        file = tmp_path / f"{wrong.name}.db" if wrong.on_file else None
+        if certified(wrong.kind, file=file, operations=wrong.operations, only=[scenario]).failures:
+            failed.add(wrong.name)
+    naming = {wrong.name for wrong in WRONG_WALLETS.values() if scenario in {wrong.must, *wrong.may}}
+    assert failed <= naming
+
+
 def test_every_scenario_has_a_wrong_wallet() -> None:
     """No scenario of weight other than advice is there that nothing can fail."""
     caught = {wrong.must for wrong in WRONG_WALLETS.values()}

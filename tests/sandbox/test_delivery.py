@@ -84,7 +84,7 @@ def test_a_body_that_a_proxy_wrote_anew(call: MovingCall) -> None:
 def test_no_other_fault_changes_a_byte(extra: Fault | None) -> None:
     """A duplicate is the same call, and a forger copies it."""
     post = Post((withdraw(),), extra=extra)
-    assert post.body == post.signed
+    assert post.body == post.signed == encode_call(withdraw())
 
 
 def test_the_faults_of_a_post_are_named() -> None:

@@ -25,7 +25,11 @@ DEFAULT_RATE: Final = 0.03
 
 
 class Fault(StrEnum):
-    """The faults, by the names they are switched on with."""
+    """
+    The faults, by the names they are switched on with.
+
+    A new one stands last: the order decides what a seed plays, and the replay of an old trace.
+    """
 
     REQUEST_LOST = "request-lost"
     REPLY_LOST = "reply-lost"
@@ -134,8 +138,7 @@ class FaultPlan:
         if not self.rates:
             return ()
         random = Random(draw)  # noqa: S311 - a run must repeat
-        # Each is drawn for, possible or not, so that one switched on does not move the others. The order counts: a new
-        # fault that does not stand last in ``Fault`` changes what a seed plays, and the replay of an old trace.
+        # Each is drawn for, possible or not, so that one switched on does not move the others.
         drawn = {fault: random.random() < self.rates.get(fault, 0.0) for fault in Fault}
         return tuple(fault for fault in possible if drawn[fault])
 

@@ -25,7 +25,7 @@ from game_operator.sandbox.dealing.dealt import Dealt, PendingCall
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
 #: What can strike a delivery that is not the first one.
 _OF_REPEATS: Final = (*_ON_THE_WIRE, Fault.DUPLICATE)
-#: The call, and what may be sent beside it.
+#: The call, for which None stands, and what may be sent beside it.
 _IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RESERIALISED)
 #: What may strike any call.
 _OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
