@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
@@ -26,7 +26,7 @@ from game_operator.control_room.outcomes import BetOutcome, folded
 from game_operator.models import BetNotFound, GameInfo, GameInstance
 from game_operator.money import cents_from_amount
 from game_operator.provider.latency import coordinate
-from game_operator.provider.text import day_and_time, duration, iso_time, money
+from game_operator.provider.text import iso_time, templates
 from game_operator.sandbox.service.exchange_log import Exchange
 
 if TYPE_CHECKING:
@@ -209,16 +209,8 @@ def see_other(path: str) -> RedirectResponse:
 
 @cache
 def environment() -> Environment:
-    """Return the templates: everything is escaped, and a name that is missing is an error."""
-    made = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    for write in (amount, clock_time, day_and_time, duration, folded, iso_time, money):
-        made.filters[write.__name__] = write
+    """Return the templates of the pages."""
+    made = templates(Path(__file__).with_name("templates"), amount, clock_time, folded)
     made.filters["n"] = coordinate
     return made
 

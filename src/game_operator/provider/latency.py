@@ -8,6 +8,8 @@ from math import ceil, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from game_operator.provider.text import templates
+
 if TYPE_CHECKING:
     from jinja2 import Template
 
@@ -16,7 +18,6 @@ MARKS_MS: Final = (100, 500)
 #: Upper limits of the buckets; both marks are among them, so that no bucket lies across one.
 _LIMITS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 
-_TEMPLATE: Final = Path(__file__).with_name("latency_chart.svg")
 #: The same of the chart: three to each power of ten. A slower answer is counted in the last bucket.
 _CHART_LIMITS_MS: Final = tuple(step * 10.0**power for power in range(-2, 5) for step in (1, 2, 5))
 _FEWEST_BUCKETS: Final = 6
@@ -103,11 +104,9 @@ def coordinate(number: float) -> str:
 
 @cache
 def _template() -> "Template":
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = templates(Path(__file__).parent)
     environment.filters["n"] = coordinate
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    return environment.get_template("latency_chart.svg")
 
 
 def _bucket(value: float) -> int:

@@ -1,14 +1,19 @@
-"""How values are written for people: bytes of any kind as text, money, times, and a request as a line for the shell."""
+"""How values are written for people: text, money, times, a request as a line for the shell, and templates of pages."""
 
 import re
 import shlex
 import unicodedata
 from base64 import b64encode
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from game_operator.money import amount_from_cents
 from game_operator.protocol.http import HeaderPairs
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: What curl says by itself, and rightly only for the bytes it sends.
 _LEFT_TO_CURL: Final = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"expect"})
@@ -24,6 +29,17 @@ _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _DOUBTFUL: Final = re.compile(r"[^\n\t -~]")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_MS: Final = 1_000
+
+
+def templates(folder: Path, *filters: Callable[..., object]) -> "Environment":
+    """Return the templates in *folder*: everything is escaped, and a name that is missing is an error."""
+    # Here, because it comes with an extra.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    loader = FileSystemLoader(folder)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {each.__name__: each for each in (day_and_time, duration, iso_time, money, *filters)}
+    return made
 
 
 def clean(text: str) -> str:

@@ -82,20 +82,12 @@ def _hash(text: str) -> str:
 @cache
 def _environment() -> "Environment":
     try:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+        made = words.templates(_TEMPLATES, by_reason)
     except ImportError:
         raise ConfigurationError(
             'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[certify]"'
         ) from None
-    made = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {each.__name__: each for each in (words.day_and_time, words.duration, words.iso_time, words.money)}
-    made.filters |= {"anchor": _anchor, "by_reason": by_reason, "shown_exchanges": _shown_exchanges}
+    made.filters |= {"anchor": _anchor, "shown_exchanges": _shown_exchanges}
     made.filters["answer"] = lambda each: _message(f"HTTP {each.status}", each.answer_headers, each.answer_body)
     made.globals["sent"] = _sent
     return made
