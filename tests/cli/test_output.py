@@ -5,7 +5,17 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.cli.output import answer, answering, remark, say, show_details, show_rows, visible, write_document
+from game_operator.cli.output import (
+    answer,
+    answering,
+    remark,
+    say,
+    show_details,
+    show_rows,
+    visible,
+    when,
+    write_document,
+)
 from tests.cli.support import CannedService, Reply, Run
 from tests.support.wire import bet, bet_config, game, game_instance, granted, hole, round_of, wire
 
@@ -55,6 +65,19 @@ def test_a_document_is_one_line_of_exact_ascii(
     out = capsys.readouterr().out
     assert out == f'{{"value":{expected}}}\n'
     json.loads(out)
+
+
+@pytest.mark.parametrize(
+    ("millis", "expected"),
+    [
+        pytest.param(1_700_000_000_123, "2023-11-14 22:13:20.123", id="a time"),
+        pytest.param(253_402_300_799_000, "9999-12-31 23:59:59.000", id="the last second"),
+        pytest.param(253_402_300_800_000, "253402300800000 ms", id="a year with five digits"),
+        pytest.param(10**30, f"{10**30} ms", id="a time that no computer knows"),
+    ],
+)
+def test_every_time_has_a_text(millis: int, expected: str) -> None:
+    assert when(millis) == expected
 
 
 @pytest.mark.parametrize(

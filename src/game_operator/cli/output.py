@@ -52,8 +52,12 @@ def visible(value: object) -> str:
 
 
 def when(millis: int) -> str:
-    """Return a time for people, in UTC."""
-    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    """Return a time for people, in UTC; or Unix milliseconds after the year 9999, where a wrong clock may lead."""
+    try:
+        moment = datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{millis} ms"
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def counted(number: int, noun: str) -> str:

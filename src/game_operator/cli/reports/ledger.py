@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli.output import answer, say, show_details, show_rows, when
+from game_operator.cli.output import answer, say, show_details, show_rows, wants_json, when
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
@@ -42,6 +42,8 @@ def _cell(name: str, value: Any) -> object:
 
 
 def _show_table(title: str, fields: str, records: Iterable[Mapping[str, Any]]) -> None:
+    if wants_json():  # There may be very many.
+        return
     names = fields.split()
     rows = [[_cell(name, record[name]) for name in names] for record in records]
     numbers = {_heading(name) for name in names if name.endswith("_cents") or name in ("id", "seen")}
