@@ -5,6 +5,7 @@ import pytest
 from game_operator.cli.reports.storm import _REMEDIES
 from game_operator.codes import GRANT_MESSAGES, BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
 from game_operator.control_room.outcomes import _REASONS
+from tests.support.documents import ROOT
 
 GENRES = [
     "AndarBahar",
@@ -100,6 +101,13 @@ def test_bet_states() -> None:
     states = [str(state) for state in BetState]
     assert states == ["OPEN", "SPENT", "CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED"]
     assert "NOT_FOUND" not in states
+
+
+@pytest.mark.parametrize("page", ["webhooks.md", "own-wallet.md"])
+def test_the_pages_for_wallets_name_every_code(page: str) -> None:
+    """A code that no page names is found by nobody who writes a wallet."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert [code for code in WebhookErrorCode if code not in text] == []
 
 
 @pytest.mark.parametrize("code", [*GrantErrorCode, *WebhookErrorCode, *BetState], ids=repr)
