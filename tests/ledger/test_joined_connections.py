@@ -119,6 +119,18 @@ def test_an_engine_in_autocommit_is_refused(database: str, sqlite_url: str, requ
     engine.dispose()
 
 
+@pytest.mark.parametrize("paramstyle", ["qmark", "numeric"])
+def test_an_engine_may_write_parameters_in_its_way(paramstyle: Any, sqlite_url: str) -> None:
+    """SQLAlchemy passes statements on as they are, so the ledger's have the engine's parameters."""
+    engine = create_engine(sqlalchemy_url(sqlite_url, "pysqlite"), paramstyle=paramstyle)
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        with engine.begin() as connection:
+            assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
+        assert ledger.balance("p1") == 500
+    engine.dispose()
+
+
 def test_an_orm_session_sees_and_is_seen(sqlite_url: str) -> None:
     """A player added to the session and not flushed can bet; a scoped session does as well."""
     engine = create_engine(sqlalchemy_url(sqlite_url, "pysqlite"))

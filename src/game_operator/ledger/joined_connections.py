@@ -304,7 +304,8 @@ def _placed(sql: str, paramstyle: str) -> str:
         return sql
     if paramstyle in ("format", "pyformat"):
         return sql.replace("%", "%%").replace("?", "%s")
-    if paramstyle == "numeric_dollar":
+    if paramstyle in ("numeric", "numeric_dollar"):
+        sign = ":" if paramstyle == "numeric" else "$"
         first, *rest = sql.split("?")
-        return first + "".join(f"${number}{part}" for number, part in enumerate(rest, 1))
+        return first + "".join(f"{sign}{number}{part}" for number, part in enumerate(rest, 1))
     raise TypeError(f"connection= takes parameters in the style {paramstyle}, which no driver we know does.\n{_TAKEN}")

@@ -92,7 +92,7 @@ def checked_operator_id(text: object) -> str:
     if "-----BEGIN" in text or len(text) > _LONGEST_OPERATOR_ID:
         # On one line, with line breaks written as \n, a key would pass for an id and travel in each request.
         problem = f"has {len(text)} characters and looks like a key, which is not shown"
-        remedy = f"Pass the id, of at most {_LONGEST_OPERATOR_ID} characters, and the key as private_key."
+        remedy = f"Pass the id, of at most {_LONGEST_OPERATOR_ID} characters. Pass a key by the parameter for keys."
     elif not text:
         problem = "is empty"
     elif not _OPERATOR_ID.match(text):
