@@ -36,6 +36,7 @@ from game_operator import (
 )
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
+from game_operator.ledger.engine.tables import VERSION
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
 from tests.cli.support import COMMAND, Run, clean_environment, started, stopped
@@ -333,8 +334,12 @@ def test_a_file_without_tables_is_reported_too(run: Run, sqlite_url: str, keys: 
 @pytest.mark.parametrize(
     ("version", "code", "problem", "remedy"),
     [
-        pytest.param(1, 2, "this program needs version 2.", "Run the statements, or let serve make them", id="old"),
-        pytest.param(9, 1, "this program knows version 2.", "A newer program has migrated them", id="newer"),
+        pytest.param(
+            1, 2, f"this program needs version {VERSION}.", "Run the statements, or let serve make them", id="old"
+        ),
+        pytest.param(
+            VERSION + 1, 1, f"this program knows version {VERSION}.", "A newer program has migrated them", id="newer"
+        ),
     ],
 )
 def test_tables_of_another_version_are_reported_once(

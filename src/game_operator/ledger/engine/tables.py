@@ -4,8 +4,9 @@ The tables: made and migrated on opening, printed on request, and refused when t
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
 
 A new version of the tables needs a file in ``migrations`` for each database, and ``VERSION``. Ask for what it adds in
-``has_newest_table``, and raise ``oldest_writer`` if older programs must not write any more. The way back leaves what
-was added, so each statement must be able to run again.
+``has_newest_table``, and for the rights it needs in ``staff/upgrade.sql``. Raise ``oldest_writer`` if older programs
+must not write any more: on SQLite those of version 1 cannot write to a table that has a new column. The way back leaves
+what was added, so each statement must be able to run again. SQLite has no ADD COLUMN IF NOT EXISTS: ask for it first.
 """
 
 import json
