@@ -52,7 +52,7 @@ class InProcessSandbox(SandboxBase):
         operator_id: The operator that is registered.
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
-        profile: What is assumed of the wallet: the signature's header, and how a wallet that is a handler reads calls.
+        profile: What is assumed: names of fields, the signature's header, and how a handler's calls are read.
         keys: Keys to share with other sandboxes; None makes others, which takes a good part of a second.
     """
 

@@ -59,7 +59,7 @@ class Sandbox(SandboxBase):
         next_service_key: The key after a rotation, for a wallet that learns of it in advance. None makes one.
         key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
         allow_remote: Whether other machines may reach it: its control room has no password.
-        profile: What is assumed of the wallet: the signature's header, and whether deposits may go in batches.
+        profile: What is assumed: names of fields, the signature's header, batches of deposits.
         control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
             ``game_operator.control_room.ControlRoom``. None serves the API alone.
 

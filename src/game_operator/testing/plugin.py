@@ -22,7 +22,7 @@ __all__ = ["game_operator_keys", "operator_profile", "operator_sandbox", "signed
 
 @pytest.fixture(scope="session")
 def operator_profile() -> "Profile":
-    """What is assumed of your wallet, for the fixtures below. Override it to change the header of the signature."""
+    """What is assumed, for the fixtures below. Override it for other names of fields or another signature header."""
     from game_operator.profile import Profile
 
     return Profile()
