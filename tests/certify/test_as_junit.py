@@ -69,7 +69,7 @@ def test_a_failure_says_what_it_costs_and_what_decided() -> None:
     text = failure.text or ""
     for part in (
         "What it means: Whenever an answer is lost",
-        "How it is usually fixed: Keep (operation, tx_id)",
+        "How to fix it: Keep (operation, tx_id)",
         "It rests on: spec §3, decision 0014 (assumed)",
         "The exchange that decided: the same withdraw again: SUCCESS 90.00",
         "> POST /withdraw",

@@ -77,8 +77,8 @@ def test_the_first_screen_is_one(made: Callable[[], Report], told: Told) -> None
     assert max(map(len, lines)) <= 100
     assert blank <= 24
     assert lines[0].startswith("FAILED: ")
-    assert "\nMoney at risk (" in first
-    assert "\nChange first: " in first
+    assert "\nWhat it means (money " in first
+    assert "\nHow to fix it: " in first
     assert "    > POST /" in first
     assert "    < " in first
 
@@ -86,11 +86,12 @@ def test_the_first_screen_is_one(made: Callable[[], Report], told: Told) -> None
 def test_what_costs_money_comes_before_what_does_not(told: Told) -> None:
     """The heaviest mistake is the one to change first; a broken contract alone says that no money went wrong."""
     whole = told(failing_report())
-    assert whole.index("Money at risk") < whole.index("Change first") < whole.index("Then:") < whole.index("Failed:")
+    assert whole.index("What it means (money doubled): ") < whole.index("How to fix it: ") < whole.index("Then:")
+    assert whole.index("Then:") < whole.index("Failed:")
     broken = replace(_failed("F01", Weight.CONTRACT_BROKEN), means="The service is not told.")
     whole = told(report(broken, causes=(Cause(broken),)))
-    assert "No money went wrong. The service is not told." in whole
-    assert "Money at risk" not in whole
+    assert "\nWhat it means: No money went wrong. The service is not told." in whole
+    assert "What it means (" not in whole
 
 
 def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
@@ -98,7 +99,9 @@ def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
     lines = told(hidden(51)).splitlines()
     assert lines[0] == "FAILED: 51 scenarios could not be judged, and nobody knows what became of the money."
     assert lines[2] == "1 mistake hides what became of it. Fix it, and run this again."
-    assert lines[4].startswith("Nobody knows what became of the money. The service cannot read the answer")
+    assert lines[4].startswith(
+        "What it means: Nobody knows what became of the money. The service cannot read the answer"
+    )
     for made in (hidden(51), hidden(1), hidden(6, Cause(_failed("F01", Weight.CONTRACT_BROKEN)))):
         assert "No money went wrong" not in told(made)
     broken = _failed("F01", Weight.CONTRACT_BROKEN)

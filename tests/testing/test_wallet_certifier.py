@@ -473,7 +473,7 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
     (b01,) = [each for each in scenarios() if each.id == "B01"]
     told = _section(shown, "B01")
     assert f"B01 {b01.title} ({b01.weight})" in told
-    for line in (f"It means: {b01.means}", f"To fix it: {b01.mend}", "It rests on: "):
+    for line in (f"What it means: {b01.means}", f"How to fix it: {b01.mend}", "It rests on: "):
         assert line in told
     assert '    POST /withdraw\n    {"player_id":"p1","amount":500' in told
     assert '    -> HTTP 200\n    {"type":"SUCCESS","balance":' in told
@@ -541,7 +541,7 @@ def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
     assert re.search(
         r"^_+ test_many \[B02 .*?^Probably the same mistake as A04; begin there\.", told, re.MULTILINE | re.DOTALL
     )
-    assert told.count("It means: ") < len(ids)
+    assert told.count("What it means: ") < len(ids)
 
 
 @pytest.mark.usefixtures("somewhere")
@@ -595,7 +595,7 @@ def test_without_subtests_one_failure_lists_them_all(pytester: pytest.Pytester) 
     assert "2 of 4 scenarios failed" in told
     for title in _titles("A04", "B01"):
         assert f"\n{title} (" in told
-    assert "To fix it: " in told
+    assert "How to fix it: " in told
     assert "pytest.fail" not in told
 
 
@@ -609,7 +609,7 @@ def test_raising(wallet_certifier):
 """
     told = _run(pytester, raising).stdout.str()
     assert told.count("OSError: the database is gone") <= 3 * told.count("The wallet raised or logged:")
-    assert 1 <= told.count("It means: ") <= 4
+    assert 1 <= told.count("What it means: ") <= 4
     assert "not begun: the wallet gave no answer" in told
 
 

@@ -74,7 +74,7 @@ class ReportText:
         lines = []
         if verdict is cause.verdict or verdict.means != cause.verdict.means:
             grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-            lines = [f"It means: {verdict.means}", f"To fix it: {verdict.mend}", f"It rests on: {grounds}"]
+            lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.mend}", f"It rests on: {grounds}"]
         if verdict is not cause.verdict:
             lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
         parts = [head, "\n".join(lines)]

@@ -64,7 +64,7 @@ def _told(verdict: Verdict) -> str:
     paragraphs = [
         *(f"Also: {clean(note.reason)}" for note in verdict.notes[1:]),
         f"What it means: {clean(verdict.means)}",
-        f"How it is usually fixed: {clean(verdict.mend)}",
+        f"How to fix it: {clean(verdict.mend)}",
         f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
     ]
     exchange = verdict.decisive

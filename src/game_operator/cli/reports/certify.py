@@ -177,9 +177,9 @@ def _show_first(summary: Summary) -> None:
     first = summary.causes[0]
     verdict = first.verdict
     say("")
-    risk = f"Money at risk ({verdict.weight}): " if verdict.weight.is_money else ""
-    say_wrapped(f"{risk}{summary.meaning(first)}", indent="  ", style="red", most=_LINES)
-    say_wrapped(f"Change first: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
+    risk = f" ({verdict.weight})" if verdict.weight.is_money else ""
+    say_wrapped(f"What it means{risk}: {summary.meaning(first)}", indent="  ", style="red", most=_LINES)
+    say_wrapped(f"How to fix it: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
     say_wrapped(f"Seen in {verdict.name}: {verdict.reason}", indent="  ", most=2)
     _show_exchange(verdict, most=2)
     if first.others:
@@ -245,8 +245,8 @@ def _show_failure(verdict: Verdict, *, is_first: bool) -> None:
         say_wrapped(f"Also: {note.reason}", first="  ", indent="  ")
     _show_exchange(verdict, most=4)
     if is_first:
-        say_wrapped(f"It means: {verdict.means}", first="  ", indent="  ")
-        say_wrapped(f"To fix it: {verdict.mend}", first="  ", indent="  ")
+        say_wrapped(f"What it means: {verdict.means}", first="  ", indent="  ")
+        say_wrapped(f"How to fix it: {verdict.mend}", first="  ", indent="  ")
     assumed = " (assumed)" if verdict.is_assumed else ""
     say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 
