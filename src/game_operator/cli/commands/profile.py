@@ -95,7 +95,7 @@ def show(profile: ProfileFile = None) -> None:
 
 def _say(found: Understanding) -> None:
     if found.why:
-        say(f"Looks like a {found.operation}: {found.why}. If it is another, pass --operation.")
+        say(f"Looks like a {found.operation}: {found.why}. If the guess is wrong, pass --operation: it decides.")
     if found.fields and not found.problem:
         headings = ("Field", "Found under", "In the body", "Read as", "Note")
         rows = (
@@ -173,7 +173,7 @@ def _guess(raw: dict[str, Any], profile: Profile) -> tuple[str, str]:
     if not {"bet_id", "amount_cents", "action"} & names_found("withdraw", raw, profile).keys():
         return "player-balance", "it names no bet, amount or action"
     if "round_id" in names_found("rollback", raw, profile):
-        return "rollback", "it names a round, as rollbacks do and withdraws need not"
+        return "rollback", "it names a round. A withdraw may name one too, so the sample can be either"
     return "withdraw", "it names a bet and no round"
 
 
