@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import django
 from django.conf import settings
@@ -25,6 +25,10 @@ if url.startswith("postgresql"):
     database = {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": parts.path[1:],
+        "HOST": parts.hostname or "",
+        "PORT": parts.port or "",
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
         "OPTIONS": dict(parse_qsl(parts.query)),
     }
 settings.configure(DATABASES={"default": database})

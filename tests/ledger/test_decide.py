@@ -83,7 +83,7 @@ WITHDRAWS = [
         withdraw(player_id="nobody"),
         "DUPLICATE_TRANSACTION",
         anomaly="conflicting_withdraw",
-        why="unknown player, and question 2 comes first",
+        why="unknown player, and check 2 comes first",
     ),
     row("SPENT", RAIN, None, why="the same"),
     row("SPENT", withdraw(tx_id="t"), "DUPLICATE_TRANSACTION", anomaly="second_withdraw", why="other tx_id"),
@@ -99,7 +99,7 @@ WITHDRAWS = [
         withdraw(amount_cents=1),
         "DUPLICATE_TRANSACTION",
         anomaly="conflicting_withdraw",
-        why="other amount, and question 2 comes first",
+        why="other amount, and check 2 comes first",
     ),
     row("TOMBSTONE", withdraw(), "BET_ROLLED_BACK", why="late"),
     row("TOMBSTONE", withdraw(tx_id="t"), "BET_ROLLED_BACK", why="late, other tx_id"),
@@ -546,7 +546,7 @@ def test_a_withdraw_kept_for_a_bet_that_is_missing() -> None:
         assert effect_of(book, withdraw()).anomaly == "damaged_books"
 
 
-# --- question 5 -------------------------------------------------------------------------------------------------------
+# --- check 5 ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", [state.name for state in STATES])
@@ -563,7 +563,7 @@ def test_only_a_withdraw_about_to_debit_is_asked(state: str) -> None:
 
 
 def test_a_kept_tx_id_is_not_asked_about() -> None:
-    """Question 2 comes before question 5."""
+    """Check 2 comes before check 5."""
     book, terms = after(rollback()), Terms(may_bet=lambda call, account: None)
     assert book.asks_may_bet(withdraw("b2", tx_id=withdraw().tx_id), terms) is None
     assert book.asks_may_bet(withdraw("b2"), terms) == book.accounts["p1"]

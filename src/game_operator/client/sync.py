@@ -23,9 +23,9 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         private_key: A path, a PEM as str or bytes, an ``RSAPrivateKey``, or any ``Signer``.
         passphrase: For an encrypted PEM.
         timeout: Seconds for each attempt, from connecting to the last byte of the answer.
-        deadline: Seconds for the whole call, repeats and waits included; None for no bound. Both are exact on our own
+        deadline: Seconds for the whole call, repeats and waits included; None for no limit. Both are exact on our own
             connections. With your own *http_client*, connecting takes as long as your library lets it, and a
-            transport that we cannot look into is checked between pieces of the body alone.
+            transport that we cannot look into is checked only between the pieces of a body.
         retries: A ``RetryPolicy``, or how often a call is repeated.
         http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
             choice; it is never closed here.

@@ -84,7 +84,7 @@ _LONGEST_REASON: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSettings:
-    """What all calls of a client have in common; durations in seconds, None for no bound."""
+    """What all calls of a client have in common; durations in seconds, None for no limit."""
 
     operator_id: str
     headers: HeaderPairs = ()
