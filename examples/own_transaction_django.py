@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one transaction of Django's ORM: together, or not at all.
 
-It needs the package django. It runs on SQLite. With an address it runs on PostgreSQL:
+It needs the package django. It runs on SQLite. With the address of an empty database it runs on PostgreSQL:
 python own_transaction_django.py "postgresql:///test?host=/run/postgresql&user=casino"
 """
 

@@ -1,7 +1,7 @@
 """
 A bet and the operator's own rows in one SQLAlchemy transaction: together, or not at all.
 
-It needs the package sqlalchemy. It runs on SQLite. With an address it runs on PostgreSQL:
+It needs the package sqlalchemy. It runs on SQLite. With the address of an empty database it runs on PostgreSQL:
 python own_transaction_sqlalchemy.py postgresql:///test
 """
 

@@ -1,7 +1,8 @@
 """
 A bet and the operator's own rows in one SQLAlchemy transaction of asyncio: together, or not at all.
 
-It needs the packages sqlalchemy[asyncio] and aiosqlite. With an address it runs on PostgreSQL, and needs asyncpg:
+It needs the packages sqlalchemy[asyncio] and aiosqlite. With the address of an empty database it
+runs on PostgreSQL, and needs asyncpg:
 python own_transaction_sqlalchemy_async.py postgresql:///test
 """
 
