@@ -81,6 +81,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "   A flows: ",
         "   B repeats: ",
         "   C order and state: ",
+        "   not tried: ",
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected

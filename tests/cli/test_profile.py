@@ -50,6 +50,8 @@ def test_every_sample_is_understood_and_guessed(run: Run, name: str) -> None:
     assert (document["operation"], document["guessed"], document["accepted"]) == (operation, True, True)
     assert (document["code"], document["problem"]) == (None, "")
     assert document["why"]
+    # A withdraw that names a round has the form of a rollback.
+    assert ("A withdraw may name one too" in document["why"]) == (operation == "rollback")
     assert json.loads(path.read_bytes())["player_id"] == fields(document)["player_id"][2]
 
 

@@ -249,7 +249,7 @@ def certification_steps(wallet: DemoWallet) -> Iterator[str]:
         outcomes = Counter(str(each.outcome).replace("skipped", "not tried") for each in report.of_group(group))
         counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         yield f" {group} {GROUPS[group]}: {outcomes.total()} scenarios, {counts}"
-    yield " not tried is what needs more than the demo supplies, such as a command that restarts the wallet"
+    yield " not tried: what needs more than the demo supplies, such as a command that restarts the wallet"
     if not report.passed:
         first = report.causes[0].verdict
         raise WrongAnswerError(f"the wallet fails {first.id}, {first.title}: {first.reason}")
