@@ -237,7 +237,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(TakesTheLastOfTwo, "F06", ADVICE, "with two values of", id="members that stand twice"),
         pytest.param(TakesLongIds, "F07", ADVICE, "has 257 characters: accepted", id="long ids"),
         pytest.param(KnowsShortIdsAlone, "F07", BROKEN, "the last of 256 characters from the next", id="short ids"),
-        pytest.param(HasNoBounds, "F09", ADVICE, "is there any bound?", id="no bounds"),
+        pytest.param(HasNoBounds, "F09", ADVICE, "seems to have no size limit", id="no bounds"),
         pytest.param(ReadsShortBodiesAlone, "F09", ADVICE, "SUCCESS is assumed", id="narrow bounds"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         "All of it worked",
     ):
         assert any(line.startswith(expected) for line in story), expected
-    assert f" faults of {sum(info.side == 'webhook' for info in FAULTS)} kinds struck: " in told.out
+    assert f" faults of {sum(info.side == 'webhook' for info in FAULTS)} kinds occurred: " in told.out
     assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
 

@@ -302,7 +302,7 @@ def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
     assert "--instances of `game-operator serve`" in advice["todo"]
     assert "the signature names none" in advice["assumed"]
     for_people = run("doctor").out
-    assert "→ webhooks: another operator's" in for_people
+    assert "→ webhooks: the service may sign for all operators" in for_people
     assert "    advice: if you answer webhooks" in for_people
     assert "    assumed: webhooks are signed" in for_people
 

@@ -277,7 +277,7 @@ def test_no_database(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "typo.db"
     told = run("ledger", "verify", "--database", f"sqlite:///{path}")
     assert (told.code, path.exists()) == (2, False)
-    assert "`game-operator ledger open` makes one" in told.err
+    assert "Check the path. (`game-operator ledger open` makes a new ledger.)" in told.err
 
 
 def test_tables_that_are_not_there(run: Run, database: str) -> None:
@@ -346,7 +346,7 @@ def test_balances_in_the_operators_own_table(run: Run, database: str) -> None:
     for args in (("open", "p1"), ("adjust", "p1", "1.00", "--reference", "r"), ("retry", record.id)):
         told = run("ledger", *args)
         assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
-        assert "in a table of the operator's own, and it was opened without accounts=" in told.err
+        assert "in your own table, and it was opened without accounts=" in told.err
         assert "--accounts-table" in run("ledger", *args, "--json").error["message"]
     told = run("ledger", "verify")
     assert told.code == 0

@@ -151,6 +151,7 @@ def test_missing_settings_are_2(run: Run, args: tuple[str, ...]) -> None:
     assert (told.code, told.out) == (2, "")
     for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE", "--private-key"):
         assert name in told.err
+    assert told.err.startswith("Error: Missing or empty: --")
     error = run(*args, "--json").error
     assert (error["type"], error["exit_code"]) == ("ConfigurationError", 2)
 
@@ -332,6 +333,20 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
     assert (told.code, told.error["type"]) == (130, "Interrupted")
 
 
+def test_an_empty_option_is_named(run: Run, settings: dict[str, str]) -> None:
+    """The variable is set, and does not count beside an option; nothing else is missing."""
+    told = run("games", "--operator-id", "")
+    assert (told.code, told.err) == (2, "Error: Missing or empty: --operator-id (or GAME_OPERATOR_ID).\n")
+
+
+def test_an_address_that_does_not_answer_is_named(run: Run, settings: dict[str, str]) -> None:
+    """It may have come from the environment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    told = run("games", "--base-url", url)
+    assert (told.code, f"Error: {url} cannot be reached: ConnectError" in told.err) == (3, True)
+
+
 @pytest.mark.parametrize("name", ["games", "doctor"])
 @pytest.mark.parametrize(
     ("options", "variables", "advice"),
@@ -339,7 +354,7 @@ def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> Non
         pytest.param(
             ("--base-url", "http://api.example.com"),
             {},
-            "Use https. `certify` and `call` also take --allow-insecure-http, for a private network.",
+            "Use https.",
             id="plain http",
         ),
         pytest.param(

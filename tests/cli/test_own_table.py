@@ -115,7 +115,7 @@ def test_a_table_that_two_services_share(run: Run, database: str) -> None:
     assert (refused.code, "(--accounts-shared) if two services" in " ".join(refused.err.split())) == (1, True)
     assert run(*second, "--accounts-shared").out == "There are no such bets.\n"
     alone = run("ledger", "bets", "--accounts-shared")
-    assert (alone.code, "There is no --accounts-table" in alone.err) == (2, True)
+    assert (alone.code, "Missing: --accounts-table" in alone.err) == (2, True)
     for command in ("serve", "storm", "doctor", "ledger show", "ledger retry"):
         assert "--accounts-shared" in run(*command.split(), "--help").out
 
@@ -142,7 +142,7 @@ def test_without_the_options_nobody_is_told_to_open_an_account(run: Run, databas
     assert told.code == 1
     assert "ledger open" not in told.err
     assert told.err == (
-        "Error: There is no account 'bob'. Balances are in a table of the operator's own, and no call has moved that "
+        "Error: There is no account 'bob'. The balances are in your own table, and no call has moved that "
         "account yet.\n"
     )
 
@@ -162,9 +162,9 @@ def test_an_anomaly_is_retried(run: Run, database: str) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        pytest.param(_OPTIONS[:2], "There is no --accounts-key and no --accounts-balance.", id="a table alone"),
-        pytest.param(_OPTIONS[2:], "There is no --accounts-table.", id="no table"),
-        pytest.param(("--accounts-unit", "cents"), "There is no --accounts-table", id="a unit alone"),
+        pytest.param(_OPTIONS[:2], "Missing: --accounts-key, --accounts-balance.", id="a table alone"),
+        pytest.param(_OPTIONS[2:], "Missing: --accounts-table.", id="no table"),
+        pytest.param(("--accounts-unit", "cents"), "Missing: --accounts-table", id="a unit alone"),
         pytest.param((*_OPTIONS[:-1], "pennies"), "unit must be one of cents, units, micros", id="another unit"),
         pytest.param(("--accounts-table", "players;", *_OPTIONS[2:]), "'players;'", id="not a name"),
         pytest.param(("--accounts-table", "gamers", *_OPTIONS[2:]), "no table gamers", id="another table"),

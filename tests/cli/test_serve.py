@@ -372,7 +372,7 @@ def test_balances_in_the_operators_own_table_cannot_be_served(run: Run, database
         pass
     told = run("serve", "--database", database, "--service-key", keys.public, "--port", 0)
     assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
-    assert "are in a table of the operator's own" in told.err
+    assert "keeps its balances in your own table" in told.err
 
 
 ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
@@ -441,6 +441,18 @@ def _pem(key: Any) -> bytes:
     [
         pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
         pytest.param(("--database", "{db}"), 2, "pass the service's public key as --service-key", id="no key"),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--prefix", "a b"),
+            2,
+            "--prefix 'a b' is not a path.",
+            id="no path",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--allow-ip", "x"),
+            2,
+            "--allow-ip: 'x'",
+            id="no network",
+        ),
         pytest.param(("--database", "{db}", "--service-key", "{private}"), 2, "a private key", id="private key"),
         pytest.param(("--database", "{db}", "--service-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"),
         pytest.param(

@@ -517,7 +517,7 @@ def test_a_fault_that_was_asked_for_and_never_struck(
     with served(own_folder, private_key, name="again.db") as (url, app):
         told = run("storm", "--wallet", url, "--ledger", app.database, *options)
     assert (told.code, document["passed"], document["never_struck"]) == (0, True, never)
-    assert re.findall(r"^Asked for, and never struck: (.*?)\.", told.out, re.MULTILINE) == [", ".join(never)] * bool(
+    assert re.findall(r"^Requested, but never occurred: (.*?)\.", told.out, re.MULTILINE) == [", ".join(never)] * bool(
         never
     )
 

@@ -85,13 +85,13 @@ def test_a_fault_that_the_wallet_fails(credulous: Running) -> None:
     credulous.sandbox.faults.set_nth("other-content", 1)
     html = credulous.played(outcome="loss", won="")
     assert (
-        "p1 wagered 1.00 EUR and lost. What no sound wallet does: withdraw with the fault other-content was"
+        "p1 wagered 1.00 EUR and lost. A correct wallet never does this: withdraw with the fault other-content was"
         in html.text
     )
     assert "other-content was accepted" in html.text
     assert html.source.count(ACCEPTED) == 1
     assert page(credulous.http, "/live").source.count(ACCEPTED) == 1
-    assert "What no sound wallet does" not in credulous.played().text
+    assert "A correct wallet never does this" not in credulous.played().text
 
 
 def test_a_fault_that_the_wallet_stands(right: Running) -> None:
@@ -99,7 +99,7 @@ def test_a_fault_that_the_wallet_stands(right: Running) -> None:
     right.sandbox.faults.set_nth("other-content", 1)
     html = right.played(outcome="loss", won="")
     assert "DUPLICATE_TRANSACTION" in html.text
-    assert "What no sound wallet does" not in html.text
+    assert "A correct wallet never does this" not in html.text
     assert ACCEPTED not in html.source + page(right.http, "/live").source
 
 
@@ -116,10 +116,13 @@ def claimed(running: Running) -> Html:
 def test_a_claim_in_which_the_wallet_fails(credulous: Running, right: Running) -> None:
     """Said of the one and not of the other; both have paid the winnings (spec §6)."""
     failed, stood = claimed(credulous), claimed(right)
-    assert "the wallet has paid the winnings. What no sound wallet does: deposit with the fault other-" in failed.text
+    assert (
+        "the wallet has paid the winnings. A correct wallet never does this: deposit with the fault other-"
+        in failed.text
+    )
     assert ACCEPTED in failed.source
     assert "the wallet has paid the winnings." in stood.text
-    assert "What no sound wallet does" not in stood.text
+    assert "A correct wallet never does this" not in stood.text
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_the_mark_comes_with_the_round(public_key: RSAPublicKey, browser: Browse
         each.ledger.adjust("p1", Decimal(5), reference="by hand")
         each.sandbox.faults.set_nth("other-content", 1)
         view.get_by_role("button", name="Play", exact=True).click()
-        expect(view.get_by_text("What no sound wallet does:")).to_be_visible()
+        expect(view.get_by_text("A correct wallet never does this:")).to_be_visible()
         expect(view.get_by_role("link", name="Wallet")).to_have_accessible_name("Wallet (a balance disagrees)")
         expect(view.locator("#wallet-mark .mark")).to_be_visible()
 

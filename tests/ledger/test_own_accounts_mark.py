@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.outside, pytest.mark.drawn(7, database_url=("postgres"
 Run = Callable[..., list[tuple[Any, ...]]]
 
 TABLE = TableAccounts(table="players", key="id", balance="balance")
-REFUSED = r"are in a table of the operator's own, and it was opened without accounts=.*Nothing was moved"
+REFUSED = r"keeps its balances in your own table, and it was opened without accounts=.*Nothing was moved"
 MARKED = "SELECT value FROM game_operator_meta WHERE name = 'balances_elsewhere'"
 
 

@@ -253,7 +253,10 @@ def test_a_balance_told_wrongly_on_the_way() -> None:
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
     wrong = wrong_since(dealt)
     (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER, wrong)
-    assert (found.service, found.wallet) == ("0.02 was due on the way", "the wallet reported 0.01, wrong since bet b1")
+    assert (found.service, found.wallet) == (
+        "0.02 was due on the way",
+        "the wallet reported 0.01, first wrong after bet b1",
+    )
     assert found.history[0].startswith("bet b1 of p1, wager 5.00")
     lost = lost_deposits(5)
     assert audit(lost, {"p1": BEFORE}, Closing({"p1": BEFORE - WAGER + 5}), {"p1": wrong}) == []
@@ -262,9 +265,9 @@ def test_a_balance_told_wrongly_on_the_way() -> None:
 @pytest.mark.parametrize(
     ("number", "told"),
     [
-        pytest.param(1, ", wrong since bet b1", id="one"),
-        pytest.param(3, ", wrong since bet b1 or bet b2 or bet b3", id="three"),
-        pytest.param(4, ", wrong since one of 4 bets", id="four"),
+        pytest.param(1, ", first wrong after bet b1", id="one"),
+        pytest.param(3, ", first wrong after bet b1 or bet b2 or bet b3", id="three"),
+        pytest.param(4, ", first wrong after one of 4 bets", id="four"),
     ],
 )
 def test_suspects_are_named_or_counted(number: int, told: str) -> None:

@@ -141,7 +141,7 @@ def test_a_public_key_of_the_service(
     (tmp_path / public).write_bytes(public_pem)
     with pytest.raises(SigningKeyError, match="Pass the service's RSA private key") as refused:
         ServiceKeys(tmp_path / public)
-    assert (f"'{tmp_path}/service.pem' lies beside it" in str(refused.value)) == hint
+    assert (f"'{tmp_path}/service.pem' beside it" in str(refused.value)) == hint
     assert "operator's" not in str(refused.value)
 
 

@@ -57,7 +57,7 @@ pytestmark = pytest.mark.slow
 
 #: No call of a player overlaps another's repeats: then a wrong balance is narrowed down to the bets it went wrong with.
 NOTHING_LOST = "duplicate=0.1,early-rollback=0.5,other-content=0.1"
-_SUSPECT = re.compile(r"(?:wrong since| or) (?:bet|claim) (\S+)")
+_SUSPECT = re.compile(r"(?:first wrong after| or) (?:bet|claim) (\S+)")
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def test_a_wrong_balance_is_narrowed_down(wallet: type[RightWallet], audit: str)
     slips = slips_of(courier)
     of_players = [one for one in report.differences if one.subject.startswith("player ")]
     assert len(of_players) >= 3
-    narrowed = [one for one in of_players if "wrong since" in one.wallet and "since one of" not in one.wallet]
+    narrowed = [one for one in of_players if "first wrong after" in one.wallet and "after one of" not in one.wallet]
     # What went wrong with a player's very last call was told in no answer after it.
     assert len(narrowed) >= len(of_players) * 0.7
     for difference in narrowed:

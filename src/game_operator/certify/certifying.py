@@ -42,10 +42,10 @@ _LEAST_CENTS: Final = 1_000
 _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
 _REMEDIES: Final[Mapping[str, str]] = {
-    WebhookErrorCode.INVALID_SIGNATURE: "The wallet takes our calls for forged. It needs the public half of the key "
-    "that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, in the "
-    "header signature (or the one that the profile names), in URL-safe Base64 without padding (assumed, decision "
-    "0011).",
+    WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
+    "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
+    "in the header signature (or the one that the profile names), in URL-safe Base64 without padding (assumed, "
+    "decision 0011).",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
@@ -328,8 +328,8 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
         raise ConfigurationError(
             f"A player-balance was turned away with HTTP {heard.status}, and {body}. If something "
             "stands before the wallet, let this machine through, or pass what it asks for as a header "
-            "(--header 'NAME: VALUE'). If the wallet itself takes our calls for forged, give it the public half of the "
-            "key that you certify with."
+            "(--header 'NAME: VALUE'). If the wallet itself says that the signature is wrong, give it the public half "
+            "of the key that you certify with."
         )
     if heard.reply is None:
         return None

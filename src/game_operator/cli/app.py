@@ -66,7 +66,7 @@ def game_operator(
 
     Settings come from options or from the environment: GAME_OPERATOR_BASE_URL, GAME_OPERATOR_ID,
     GAME_OPERATOR_PRIVATE_KEY_FILE. Exit codes: 0 fine, 1 findings or the service said no, 2 usage, 3 could not reach,
-    74 carried out but the result could not be written, 130 interrupted, 141 the sandbox's reader has gone.
+    74 carried out but the result could not be written, 130 interrupted, 141 the output's reader has closed the pipe.
     """
 
 
@@ -163,7 +163,7 @@ def _outcome(args: list[str]) -> int:
         if code != ExitCode.INTERRUPTED:
             return int(code or 0) if args else ExitCode.USAGE
     except GameOperatorError as error:
-        stopped = stopped_by(error)
+        stopped = stopped_by(error, next(iter(args), ""))
     except StoppedError as early:
         stopped = early
     except typer.TyperException as misused:

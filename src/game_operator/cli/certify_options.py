@@ -83,10 +83,10 @@ class WalletOptions:
         """Return address, key and players, which only a plan does without."""
         named = {"URL": url, "--service-key": self.service_key}
         named |= {"--player": self.player, "--other-player": self.other_player}
-        if url is None or self.service_key is None or self.player is None or self.other_player is None:
-            missing = ", ".join(name for name, value in named.items() if value is None)
+        if not (url and self.service_key and self.player and self.other_player):
+            missing = ", ".join(name for name, value in named.items() if not value)
             raise ConfigurationError(
-                f"There is no {missing}. Pass the wallet's address, the service's private key and two players who "
+                f"Missing or empty: {missing}. Pass the wallet's URL, the service's private key and two players who "
                 "have money; or --plan, which sends nothing."
             )
         if self.player == self.other_player:

@@ -61,7 +61,7 @@ class BalancesOptions:
         needed = ("table", "key", "balance")
         if missing := [f"--accounts-{name}" for name in needed if not values[name]]:
             raise ConfigurationError(
-                f"There is no {' and no '.join(missing)}. Balances in your own table need all three: "
+                f"Missing: {', '.join(missing)}. Balances in your own table need all three: "
                 f"{', '.join(f'--accounts-{name}' for name in needed)}."
             )
         columns = self.columns
@@ -131,7 +131,7 @@ class LedgerOptions:
         *,
         make: bool = False,
         accounts: "TableAccounts | None" = None,
-        missing: str = "`game-operator ledger open` makes one.",
+        missing: str = "Check the path. (`game-operator ledger open` makes a new ledger.)",
         **options: Any,
     ) -> "Iterator[SqlLedger]":
         """

@@ -26,14 +26,16 @@ _ATTRIBUTES = (
 )
 
 #: The options for the settings that errors blame.
-_OPTIONS = {"player_id": "--player", "instance_id": "--instance"} | {
+_OPTIONS = {"player_id": "--player", "instance_id": "--instance", "unit": "--accounts-unit"}
+_OPTIONS |= {"networks": "--allow-ip", "trusted_proxies": "--trusted-proxy"}
+_OPTIONS |= {
     name: f"--{name.replace('_', '-')}"
     for name in ("base_url", "operator_id", "deadline", "port", "table_prefix", "second_url", "elsewhere")
 }
 #: What to do about a setting at the command line.
 _REMEDIES = {
     "moves_money": "Pass --moves-money if that is what you want.",
-    "allow_insecure_http": "Use https. `certify` and `call` also take --allow-insecure-http, for a private network.",
+    "allow_insecure_http": "Use https.",
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
 
@@ -116,8 +118,8 @@ class StoppedError(Exception):
         return self.code
 
 
-def stopped_by(error: GameOperatorError) -> StoppedError:
-    """Return how to report that *error* ended a command."""
+def stopped_by(error: GameOperatorError, command: str) -> StoppedError:
+    """Return how to report that *error* ended *command*."""
     if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
         code = ExitCode.USAGE
     else:
@@ -130,6 +132,8 @@ def stopped_by(error: GameOperatorError) -> StoppedError:
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
     in_doubt = isinstance(error, OutcomeUnknownError)
     advice = "Here that means: run this very command once more, unchanged." if in_doubt else ""
+    if error.setting == "allow_insecure_http" and command in ("call", "certify"):
+        advice = "On a private network, pass --allow-insecure-http."
     return StoppedError(code, error_text(error), advice=advice, name=name, **facts)
 
 

@@ -33,13 +33,19 @@ PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of 
 
 _LARGEST_KEY = 65_536
 _LARGEST_PROFILE = 1_048_576
+#: The settings of the operator, and where else they may stand.
+_NEEDED = {
+    "--base-url": ("GAME_OPERATOR_BASE_URL",),
+    "--operator-id": ("GAME_OPERATOR_ID",),
+    "--private-key": ("GAME_OPERATOR_PRIVATE_KEY_FILE", "GAME_OPERATOR_PRIVATE_KEY"),
+}
 #: What the help says of the options of each command and of each group.
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
 PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
-OnlySource = Annotated[str | None, typer.Option(help="Those of one service and environment; else all.")]
+OnlySource = Annotated[str | None, typer.Option(help="Only bets of this source; else all.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
@@ -204,11 +210,10 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     """
     from game_operator.signers.keys import load_signer
 
-    try:
-        found = environment_settings(environ)
-    except ConfigurationError as missing:
-        remedy = f"{missing.remedy} The options are --base-url, --operator-id and --private-key."
-        raise ConfigurationError(missing.what, remedy=remedy) from None
+    if missing := [name for name, variables in _NEEDED.items() if not any(map(environ.get, variables))]:
+        texts = ", ".join(f"{name} (or {' or '.join(_NEEDED[name])})" for name in missing)
+        raise ConfigurationError(f"Missing or empty: {texts}.")
+    found = environment_settings(environ)
     key = found["private_key"]
     if is_encrypted(key) and not found["passphrase"]:
         name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
@@ -239,7 +244,7 @@ def read_file(name: str, limit: int) -> bytes:
             return file.read(limit)
     except (OSError, ValueError) as unreadable:
         reason = unreadable.strerror if isinstance(unreadable, OSError) else str(unreadable)
-        raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Name a file that can.") from None
+        raise ConfigurationError(f"{shown(name)} cannot be read: {reason}. Pass a file that can be read.") from None
 
 
 def read_profile(file: Path | None) -> Profile:

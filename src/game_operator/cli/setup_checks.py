@@ -77,7 +77,7 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _reachability(patient, deadline)
     yield _clock(patient)
     yield _signed_call(patient, deadline)
-    found = "another operator's genuine calls may carry a signature that your receiver accepts"
+    found = "the service may sign for all operators with one key: another operator's calls then pass your check too"
     todo = (
         "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
         "--instances of `game-operator serve`."
@@ -193,7 +193,7 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
 
 def _clock(patient: _Patient) -> Check:
     if patient.answer is None:
-        return Check("clock", "skipped", "nothing was reached")
+        return Check("clock", "skipped", "not checked: the service was not reached")
     try:
         # Date is cut to whole seconds: on average it lies half a second back.
         skew = parsedate_to_datetime(patient.answer.headers["date"]).timestamp() + 0.5 - patient.answered_at
@@ -203,7 +203,7 @@ def _clock(patient: _Patient) -> Check:
     if abs(skew) > _MOST_SKEW_SECONDS:
         found = f"this machine is {abs(skew):.0f} s {side} the service"
         return Check("clock", "problem", found, "Set the clock of this machine by NTP.", _CLOCKS)
-    return Check("clock", "ok", f"within {_MOST_SKEW_SECONDS:.0f} s of the service's", assumed=_CLOCKS)
+    return Check("clock", "ok", f"within {_MOST_SKEW_SECONDS:.0f} s of the service's clock", assumed=_CLOCKS)
 
 
 def _signed_call(patient: _Patient, deadline: float) -> Check:
@@ -211,7 +211,7 @@ def _signed_call(patient: _Patient, deadline: float) -> Check:
     if patient.base_url is None or patient.operator_id is None or patient.key is None:
         return Check(name, "skipped", "base URL, operator id and private key must be usable first")
     if patient.answer is None:
-        return Check(name, "skipped", "nothing was reached")
+        return Check(name, "skipped", "not sent: the service was not reached")
     try:
         with OperatorClient(patient.base_url, patient.operator_id, **patient.key, deadline=deadline) as client:
             games = client.fetch_games()

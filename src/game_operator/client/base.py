@@ -111,6 +111,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
             self._settings = CallSettings(
                 operator_id=checked_operator_id(operator_id),
+                base_url=self._base_url,
                 headers=_HEADERS,
                 policy=_policy_of(retries),
                 timeout_seconds=checked_seconds("timeout", timeout),

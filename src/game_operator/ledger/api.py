@@ -296,7 +296,8 @@ class TableAccounts:
                     "Accounts object."
                 )
         if self.unit is not None and self.unit not in get_args(Unit):
-            raise ConfigurationError(f"unit must be one of {', '.join(get_args(Unit))}, not {shown(self.unit)}")
+            problem = f"unit must be one of {', '.join(get_args(Unit))}, not {shown(self.unit)}"
+            raise ConfigurationError(problem, setting="unit")
         if not isinstance(self.shared, bool):
             raise ConfigurationError(f"shared must be True or False, not {shown(self.shared)}")
 

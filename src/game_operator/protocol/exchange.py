@@ -87,6 +87,7 @@ class CallSettings:
     """What all calls of a client have in common; durations in seconds, None for no limit."""
 
     operator_id: str
+    base_url: str = "The service"
     headers: HeaderPairs = ()
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     timeout_seconds: float = 10.0
@@ -267,7 +268,8 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.left_us = call.left_us or result.sent
         call.in_doubt = call.in_doubt or result.sent
         call.under_way = False
-        raise call.transport_error(result.reason_without(signature), timed_out=result.timed_out)
+        subject = "" if call.left_us else f"{call.settings.base_url} cannot be reached: "
+        raise call.transport_error(f"{subject}{result.reason_without(signature)}", timed_out=result.timed_out)
     call.left_us = True
     try:
         # A debugging service may echo our headers: no error carries the signature on.

@@ -114,7 +114,7 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     segment = quote(bet_id, safe="")
     detail = ""
     if bet_id in {"", ".", ".."}:
-        detail = f"The bet id {shown(bet_id)} cannot travel as one path segment: it would name another address."
+        detail = f"A bet id must not be empty, '.' or '..' (it is {shown(bet_id)}): the URL would name another address."
     elif len(segment) > _LONGEST_SEGMENT:
         detail = f"The bet id has {len(bet_id)} characters, more than an address can carry."
     if detail:

@@ -149,7 +149,7 @@ class WebhookCaller(_Caller):
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
         result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
-        return _delivery(step.request, result, time.monotonic() - began)
+        return _delivery(self.url, step.request, result, time.monotonic() - began)
 
     def close(self) -> None:
         """Close the connections."""
@@ -196,7 +196,7 @@ class AsyncWebhookCaller(_Caller):
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
         result = await self._wire.send(step)
-        return _delivery(step.request, result, time.monotonic() - began)
+        return _delivery(self.url, step.request, result, time.monotonic() - began)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -209,15 +209,15 @@ class AsyncWebhookCaller(_Caller):
         await self.aclose()
 
 
-def _delivery(request: HttpRequest, result: HttpResponse | TransportFailed, elapsed_seconds: float) -> Delivery:
+def _delivery(url: str, request: HttpRequest, result: HttpResponse | TransportFailed, seconds: float) -> Delivery:
     if isinstance(result, HttpResponse):
-        return delivered(request.path, request.body, result, elapsed_seconds)
+        return delivered(request.path, request.body, result, seconds)
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
-    reason = f"{request.path}: {result.reason_without(signature)}"
+    reason = result.reason_without(signature)
     if result.sent:
-        raise DeliveryInDoubtError(reason, elapsed_seconds=elapsed_seconds, timed_out=result.timed_out)
-    raise not_delivered(reason, elapsed_seconds, timed_out=result.timed_out)
+        raise DeliveryInDoubtError(f"{request.path}: {reason}", elapsed_seconds=seconds, timed_out=result.timed_out)
+    raise not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=result.timed_out)
 
 
 def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:

@@ -48,7 +48,7 @@ def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | N
         problem = str(failed).replace("the operator's RSA private key", "the service's RSA private key")
         if file is not None and file.name.endswith(".pub.pem"):
             private = file.with_name(f"{file.name.removesuffix('.pub.pem')}.pem")
-            problem += f" {shown(str(private))} lies beside it." if private.is_file() else ""
+            problem += f" There is a {shown(str(private))} beside it." if private.is_file() else ""
         raise SigningKeyError(problem) from None
     finally:
         # Error trackers show the locals of every frame that an error passes.

@@ -253,7 +253,7 @@ class IpAllowList:
         self, networks: Iterable[str], *, trusted_proxies: Iterable[str] = (), trust_chunked: bool = False
     ) -> None:
         self._networks = _parsed_networks(networks)
-        self._proxies = _parsed_networks(trusted_proxies)
+        self._proxies = _parsed_networks(trusted_proxies, "trusted_proxies")
         if not isinstance(trust_chunked, bool):
             raise TypeError(f"trust_chunked must be True or False, not {shown(trust_chunked)}")
         self._trust_chunked = trust_chunked
@@ -297,9 +297,9 @@ class IpAllowList:
         return None  # Nobody but our own proxies is named.
 
 
-def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
+def _parsed_networks(networks: Iterable[str], setting: str = "networks") -> tuple[_Network, ...]:
     if isinstance(networks, str):
-        raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}", setting="networks")
+        raise ConfigurationError(f"give a list of networks, not the text {shown(networks)}", setting=setting)
     if not isinstance(networks, Iterable):
         raise TypeError(f"give a list of networks, not {type(networks).__name__}")
     given = tuple(networks)
@@ -310,7 +310,7 @@ def _parsed_networks(networks: Iterable[str]) -> tuple[_Network, ...]:
         return tuple(map(ip_network, given))
     except (TypeError, ValueError) as wrong:
         raise ConfigurationError(
-            f"{wrong}; write an address or a network such as 198.51.100.0/24", setting="networks"
+            f"{wrong}; write an address or a network such as 198.51.100.0/24", setting=setting
         ) from None
 
 

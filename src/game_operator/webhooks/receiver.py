@@ -269,7 +269,7 @@ class WebhookReceiver(Gate):
             # No ids: a reader of the log need not know who plays.
             _REFUSALS.info("%s answered %s after %.1f ms", call.operation, reply.code, elapsed * 1000)
         if elapsed >= self._warn_seconds:
-            _LOG.warning("%s took %.0f ms; the service gives up sooner or later", shown(request.path), elapsed * 1000)
+            _LOG.warning("%s took %.0f ms; the service may give up before that", shown(request.path), elapsed * 1000)
         if self._on_call is not None:
             try:
                 self._on_call(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))

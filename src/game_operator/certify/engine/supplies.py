@@ -54,7 +54,7 @@ class Supplies:
     retired_key: Annotated[SigningKey | None, "a key that the wallet no longer accepts"] = field(
         default=None, repr=False
     )
-    elsewhere: Annotated[str | None, "an address of this machine that the wallet must not answer"] = None
+    elsewhere: Annotated[str | None, "an IP address of this machine whose calls the wallet must refuse"] = None
     foreign_instance_id: Annotated[str | None, "an instance of another operator's, for a wallet that knows its own"] = (
         None
     )
@@ -71,7 +71,7 @@ _OTHERS: Final = MappingProxyType(
     {
         "wire": "real HTTP, and this wallet is in process",
         "batches": "a profile with deposit_batch",
-        "nonce": "a time and a nonce beside the signature, and nothing is known of such a scheme",
+        "nonce": "a signature over a time and a nonce, and no provider is known that signs so",
     }
 )
 

@@ -216,7 +216,7 @@ def f09(at: Stage) -> None:
     nested = at.ask(deep(at, _MANY_LEVELS))
     for heard in (longer, nested):
         if heard.succeeded:
-            at.advise("accepted; is there any bound?", heard)
+            at.advise("accepted; the wallet seems to have no size limit", heard)
     if nested.elapsed_ms > 1_000:
         at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
 

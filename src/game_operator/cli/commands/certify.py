@@ -1,6 +1,7 @@
 """``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
 
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -58,10 +59,6 @@ def certify(
     run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
 
-    remark(
-        "If the wallet uses a ledger of this package that has no source yet, the first call registers the wallet's "
-        "source permanently. Use the source that goes live."
-    )
     stop, number = Stop(run_id), count(1)
     with stop.listening():
         with progress() as show:
@@ -103,6 +100,9 @@ def _ended(report: "Report", reports: ReportOptions) -> int:
 
     written = reports.write(report)
     show_report(report, written)
+    if report.calls and sys.stderr.isatty():  # The wallet may not be one of ours, so this is for people alone.
+        text = "A wallet of this package keeps the source of its first call for good. Set the one for production"
+        remark(f"{text}: `game-operator serve --source NAME`, or source= of Wallet.")
     address, prefix = reports.clean_up, reports.table_prefix
     cleaned = {} if address is None else _cleaned_up(address, prefix, report.run_id)
     problem = cleaned.get("problem")

@@ -228,7 +228,7 @@ def storm_steps(wallet: DemoWallet) -> Iterator[str]:
         f"{report.posts} calls in {report.seconds:.1f} s"
     )
     often = ", ".join(f"{fault} {count}" for fault, count in Counter(report.faults).most_common(5))
-    yield f" {sum(report.faults.values())} faults of {len(report.faults)} kinds struck: {often}, …"
+    yield f" {sum(report.faults.values())} faults of {len(report.faults)} kinds occurred: {often}, …"
     if not report.passed:
         raise WrongAnswerError(f"service and wallet differ: {next(iter(report.differences), 'an answer not HTTP 200')}")
     yield " audited bet by bet and player by player: service and wallet agree on all of it"

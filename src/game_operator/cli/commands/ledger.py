@@ -142,7 +142,7 @@ def bets(
 @ledgers.command()
 def verify(place: LedgerOptions) -> int:
     """
-    Check the books: balances, postings, calls and bets must tell one story.
+    Check the books: balances, postings, calls and bets must agree.
 
     It reads everything, from one moment, and calls go on meanwhile. The exit code is 1 with findings.
     """
@@ -155,7 +155,7 @@ def verify(place: LedgerOptions) -> int:
 @ledgers.command()
 def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None, place: LedgerOptions) -> None:
     """
-    Drop old bodies and replies, and fold old postings; what tells a call from a new one stays for ever.
+    Delete old bodies and replies, and sum up old postings. The ids that identify a repeat are kept for ever.
 
     It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now.
     """

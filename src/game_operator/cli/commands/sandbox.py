@@ -32,7 +32,7 @@ def sandbox(
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
-    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys that lie in
+    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys in
     --directory are used again, so client and wallet keep working over a restart.
     """
     check_extra("game-operator sandbox", "sandbox", SERVING)

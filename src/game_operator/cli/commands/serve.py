@@ -3,6 +3,7 @@
 import logging
 import os
 import platform
+import re
 import socket
 import sys
 import warnings
@@ -83,6 +84,8 @@ class ListeningOptions:
 
     def listener(self) -> socket.socket:
         """Return a socket that listens."""
+        if not re.fullmatch(r"[A-Za-z0-9._~!$&'()*+,;=:@/-]*", self.prefix):  # A server decodes %20: it never matches.
+            raise ConfigurationError(f"--prefix {shown(self.prefix)} is not a path. Use letters, digits, / and -._~")
         try:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -47,7 +47,7 @@ _OPTIONS: Final = {
     "batches": "--profile FILE with deposit_batch = true",
 } | {name: f"--hook {name}=COMMAND" for name in HOOKS}
 _FILES: Final = {
-    "--html": "{file}: every exchange as a page, each with a line that sends it again.",
+    "--html": "{file}: a page with every call, and a command that sends it again.",
     "--json-file": "{file}: the same for programs.",
     "--junit": "{file}: the same for a CI system.",
 }
@@ -131,7 +131,7 @@ def show_report(report: Report, files: Mapping[str, Path]) -> None:
     for option, path in files.items():
         say_wrapped(_FILES[option].format(file=path))
     if "--html" not in files and not summary.is_fine:
-        say_wrapped("Pass --html report.html for a page with every exchange, each as a line that sends it again.")
+        say_wrapped("Pass --html report.html for a page with every call, and a command that sends it again.")
 
 
 def _show_heading(text: str, style: str = "bold") -> None:

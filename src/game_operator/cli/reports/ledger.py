@@ -144,7 +144,7 @@ def show_books(report: "BooksReport") -> None:
     show_details(
         [
             ("accounts", f"{report.accounts}, holding {balances}"),
-            ("house", house),
+            ("provider's side", house),
             ("bets", f"{sum(report.bets.values())}{f': {states}' if states else ''}"),
             ("calls", report.calls),
             ("postings", report.postings),
@@ -157,4 +157,4 @@ def show_books(report: "BooksReport") -> None:
     if report.sound:
         say("✓ The books are sound.", style="green")
     else:
-        say(f"{len(report.findings)} findings. docs/ledger.md says what each means, and what to do.", style="red")
+        say(f"Findings: {len(report.findings)}. docs/ledger.md says what each means, and what to do.", style="red")

@@ -52,7 +52,7 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
     if report.mostly_invalid and not report.all_refused:
         say(f"{_counts(report.refusals)}. {_INVALID}", style="yellow")
     if report.never_struck:
-        never = f"Asked for, and never struck: {', '.join(report.never_struck)}."
+        never = f"Requested, but never occurred: {', '.join(report.never_struck)}."
         say(f"{never} Play more --bets, or pass a higher rate, or a lower @N.", style="yellow")
     if report.passed:
         apart = ", except for the expected differences" if report.expected else ""

@@ -87,10 +87,10 @@ class Elsewhere:
     def lock(self, *_: object) -> NoReturn:
         """Raise ConfigurationError."""
         raise ConfigurationError(
-            f"The balances of the ledger {self._prefix}* are in a table of the operator's own, and it was opened "
-            "without accounts=: no account of it can be opened, read or moved. Nothing was moved. Pass the accounts= "
-            "that your wallet passes; on the command line, --accounts-table and its companions to a command that has "
-            "them. Open and adjust accounts in the table itself."
+            f"The ledger {self._prefix}* keeps its balances in your own table, and it was opened without accounts=. "
+            "Nothing was moved. Pass the accounts= that your wallet passes; on the command line, --accounts-table, "
+            "--accounts-key and --accounts-balance. Opening and adjusting accounts never work here: change the rows of "
+            "your table instead."
         )
 
     move = lock

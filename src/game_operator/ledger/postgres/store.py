@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
@@ -165,9 +166,10 @@ class _Store:
                     self._raise_if_warned()
                 if time.monotonic() + nap > until:
                     # What libpq says may hold the address, but never the password.
-                    reason = " ".join(str(failed).split())[:300]
+                    text = re.sub(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z", ". ", str(failed)[:300])
                     raise LedgerUnavailableError(
-                        f"The ledger's PostgreSQL cannot be used: {reason}.{doubt}"
+                        f"The ledger's PostgreSQL cannot be used: {' '.join(text.split())}{doubt}",
+                        remedy="" if failed.sqlstate else "Check its address and password, and that the server runs.",
                     ) from failed
             yield sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
             nap = min(nap * 2, 0.5)

@@ -200,7 +200,7 @@ def account_history(prefix: str, account: str, most: int) -> Script[AccountHisto
     if not rows:
         advice = OPEN_FIRST
         if (yield from is_marked(prefix)):
-            advice = "Balances are in a table of the operator's own, and no call has moved that account yet."
+            advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
     movements = yield Execute(_sql(prefix)["movements_of_account"], (account, account, most))
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))

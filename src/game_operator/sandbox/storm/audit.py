@@ -186,8 +186,8 @@ class _PlayerAudit:
         if self.wrong is None:
             return ""
         if len(self.wrong.suspects) > _MOST_BETS_NAMED:
-            return f", wrong since one of {len(self.wrong.suspects)} bets"
-        return f", wrong since {' or '.join(each.subject for each in self.wrong.suspects)}"
+            return f", first wrong after one of {len(self.wrong.suspects)} bets"
+        return f", first wrong after {' or '.join(each.subject for each in self.wrong.suspects)}"
 
     @property
     def _subject(self) -> str:
