@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -343,3 +344,23 @@ def test_texts_of_statements_are_kept_for_each_prefix() -> None:
         texts = sql_texts("game_operator.ledger.engine", "sources.sql", prefix=prefix)
         assert texts["names"] == f"SELECT name FROM {prefix}sources ORDER BY at_millis, name"
         assert all("{" not in text for text in texts.values())
+
+
+def test_a_server_that_cannot_be_reached_is_told_in_sentences() -> None:
+    """The lines of libpq are sentences, and the last one asks; what to look at follows, and no password."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(LedgerUnavailableError) as failed:
+        SqlLedger(f"postgresql://u:hunter2@127.0.0.1:{port}/x", patience_seconds=0.01)
+    told = str(failed.value)
+    assert "Connection refused. Is the server running on that host and accepting TCP/IP connections? Check its" in told
+    assert told.endswith("Check its address and password, and that the server runs.")
+    assert "hunter2" not in told
+
+
+def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresServer) -> None:
+    """The server answers, and connecting fails all the same."""
+    parts = psycopg.conninfo.conninfo_to_dict(postgres.url)
+    url = f"postgresql:///nowhere?host={parts['host']}&port={parts['port']}&user={parts['user']}"
+    with pytest.raises(LedgerUnavailableError, match=r'"nowhere" does not exist\. Check its address and password'):
+        SqlLedger(url, patience_seconds=0.01)
