@@ -254,7 +254,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
         assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
     assert "How long answers took, in ms:" in told.out
     assert "█" in told.out
-    assert told.out.endswith("Service and wallet agree on all 60 bets and 1 claims.\n")
+    assert told.out.endswith("Service and wallet agree on all 60 bets and 1 claim.\n")
     assert list(own_folder.glob("*.trace")) == []
 
 
@@ -341,7 +341,7 @@ def test_expected_differences_are_named(
     count = int(re.findall(r"^(\d+) expected differences: the service gave up a call", told.out, re.MULTILINE)[0])
     named = re.findall(r"^  bet \S+: the service has it \S+.*; the wallet has it OPEN", told.out, re.MULTILINE)
     assert len(named) == min(count, 20) > 3
-    assert told.out.endswith(" claims, except for the expected differences.\n")
+    assert told.out.endswith(" claim, except for the expected differences.\n")
     assert list(own_folder.glob("*.trace")) == []
 
 

@@ -36,6 +36,7 @@ _OPTIONS |= {
 _REMEDIES = {
     "moves_money": "Pass --moves-money if that is what you want.",
     "allow_insecure_http": "Use https.",
+    "allow_remote": "Pass 127.0.0.1, ::1 or localhost; or allow it by --allow-remote.",
     "trust_env": "Check HTTPS_PROXY and the other proxy variables, SSL_CERT_FILE and SSL_CERT_DIR, or unset them.",
 }
 

@@ -45,7 +45,7 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
 PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
-OnlySource = Annotated[str | None, typer.Option(help="Only bets of this source; else all.")]
+OnlySource = Annotated[str | None, typer.Option(help="List only what belongs to this source; else all.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),

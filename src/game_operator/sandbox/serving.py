@@ -200,8 +200,9 @@ def loopback(host: str) -> str:
     """Return *host*; raise ConfigurationError if other machines reach it."""
     if not is_loopback(host):
         raise ConfigurationError(
-            f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others. "
-            "Pass 127.0.0.1, ::1 or localhost; or allow it by allow_remote=True (--allow-remote)."
+            f"host {shown(host)} is not this machine alone, and the sandbox must not be reached from others.",
+            setting="allow_remote",
+            remedy="Pass 127.0.0.1, ::1 or localhost; or allow it by allow_remote=True.",
         )
     return host
 

@@ -11,7 +11,7 @@ import typer
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource
-from game_operator.cli.output import answer, say, show_details, waiting, when
+from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
 from game_operator.cli.reports.ledger import (
     MORE,
     balance_document,
@@ -188,7 +188,11 @@ def sources(place: LedgerOptions) -> None:
         found = sources_of(ledger)
     answer({"sources": [source._asdict() for source in found]})
     if found:
-        show_details((_named(source.name), f"{source.origin}, {_open(source.open_bets)}") for source in found)
+        names = ("Source", "Registered by", "Open bets")
+        origins = {"first call": "its first call", "found": "a migration", "added": "add-source"}
+        more = {_MOST_BETS: f"{_MOST_BETS} or more"}
+        rows = [(each.name or '"" (no name)', origins[each.origin], each.open_bets) for each in found]
+        show_rows("", names, [(*row, more.get(bets, bets)) for *row, bets in rows], numbers=names[2:])
     else:
         say("The ledger knows no source yet: the first withdraw, deposit or rollback registers its own.")
 

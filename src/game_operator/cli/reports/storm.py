@@ -55,8 +55,9 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
         never = f"Requested, but never occurred: {', '.join(report.never_struck)}."
         say(f"{never} Play more --bets, or pass a higher rate, or a lower @N.", style="yellow")
     if report.passed:
+        claims = counted(report.claims, "claim")
         apart = ", except for the expected differences" if report.expected else ""
-        say(f"Service and wallet agree on all {report.bets} bets and {report.claims} claims{apart}.", style="green")
+        say(f"Service and wallet agree on all {counted(report.bets, 'bet')} and {claims}{apart}.", style="green")
         return
     _show_differences(report)
     if trace is not None:
@@ -72,7 +73,7 @@ def _show_figures(report: "StormReport") -> None:
     show_details(
         [
             ("seed", report.head.seed),
-            ("bets", f"{report.bets}, and {report.claims} claims of free bets"),
+            ("bets", f"{report.bets}, and {counted(report.claims, 'claim')} of free bets"),
             ("ended", _counts(report.states)),
             ("refused", _counts(report.refusals) or "none"),
             ("calls", f"{report.posts} in {report.seconds:.1f} s, repeats and extras included"),
