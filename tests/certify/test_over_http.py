@@ -356,6 +356,7 @@ def test_headers_of_ones_own_arrive_and_are_not_shown() -> None:
         pytest.param({"Authorization": f"{_TOKEN}…"}, id="beyond Latin-1"),
         pytest.param({"Author ization": _TOKEN}, id="a space in the name"),
         pytest.param({"": _TOKEN}, id="no name"),
+        pytest.param({"Host": _TOKEN}, id="what follows from the address"),
         pytest.param([("Authorization", _TOKEN, "more")], id="three for a pair"),
         pytest.param([("Authorization", _TOKEN.encode())], id="bytes"),
         pytest.param([_TOKEN], id="no pair"),
@@ -370,6 +371,25 @@ def test_headers_that_cannot_travel_are_told(headers: Any, private_pem: bytes) -
         assert server.requests == []
     assert "opensesame" not in everything_told(raised.value)
     assert "PRIVATE" not in everything_told(raised.value)
+
+
+def test_a_second_process_with_other_balances_is_refused() -> None:
+    """It belongs to another wallet, so what both do together says nothing."""
+
+    class Poorer(PlainWallet):
+        def open_account(self, player_id: str, cents: int) -> None:
+            super().open_account(player_id, cents - 100)
+
+    wallet, poorer = opened(), opened(Poorer)
+    with (
+        HostileServer(answering(wallet)) as server,
+        HostileServer(answering(poorer)) as second,
+        pytest.raises(ConfigurationError, match=r"999\.00 .* and the first 1000\.00") as raised,
+    ):
+        certified_at(server.base_url, supplies=Supplies(second_url=second.base_url), only=["D", "H"])
+    assert raised.value.setting == "second_url"
+    wallet.close()
+    poorer.close()
 
 
 _FAILING: list[Any] = [
