@@ -346,6 +346,7 @@ def test_texts_of_statements_are_kept_for_each_prefix() -> None:
         assert all("{" not in text for text in texts.values())
 
 
+@pytest.mark.outside
 def test_a_server_that_cannot_be_reached_is_told_in_sentences() -> None:
     """The lines of libpq are sentences, and the last one asks; what to look at follows, and no password."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
