@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from game_operator.cli.errors import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, shown
 
-#: Where a connection is: a request is not there as a whole, or is not answered, or there is none.
+#: Where a connection is: a request is not there as a whole, or is not answered, or the next one has not begun.
 Phase: TypeAlias = Literal["arriving", "under way", "idle"]
 
 _LOG = logging.getLogger("game_operator.serve")

@@ -101,7 +101,7 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
-        except BaseException:  # Ctrl-C too.
+        except BaseException:  # Ctrl-C too: half a file looks like a key, and is in the way of a whole one.
             path.unlink(missing_ok=True)
             raise
     except (OSError, ValueError) as failed:

@@ -50,7 +50,7 @@ def moved_by(what: Asked) -> int:
 
 
 def time_of(heard: Carried) -> int:
-    """Return the timestamp of a reply; 0 if there is none, as in some refusals."""
+    """Return the timestamp of a reply; 0 if the reply has no timestamp, as some refusals."""
     return 0 if heard.reply is None else heard.reply.timestamp or 0
 
 
@@ -204,7 +204,7 @@ class Stage:
             what: A call, or a request.
             title: What a report calls it.
             moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
-            may_limit: Whether the wallet may refuse because of its own limit: then this scenario is not tried.
+            may_limit: Whether a limit of the wallet may refuse it. Then this scenario is not tried.
         """
         heard = self.ask(what, title)
         self.check_unlimited(heard, asked=may_limit)
@@ -396,7 +396,7 @@ class Stage:
     def check_balances(self, *players: Player, after: Carried | None = None) -> None:
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         for player in players or (self.player, self.other):
-            actual, due = (self.balance_of(player)), player.due_cents
+            actual, due = self.balance_of(player), player.due_cents
             if actual == due:
                 continue
             much = "too much" if actual > due else "too little"

@@ -121,7 +121,7 @@ def c11(at: Stage) -> None:
         raise NotTried("in this profile a rollback has no tx_id")
     bet = at.placed()
     at.refuses(bet.rollback(tx_id=at.fresh("withdraw")), "a rollback of another withdraw", Code.BET_NOT_FOUND)
-    at.accepts(bet.rollback(), "the rollback of its own withdraw")
+    at.accepts(bet.rollback(), "the rollback of its withdraw")
 
 
 def c12(at: Stage) -> None:

@@ -53,7 +53,7 @@ class Understanding:
 
     #: None when the body looks like none.
     operation: str | None
-    #: Why the operation was guessed; "" when it was given, or there is none.
+    #: Why the operation was guessed; "" if it was given, or if it is unknown.
     why: str
     problem: str
     fields: tuple[Reading, ...] = ()

@@ -156,7 +156,7 @@ def serve(
 
     if callers.accept_unsigned:
         say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
-        warning = "Anybody who reaches this port can move your players' money. Never do this where there is any."
+        warning = "Anybody who reaches this port can move your players' money. Use it for test money only."
         say(warning, style="bold red", error=True)
     try:
         if not migrate and file is not None and not file.exists():  # Opening would make it.

@@ -1,6 +1,6 @@
 """The balances that are the operator's, and those of them that are behind an object."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
@@ -55,13 +55,16 @@ class ObjectBalances(OperatorBalances):
             delta_cents = cents - before_cents
             if not delta_cents:
                 continue
-            move = lambda connection: self._accounts.move(connection, key, delta_cents)  # noqa: B023, E731 - run at once
-            after_cents = _checked("move", key, (yield AskOperator("Accounts.move", move)))
+            moving = AskOperator("Accounts.move", self._mover(key, delta_cents))
+            after_cents = _checked("move", key, (yield moving))
             if after_cents != cents:
                 raise LedgerError(
                     f"Accounts.move answered {after_cents} cents for {shown(key)}, which held {before_cents} and was "
                     f"moved by {delta_cents}. Nothing was kept: lock and move must speak of one and the same balance."
                 )
+
+    def _mover(self, key: str, delta_cents: int) -> Callable[[Any], Any]:
+        return lambda connection: self._accounts.move(connection, key, delta_cents)
 
     def balance(self, key: str) -> Script[int | None]:
         """Return a balance in cents, or None if there is no such account."""

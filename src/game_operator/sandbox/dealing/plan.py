@@ -250,9 +250,9 @@ class Plan:
         wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), most_bets))]
         # None where each bet ends by itself.
         all_end_at = at_millis + _between(5_000, 15_000, random) if is_shared(game.genre) else None
-        where: dict[str, Any] = {  # Any: fields of round and bet.
-            "round_id": f"round-{self.run_id}-{number}", "instance_id": place.instance_id, "game": game.id,
-        }  # fmt: skip
+        round_id = f"round-{self.run_id}-{number}"
+        # Any: fields of round and bet.
+        where: dict[str, Any] = {"round_id": round_id, "instance_id": place.instance_id, "game": game.id}
         bets: list[PlannedBet] = []
         player_id = ""
         for wager_cents, won_cents in zip(wagers, play(game, limits, wagers, random), strict=True):

@@ -61,9 +61,9 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        where: dict[str, Any] = {  # Any: fields of round and bet.
-            "round_id": f"round-{self._run_id}-{number}", "instance_id": instance.id, "game": game.id,
-        }  # fmt: skip
+        round_id = f"round-{self._run_id}-{number}"
+        # Any: fields of round and bet.
+        where: dict[str, Any] = {"round_id": round_id, "instance_id": instance.id, "game": game.id}
         bet = PlannedBet(
             bet_id=f"bet-{self._run_id}-{number}",
             player_id=player_id,
