@@ -26,6 +26,7 @@ ERRORS = [
     "DeliveryInDoubtError",
     "FreeBetRejectedError",
     "GameOperatorError",
+    "InstancesUnavailableError",
     "LedgerError",
     "LedgerUnavailableError",
     "MalformedCallError",

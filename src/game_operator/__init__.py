@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from game_operator.errors import DeliveryInDoubtError as DeliveryInDoubtError
     from game_operator.errors import FreeBetRejectedError as FreeBetRejectedError
     from game_operator.errors import GameOperatorError as GameOperatorError
+    from game_operator.errors import InstancesUnavailableError as InstancesUnavailableError
     from game_operator.errors import LedgerError as LedgerError
     from game_operator.errors import LedgerUnavailableError as LedgerUnavailableError
     from game_operator.errors import MalformedCallError as MalformedCallError
@@ -87,10 +88,10 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".errors": (
                 "AccountExistsError AccountNotFoundError AdjustmentRefusedError ApiError AuthenticationError "
                 "BadRequestError ConfigurationError DeliveryInDoubtError FreeBetRejectedError GameOperatorError "
-                "LedgerError LedgerUnavailableError MalformedCallError NoAnswerError OperatorInactiveError "
-                "OutcomeUnknownError RateLimitedError RequestNotSentError RetryRefusedError SchemaError ServiceError "
-                "SessionTokenError SigningKeyError TransactionRequiredError TransportError UnexpectedResponseError "
-                "UnknownSourceError WebhookError WebhookSignatureError"
+                "InstancesUnavailableError LedgerError LedgerUnavailableError MalformedCallError NoAnswerError "
+                "OperatorInactiveError OutcomeUnknownError RateLimitedError RequestNotSentError RetryRefusedError "
+                "SchemaError ServiceError SessionTokenError SigningKeyError TransactionRequiredError TransportError "
+                "UnexpectedResponseError UnknownSourceError WebhookError WebhookSignatureError"
             ),
             ".models": (
                 "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "

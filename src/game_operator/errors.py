@@ -22,7 +22,8 @@ Every error this package raises, in one tree.
     ├── SessionTokenError                 a session token that cannot be built or trusted
     ├── WebhookError                      raised by the receiver's pieces, never out of the receiver
     │   ├── WebhookSignatureError         no known key signed this call
-    │   └── MalformedCallError            the body is not a call
+    │   ├── MalformedCallError            the body is not a call
+    │   └── InstancesUnavailableError     whose game instance a call names cannot be said now
     └── LedgerError                       the ledger cannot do what was asked; nothing was changed
         ├── AccountNotFoundError          no such account
         ├── AccountExistsError            the account is open already
@@ -153,6 +154,14 @@ class WebhookSignatureError(WebhookError):
 
 class MalformedCallError(WebhookError):
     """The body of a webhook is not a call; the message names the field, for the log alone."""
+
+
+class InstancesUnavailableError(WebhookError):
+    """
+    Whether a game instance is this operator's cannot be said now: the receiver answers SYSTEM_ERROR.
+
+    What is passed to a receiver as ``instances`` raises it. The service may send the call again.
+    """
 
 
 class LedgerError(GameOperatorError):

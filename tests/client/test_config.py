@@ -50,6 +50,7 @@ def _made(kind: Any, key: RSAPrivateKey, **options: Any) -> Any:
 def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private_key: RSAPrivateKey) -> None:
     """Any https address, and plain http to this machine (assumed, docs/decisions/0004)."""
     client = _made(kind, private_key, base_url=base_url)
+    assert (client.base_url, client.operator_id) == (kept or base_url, "acme")
     assert repr(client) == f"{kind.__name__}(base_url={kept or base_url!r}, operator_id='acme')"
 
 

@@ -1,5 +1,6 @@
 """What is a call and what is refused, and what a handler's result becomes (spec §2.1, §4.1, §7.1)."""
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
+from game_operator.errors import InstancesUnavailableError, MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.webhook import read_call
 from game_operator.protocol.webhook_reply import read_reply
@@ -385,6 +386,53 @@ def test_instances_may_be_any_collection(kind: Callable[[list[str]], Any]) -> No
     receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=kind(["i0", "i1"]))
     request = WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW))
     assert [type(receiver.open(request)) for _ in range(3)] == [WithdrawCall] * 3
+
+
+class _Unready:
+    """Knows ``i1``, and cannot say of any other instance whose it is; *called*, it would know none."""
+
+    def __contains__(self, instance_id: object) -> bool:
+        if instance_id == "i1":
+            return True
+        raise InstancesUnavailableError("The games were not fetched yet.")
+
+    def __call__(self) -> set[str]:
+        return set()
+
+
+def _unready() -> set[str]:
+    raise InstancesUnavailableError("The games were not fetched yet.")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("/withdraw", {**WITHDRAW, "instance_id": "i2"}), ("/deposit", {**_CLAIM, "instance_id": "i2"})]
+)
+@pytest.mark.parametrize("instances", [_Unready(), _Unready, _unready], ids=["a container", "its maker", "a callable"])
+def test_instances_that_cannot_be_looked_up_now_refuse_nothing_for_good(path: str, body: Any, instances: Any) -> None:
+    """SYSTEM_ERROR, so that the call comes again; nothing is kept of it, and the log has the reason (spec §7.1)."""
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=instances)
+    refusal = receiver.open(WebhookRequest("POST", path, (), encoded(body)))
+    assert refusal == Refusal("SYSTEM_ERROR", "The games were not fetched yet.", 200, path[1:])
+
+
+def test_a_container_that_can_be_called_is_looked_into() -> None:
+    """What is known is accepted; a call for no instance at all is refused for good."""
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), instances=_Unready())
+    assert isinstance(receiver.open(WebhookRequest("POST", "/withdraw", (), encoded(WITHDRAW))), WithdrawCall)
+    nowhere = {name: value for name, value in WITHDRAW.items() if name != "instance_id"}
+    refusal = receiver.open(WebhookRequest("POST", "/withdraw", (), encoded(nowhere)))
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.anomaly) == ("INVALID_REQUEST", "foreign_instance")
+
+
+def test_a_claim_that_cannot_be_judged_now_is_left_out_of_the_batchs_answers() -> None:
+    """The others are answered, and the service sends the one again (assumed, docs/decisions/0010)."""
+    receiver = WebhookReceiver(authenticator=_nobody_asks(), profile=Profile(deposit_batch=True), instances=_Unready())
+    handler = Handler()
+    body = encoded([DEPOSIT, {**_CLAIM, "instance_id": "i2", "tx_id": "later"}])
+    reply = receiver.handle("/deposit-batch", {}, body, handler)
+    assert [item["tx_id"] for item in json.loads(reply.body)] == [DEPOSIT["tx_id"]]
+    assert handler.anomalies == []
 
 
 class _Unhashable(str):

@@ -141,6 +141,16 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         self._on_exchange = on_exchange
         self._owns_wire = True
 
+    @property
+    def base_url(self) -> str:
+        """The address of the service, without a slash at its end."""
+        return self._base_url
+
+    @property
+    def operator_id(self) -> str:
+        """The id that the provider gave the operator."""
+        return self._settings.operator_id
+
     def with_options(
         self,
         *,

@@ -8,14 +8,14 @@ to the log and to ``on_call``, never into the reply.
 import inspect
 import logging
 import re
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import MalformedCallError, WebhookSignatureError, shown
+from game_operator.errors import InstancesUnavailableError, MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import DepositCall, Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call
@@ -38,7 +38,7 @@ _WITHOUT_BALANCE = frozenset(
 _SYSTEM_ERROR = Reply(code=WebhookErrorCode.SYSTEM_ERROR.value)
 
 #: The game instances that are this operator's, or a callable that returns them.
-Instances: TypeAlias = Collection[str] | Callable[[], Collection[str]]
+Instances: TypeAlias = Container[str] | Callable[[], Container[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ class Gate:
             )
         if not isinstance(profile, Profile):
             raise TypeError(f"profile must be a Profile, not {type(profile).__name__}; Profile.from_toml reads a text")
-        if instances is not None and not callable(instances):
+        # A container is looked into, even if it can be called, too.
+        self._makes_instances = callable(instances) and not isinstance(instances, Container)
+        if instances is not None and not self._makes_instances:
             _check_instances("instances must be a set of instance ids or a callable that returns one", instances)
         self.profile: Final = profile
         self._authenticator = authenticator
@@ -185,14 +187,22 @@ class Gate:
             return None
         if not isinstance(call, WithdrawCall) and not (isinstance(call, DepositCall) and call.is_claim):
             return None
-        ours = self._instances
-        if callable(ours):
-            ours = ours()
-            _check_instances("instances must return a set of instance ids", ours)
-        if call.instance_id is not None and call.instance_id in ours:
-            return None
+        try:
+            if call.instance_id is not None and call.instance_id in self._ours():
+                return None
+        except InstancesUnavailableError as unavailable:
+            # A refusal for good could be wrong: the service sends the call again, and then it can be judged.
+            return Refusal(WebhookErrorCode.SYSTEM_ERROR, str(unavailable), 200, call.operation)
         reason = f"the instance {shown(call.instance_id)} is not one of this operator's"
         return Refusal(WebhookErrorCode.INVALID_REQUEST, reason, 200, call.operation, "foreign_instance", body)
+
+    # Any: what a callable of the user's returned, which is checked.
+    def _ours(self) -> Any:
+        if not self._makes_instances:
+            return self._instances
+        ours = self._instances()  # type: ignore[operator,misc]  # It can be called: see __init__.
+        _check_instances("instances must return a set of instance ids", ours)
+        return ours
 
     def close(self, result: object, *, now_millis: int, call: WebhookCall | None = None) -> HttpReply:
         """Return the reply for *result*: a Reply, a Refusal, or what a handler raised or returned; never raises."""
