@@ -977,7 +977,10 @@ def test_the_record_of_a_tombstone() -> None:
     )
     kept, known = book.calls["withdraw", "t"], book.calls["rollback", "t"]
     assert (kept.held, known.held) == (True, False)
-    assert known == CallRecord("rollback", "t", "p1", "p1", "b1", "BET", 0, "BET_NOT_FOUND", OPENING_CENTS, 1_000)
+    expected = CallRecord(
+        *("rollback", "t", "p1", "p1", "b1", "BET", 0, "BET_NOT_FOUND", OPENING_CENTS, 1_000), instance_id="i", game="g"
+    )
+    assert known == expected
     assert kept == known._replace(operation="withdraw", action="")
 
 

@@ -23,7 +23,10 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 
-TABLES = ["accounts", "anomalies", "bets", "calls", "clocks", "corrections", "meta", "postings", "sources"]
+TABLES = [
+    *("accounts", "anomalies", "bets", "calls", "chunks", "clocks", "corrections", "documents", "findings", "items"),
+    *("looks", "meta", "postings", "runs", "sources"),
+]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"
 

@@ -45,7 +45,7 @@ def test_a_migration_registers_what_it_finds(database_url: str, held: list[str])
         assert ledger.balance("p1") == 10_000 + 750 * len(held)
 
 
-def test_programs_of_version_1_go_on(database_url: str) -> None:
+def test_programs_of_version_2_go_on(database_url: str) -> None:
     """A rolling deploy: the new program migrates, both serve the same bets, and the books are sound."""
     old_tables(database_url)
     old_withdraw(database_url, "b0")
@@ -57,6 +57,18 @@ def test_programs_of_version_1_go_on(database_url: str) -> None:
             assert new.apply(withdraw(f"c{number}")).applied
         assert new.verify().findings == ()
         assert new.balance("p1") == 10_000 - 7 * 500 + 3 * 1_250
+        assert {bet.currency for bet in new.bets()} == {None}
+
+
+def test_programs_of_version_1_stop_on_sqlite(sqlite_url: str) -> None:
+    """Their statements name no columns: SQLite refuses them, nothing is stored, and each call is answered by others."""
+    old_tables(sqlite_url)
+    old_withdraw(sqlite_url, "b0", version=1)
+    with SqlLedger(sqlite_url) as new:
+        with pytest.raises(sqlite3.OperationalError, match="columns"):
+            old_withdraw(sqlite_url, "b1", version=1)
+        assert new.bet("b1") is None
+        assert new.bet("b0") is not None
 
 
 def _connected(url: str) -> Any:
@@ -81,13 +93,13 @@ def test_a_child_that_is_forked_after_the_way_back_goes_on(sqlite_url: str) -> N
 
 
 def test_the_way_back(database_url: str) -> None:
-    """Version 1 is started again while this program runs, which goes on; then forward again, with what was known."""
+    """Version 2 is started again while this program runs, which goes on; then forward again, with what was known."""
     old_tables(database_url)
     with SqlLedger(database_url) as ledger:
         ledger.apply(withdraw("b1"))
         ledger.add_source("other")
         assert migrated_back(ledger) == VERSION - 1
-        assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(1,)]
+        assert rows(database_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(VERSION - 1,)]
         assert ledger.apply(withdraw("b2")).applied
         # Its first joined call comes after the way back, and the tables are there.
         with closing(_connected(database_url)) as connection:

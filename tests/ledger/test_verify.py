@@ -120,7 +120,10 @@ def test_an_empty_book(database_url: str) -> None:
 POSTING_OF = "WHERE operation = '{}' AND tx_id = '{}'"
 CLOSING = POSTING_OF.format("deposit", "deposit:bet:closed")
 BACK = POSTING_OF.format("rollback", "withdraw:bet:rolled")
-CALL = "INSERT INTO {p}calls VALUES ('', '%s', '%s', 'p1', 'p1', '%s', 'BET', %d, NULL, 0, 9999999999999, NULL)"
+CALL = (
+    "INSERT INTO {p}calls VALUES "
+    "('', '%s', '%s', 'p1', 'p1', '%s', 'BET', %d, NULL, 0, 9999999999999, NULL, NULL, NULL, NULL)"
+)
 LATE = 9_999_999_999_999
 POSTING = (
     "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "

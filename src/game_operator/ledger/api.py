@@ -49,6 +49,9 @@ class BetRecord(NamedTuple):
         deposit_tx_id: Identity of the deposit that closed it; None if something else did.
         withdraw_digest: SHA-256 of the withdraw's body, or None.
         source: The service and environment it belongs to.
+        currency: What ``currency_of`` answered for its withdraw, or None.
+        settled_by: None if a call of the provider settled it; ``reconcile`` for a reconciliation, ``refund`` for a
+            person who refunded it.
     """
 
     bet_id: str
@@ -67,6 +70,8 @@ class BetRecord(NamedTuple):
     deposit_tx_id: str | None = None
     withdraw_digest: bytes | None = None
     source: str = ""
+    currency: str | None = None
+    settled_by: str | None = None
 
 
 class CallRecord(NamedTuple):
@@ -74,13 +79,15 @@ class CallRecord(NamedTuple):
     A call that was answered for good: its identity, its content, and its answer.
 
     Attributes:
-        operation: ``withdraw``, ``deposit``, ``rollback``; also ``adjust`` and ``open`` for money outside games.
+        operation: ``withdraw``, ``deposit``, ``rollback``; ``reconcile`` for a bet that was settled without a call,
+            ``pay`` for what was paid for a finding; ``adjust`` and ``open`` for money outside games.
         tx_id: Identity among the calls of that operation and source.
         player_id, bet_id, action, amount_cents: The content that makes two calls the same.
         account: The account it moved, or would have moved.
         code: None for SUCCESS, else the error code.
         balance_cents: The balance it was answered with, or None.
         at_millis: The time it was answered with.
+        instance_id, game, currency: As the call reported them, the currency as ``currency_of`` answered; or None.
     """
 
     operation: str
@@ -93,6 +100,9 @@ class CallRecord(NamedTuple):
     code: str | None
     balance_cents: int | None
     at_millis: int
+    instance_id: str | None = None
+    game: str | None = None
+    currency: str | None = None
 
     @property
     def held(self) -> bool:
@@ -166,6 +176,8 @@ MayBet: TypeAlias = Callable[[WithdrawCall, Account], Any]
 #: The account of a withdraw, claim or player-balance, when it is not the player's own id: a text, or as many texts as
 #: the key of a TableAccounts has columns.
 AccountOf: TypeAlias = Callable[[WithdrawCall | DepositCall | BalanceCall], str | tuple[str, ...]]
+#: The currency of a call, for totals; None where it is unknown.
+CurrencyOf: TypeAlias = Callable[[MovingCall], str | None]
 #: The operator's own statements, run with the connection in the transaction of a call.
 Within: TypeAlias = Callable[[MovingCall, Outcome, Any], Any]
 
@@ -179,6 +191,7 @@ class Terms:
     may_bet: MayBet | None = None
     account_of: AccountOf | None = None
     within: Within | None = None
+    currency_of: CurrencyOf | None = None
 
 
 DEFAULT_TERMS = Terms()

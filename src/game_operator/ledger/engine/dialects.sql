@@ -16,14 +16,14 @@ RETURNING ({oldest_writer})
 
 -- The writer is checked within the statement: a separate one would cost as much as the whole look-up of a bet.
 -- name: sqlite_calls
-INSERT INTO {prefix}calls ({call_row}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+INSERT INTO {prefix}calls ({call_row}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
 WHERE NOT EXISTS ({oldest_writer} AND value > {version}) ON CONFLICT DO NOTHING
 
 -- name: sqlite_new_bets
-INSERT INTO {prefix}bets ({bet_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO {prefix}bets ({bet_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
 
 -- name: sqlite_changed_bets
-UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ?
+UPDATE {prefix}bets SET state = ?, won_cents = ?, settled_at_millis = ?, deposit_tx_id = ?, round_id = ?, settled_by = ?
 WHERE source = ? AND bet_id = ? AND (
     state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND ? = 'CLOSED')
 )
@@ -34,21 +34,23 @@ INSERT INTO {prefix}postings ({posting_columns}) VALUES (?, ?, ?, ?, ?, ?, ?) ON
 -- name: postgres_calls
 INSERT INTO {prefix}calls ({call_row})
 SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, item ->> 4, item ->> 5, item ->> 6, CAST(item ->> 7 AS bigint),
-    item ->> 8, CAST(item ->> 9 AS bigint), CAST(item ->> 10 AS bigint), decode(item ->> 11, 'hex')
+    item ->> 8, CAST(item ->> 9 AS bigint), CAST(item ->> 10 AS bigint), item ->> 11, item ->> 12, item ->> 13,
+    decode(item ->> 14, 'hex')
 FROM {json_rows} ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING
 
 -- name: postgres_new_bets
 INSERT INTO {prefix}bets ({bet_columns})
 SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, item ->> 4, item ->> 5, CAST(item ->> 6 AS bigint),
     CAST(item ->> 7 AS bigint), item ->> 8, CAST(item ->> 9 AS bigint), CAST(item ->> 10 AS bigint), item ->> 11,
-    item ->> 12, item ->> 13, decode(item ->> 14, 'hex'), item ->> 15
+    item ->> 12, item ->> 13, decode(item ->> 14, 'hex'), item ->> 15, item ->> 16, item ->> 17
 FROM {json_rows} ORDER BY 1 ON CONFLICT DO NOTHING
 
 -- name: postgres_changed_bets
 UPDATE {prefix}bets SET state = item ->> 0, won_cents = CAST(item ->> 1 AS bigint),
-    settled_at_millis = CAST(item ->> 2 AS bigint), deposit_tx_id = item ->> 3, round_id = item ->> 4
-FROM {json_rows} WHERE source = item ->> 5 AND bet_id = item ->> 6 AND (
-    state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND item ->> 7 = 'CLOSED')
+    settled_at_millis = CAST(item ->> 2 AS bigint), deposit_tx_id = item ->> 3, round_id = item ->> 4,
+    settled_by = item ->> 5
+FROM {json_rows} WHERE source = item ->> 6 AND bet_id = item ->> 7 AND (
+    state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND item ->> 8 = 'CLOSED')
 )
 
 -- name: postgres_postings

@@ -6,7 +6,7 @@ And what is said of them in many places: their columns, in the order of the fiel
 A new version of the tables needs a file in ``migrations`` for each database, and ``VERSION``. Ask for what it adds in
 ``has_newest_table``, and for the rights it needs in ``staff/upgrade.sql``. Raise ``oldest_writer`` if older programs
 must not write any more: on SQLite those of version 1 cannot write to a table that has a new column. The way back leaves
-what was added, so each statement must be able to run again. SQLite has no ADD COLUMN IF NOT EXISTS: ask for it first.
+what was added, so each statement must be able to run again. A column that is there already is not added again.
 """
 
 import json
@@ -26,7 +26,7 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: The version of the tables that this program reads and writes.
-VERSION = 2
+VERSION = 3
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
@@ -38,6 +38,9 @@ FULL = 2
 #: What all ledgers of a database share: which of them moves the balances in a table of the operator's.
 BALANCE_TABLES = "game_operator_balance_tables"
 
+#: The tables with a prefix that versions after the first have added.
+ADDED_TABLES = ("chunks", "corrections", "documents", "findings", "items", "looks", "runs", "sources")
+
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
 Check: TypeAlias = Callable[[], Script[object]]
 
@@ -47,6 +50,7 @@ OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
 #: What the names of a ledger's tables may begin with.
 PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 #: Between two statements: each begins in the first column, and what a trigger or a function holds is indented.
+_ADD_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+)")
 _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
 
 
@@ -118,7 +122,16 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[No
         raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
     yield from check()
     for statement in (*(_BEFORE_MIGRATION if kind == "postgres" else ()), *statements(kind, prefix, after=version)):
-        yield Execute(statement, ())
+        if kind == "postgres" or not (yield from _has_column(statement)):
+            yield Execute(statement, ())
+
+
+def _has_column(statement: str) -> Script[bool]:
+    """Return whether the column that *statement* adds is there already: SQLite has no ADD COLUMN IF NOT EXISTS."""
+    added = _ADD_COLUMN.search(statement)
+    if added is None:
+        return False
+    return bool((yield Execute("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", added.groups())))
 
 
 _BEFORE_MIGRATION = (
@@ -155,8 +168,8 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[No
 
 
 def _check_grants(prefix: str) -> Script[None]:
-    """Raise SchemaError if who may write the ledger's calls may not write the tables that version 2 added."""
-    names = [f"{prefix}sources", f"{prefix}corrections", BALANCE_TABLES]
+    """Raise SchemaError if who may write the ledger's calls may not write the tables that later versions added."""
+    names = [BALANCE_TABLES, *(f"{prefix}{name}" for name in ADDED_TABLES)]
     rows = yield Execute(
         "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
         "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "
@@ -219,7 +232,7 @@ def has_table(kind: Kind, name: str) -> Script[bool]:
 
 def has_newest_table(kind: Kind, prefix: str) -> Script[bool]:
     """Return whether the tables that the latest migration adds are there; the way back leaves them."""
-    return (yield from has_table(kind, f"{prefix}sources"))
+    return (yield from has_table(kind, f"{prefix}runs"))
 
 
 def found_version(kind: Kind, prefix: str) -> Script[int | None]:
@@ -274,7 +287,7 @@ POSTING_ACCOUNT = "COALESCE({0}to_account, {0}from_account)"
 POSTING_DELTA = "CASE WHEN {0}to_account IS NULL THEN -{0}amount_cents ELSE {0}amount_cents END"
 
 _STATES = dict(BetState.__members__)
-_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id")
+_CHANGED = attrgetter("state.value", "won_cents", "settled_at_millis", "deposit_tx_id", "round_id", "settled_by")
 
 
 def bet_of(row: Sequence[Any]) -> BetRecord:
@@ -288,11 +301,11 @@ def bet_of(row: Sequence[Any]) -> BetRecord:
 
 def bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
     """Return *bets* as rows to insert."""
-    return [(*bet[:8], bet.state.value, *bet[9:15], source) for bet in bets]
+    return [(*bet[:8], bet.state.value, *bet[9:15], source, *bet[16:]) for bet in bets]
 
 
 def changed_bet_rows(bets: Iterable[BetRecord], source: str) -> list[tuple[Any, ...]]:
-    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, source, bet_id, state)."""
+    """Return what of *bets* can change: (state, won, settled at, deposit's tx_id, round, by, source, bet_id, state)."""
     return [(*_CHANGED(bet), source, bet.bet_id, bet.state.value) for bet in bets]
 
 

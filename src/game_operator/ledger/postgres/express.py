@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_ROW, OLDEST_WRITER, VERSION, sql_texts
-from game_operator.ledger.rules.book import Item
+from game_operator.ledger.rules.book import Item, currency_named
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from game_operator.money import Cents
 
@@ -70,7 +70,8 @@ def _row(index: int, item: Item) -> tuple[Any, ...] | None:
         digest = call.body_digest.hex() if call.body else None
         rest: tuple[Any, ...] = (-call.amount_cents, call.instance_id, call.game, call.round_id, state.value, digest)
     elif isinstance(call, DepositCall) and not call.is_claim and call.won_cents in (None, call.amount_cents):
-        rest = (call.amount_cents, None, None, call.round_id, None, None)
+        rest = (call.amount_cents, call.instance_id, call.game, call.round_id, None, None)
     else:
         return None
-    return (index, call.operation, call.player_id, call.tx_id, call.action, call.bet_id, call.amount_cents, *rest)
+    named = (call.player_id, call.tx_id, call.action, call.bet_id)
+    return (index, call.operation, *named, call.amount_cents, *rest, currency_named(call, terms))

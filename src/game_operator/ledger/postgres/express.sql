@@ -16,7 +16,8 @@ WITH item AS MATERIALIZED (
         (row ->> 9) AS game,
         (row ->> 10) AS round_id,
         (row ->> 11) AS state,
-        decode((row ->> 12), 'hex') AS digest
+        decode((row ->> 12), 'hex') AS digest,
+        (row ->> 13) AS currency
     FROM jsonb_array_elements(CAST(CAST($1 AS text) AS jsonb)) AS row
 ), locked AS MATERIALIZED (
     SELECT account, balance_cents, at_millis, {clock} AS clock FROM (
@@ -58,12 +59,13 @@ WITH item AS MATERIALIZED (
     WHERE kept.account = total.account
 ), called AS (
     INSERT INTO {prefix}calls ({call_columns})
-    SELECT $2, operation, tx_id, account, account, bet_id, action, amount_cents, NULL, balance_cents, at_millis, NULL
+    SELECT $2, operation, tx_id, account, account, bet_id, action, amount_cents, NULL, balance_cents, at_millis,
+        instance_id, game, currency, NULL
     FROM done ORDER BY tx_id
 ), placed AS (
     INSERT INTO {prefix}bets ({bet_columns})
     SELECT bet_id, account, account, instance_id, game, round_id, amount_cents, NULL, state, at_millis, NULL, action,
-        tx_id, NULL, digest, $2
+        tx_id, NULL, digest, $2, currency, NULL
     FROM done WHERE operation = 'withdraw' ORDER BY bet_id
 ), posted AS (
     INSERT INTO {prefix}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis)
@@ -74,8 +76,8 @@ WITH item AS MATERIALIZED (
 SELECT n, balance_cents, at_millis FROM done
 
 -- The same for one withdraw: no lists, no running sums, and so a third of the work.
--- $1 is its index, $2 the source; then come account, tx_id, action, bet_id, cents, instance_id, game, round_id, state
--- and digest.
+-- $1 is its index, $2 the source; then come account, tx_id, action, bet_id, cents, instance_id, game, round_id, state,
+-- digest and currency.
 -- The account is locked before the row is computed. An UPDATE that waits for somebody who only read would keep the
 -- time from before its wait, and a balance replied meanwhile would be the older one with the later time.
 -- name: lone_withdraw
@@ -93,10 +95,10 @@ WITH locked AS MATERIALIZED (
     RETURNING kept.account, kept.balance_cents, kept.at_millis
 ), called AS (
     INSERT INTO {prefix}calls ({call_columns})
-    SELECT $2, 'withdraw', $4, account, account, $6, $5, CAST(CAST($7 AS text) AS bigint), NULL, balance_cents, at_millis, NULL FROM moved
+    SELECT $2, 'withdraw', $4, account, account, $6, $5, CAST(CAST($7 AS text) AS bigint), NULL, balance_cents, at_millis, $8, $9, $13, NULL FROM moved
 ), placed AS (
     INSERT INTO {prefix}bets ({bet_columns})
-    SELECT $6, account, account, $8, $9, $10, CAST(CAST($7 AS text) AS bigint), NULL, $11, at_millis, NULL, $5, $4, NULL, decode($12, 'hex'), $2
+    SELECT $6, account, account, $8, $9, $10, CAST(CAST($7 AS text) AS bigint), NULL, $11, at_millis, NULL, $5, $4, NULL, decode($12, 'hex'), $2, $13, NULL
     FROM moved
 ), posted AS (
     INSERT INTO {prefix}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis)

@@ -31,6 +31,7 @@ _LOG = logging.getLogger("game_operator.ledger")
 
 #: The kind of a deposit or rollback whose source the ledger does not know.
 UNKNOWN_SOURCE: Final = "unknown_source"
+_LONGEST_CURRENCY: Final = 16
 
 
 class Item(NamedTuple):
@@ -229,11 +230,14 @@ class Book:
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:
         # First, because it may fail: nothing of a call that fails may be noted.
         body = body_of(call) if decision.anomaly or _is_claim(call) else b""
+        currency = currency_named(call, terms) if decision.record is not None else None
         if decision.record is not None:
-            self._note_record(call, decision, decision.record, body)
+            self._note_record(call, decision, decision.record._replace(currency=currency), body)
         if decision.bet is not None:
             bet = decision.bet._replace(source=self.source) if self.source else decision.bet
             is_new = bet.bet_id not in self.bets or bet.bet_id in self.changes.new_bets
+            if bet.bet_id not in self.bets and isinstance(call, WithdrawCall):
+                bet = bet._replace(currency=currency)
             (self.changes.new_bets if is_new else self.changes.changed_bets)[bet.bet_id] = bet
             self.bets[bet.bet_id] = bet
         if decision.replayed and not _is_claim(call):
@@ -269,6 +273,21 @@ class Book:
         _LOG.log(
             level, "%s: a %s of bet %s was answered %s; it is kept to look at", anomaly.kind, operation, bet_id, answer
         )
+
+
+def currency_named(call: MovingCall, terms: Terms) -> str | None:
+    """Return the currency that the operator's ``currency_of`` names; totals are never a reason to refuse money."""
+    if terms.currency_of is None:
+        return None
+    try:
+        currency: object = terms.currency_of(call)
+    except Exception:
+        _LOG.exception("currency_of raised: the currency of a %s is unknown", call.operation)
+        return None
+    if currency is not None and (not isinstance(currency, str) or problem_of_id(currency, _LONGEST_CURRENCY)):
+        _LOG.error("currency_of answered %s, which is not a currency: it is unknown", shown(currency))
+        return None
+    return currency
 
 
 def _is_claim(call: WebhookCall) -> bool:

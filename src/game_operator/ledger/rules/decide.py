@@ -456,6 +456,8 @@ def _record(
         code,
         balance_cents,
         at_millis,
+        call.instance_id,
+        call.game,
     )
 
 

@@ -19,6 +19,7 @@ from game_operator.ledger.engine.address import check_psycopg, is_postgres, path
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import Sources, sources_found
 from game_operator.ledger.engine.tables import (
+    ADDED_TABLES,
     BALANCE_TABLES,
     CLOCK,
     DENIED,
@@ -108,7 +109,9 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
         raise unknown_database(url)
     kind: Kind = "postgres" if is_postgres(url) else "sqlite"
     table, balance = (accounts.quoted_table, f'owned."{accounts.balance}"') if accounts else ("", "")
-    questions = sql_texts(__package__, "upgrade.sql", prefix=check_prefix(prefix), table=table, balance=balance)
+    made = [BALANCE_TABLES, *(f"{check_prefix(prefix)}{name}" for name in ADDED_TABLES)]
+    added = ", ".join(f"'{name}'" for name in made)
+    questions = sql_texts(__package__, "upgrade.sql", prefix=prefix, table=table, balance=balance, added=added)
     examined = _Installation(url, prefix, accounts, kind, questions)
     first = examined.checked("tables", _tables)
     yield from first
@@ -148,9 +151,11 @@ def _rights(examined: _Installation) -> _Checking:
         return []
     checks = []
     rows: Rows = yield Execute(examined.questions["rights"], ())
-    user, schema, may_create, may_note, may_serve, owner = rows[0]
-    if examined.version < VERSION and not (may_create and may_note):
+    user, schema, may_create, may_note, may_serve, owner, may_alter = rows[0]
+    if examined.version < VERSION and not (may_create and may_note and may_alter):
         what = f"make tables in the schema {schema}" if may_note else f"write to {examined.prefix}meta"
+        if may_create and may_note:
+            what = f"add columns to the tables {examined.prefix}*"
         outcome = "problem" if may_serve else "advice"
         checks.append(_check("rights", "missing", outcome=outcome, user=user, what=what, owner=owner))
     when = "Run" if examined.version >= VERSION else "As soon as the tables are migrated, run"

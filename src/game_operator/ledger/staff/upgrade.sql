@@ -29,14 +29,14 @@ SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_ta
 SELECT quote_ident(current_user), quote_ident(current_schema()),
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
     has_table_privilege('{prefix}meta', 'INSERT') AND has_table_privilege('{prefix}meta', 'UPDATE'),
-    has_table_privilege('{prefix}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner))
+    has_table_privilege('{prefix}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner)), pg_has_role(relowner, 'USAGE')
 FROM pg_class WHERE oid = to_regclass('{prefix}calls')
 
--- Roles with rights on the calls need them on the tables of version 2, which belong to the role that makes them.
+-- Roles with rights on the calls need them on the tables of later versions, which belong to the role that makes them.
 -- name: grants
 WITH made (name, id) AS (
     SELECT name, CAST(to_regclass(name) AS oid)
-    FROM unnest(ARRAY['{prefix}sources', '{prefix}corrections', 'game_operator_balance_tables']) AS name
+    FROM unnest(ARRAY[{added}]) AS name
 ), maker (id) AS (
     SELECT CASE WHEN has_schema_privilege(current_schema(), 'CREATE')
         THEN (SELECT oid FROM pg_roles WHERE rolname = current_user) ELSE relowner END
