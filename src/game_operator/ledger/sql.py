@@ -14,6 +14,7 @@ from game_operator.ledger.accounts.choice import check_own, is_marked, most_call
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
+from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
@@ -366,6 +367,16 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 if len(records) < most:
                     return
                 after = records[-1]
+
+
+def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
+    """Run a script of the back office that only reads, from one snapshot, over the ledger's connection."""
+    return ledger._read(lambda: script(ledger._fit))
+
+
+def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
+    """Run a script of the back office in one transaction; where it raises ConflictError it begins anew."""
+    return ledger._write(lambda: script(ledger._fit))
 
 
 def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:

@@ -105,7 +105,7 @@ class SqlDialect:
         self.kind, self.accounts, self.key_parts = accounts.kind, accounts, accounts.key_parts
         self._clock_millis, self._beside = clock_millis, beside
         self.sources = Sources(self.kind, prefix)
-        self._prefix = prefix
+        self.prefix = prefix
         self._oldest_writer = OLDEST_WRITER.format(prefix=prefix)
         sql = sql_texts(
             __package__,
@@ -135,9 +135,15 @@ class SqlDialect:
         accounts, now_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else ()
         if now_millis is None:
-            now_millis = self._clock_millis() if self.kind == "sqlite" else (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
+            now_millis = yield from self.now_millis()
         calls = [CallRecord(*row) for rows in others for row in rows]
         return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis)
+
+    def now_millis(self) -> Script[int]:
+        """Return the time: in PostgreSQL the server's, one for all machines."""
+        if self.kind == "sqlite":
+            return self._clock_millis()
+        return int((yield Execute(f"SELECT {CLOCK}", ()))[0][0])
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
         """Write what changed; ConflictError if any of it is there already."""
@@ -150,13 +156,13 @@ class SqlDialect:
         }
         rows = {name: each for name, each in every.items() if each}
         if rows and (yield from self._write(rows, changes, was)) != list(map(len, rows.values())):
-            yield from check_writer(self._prefix)
+            yield from check_writer(self.prefix)
             raise ConflictError
         yield from self.accounts.after_store(changes, was)
         if changes.anomalies:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
             upserted = yield Together(tuple(Execute(self._upsert_anomaly, row) for row in in_order))
-            refuse_writer(upserted[0][0][0], self._prefix)
+            refuse_writer(upserted[0][0][0], self.prefix)
 
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""
@@ -173,7 +179,7 @@ class SqlDialect:
             self._texts[names] = sql
         statement = Execute(sql, list(map(_encoded, rows.values())))
         stored = (yield from self.accounts.stored((statement,), changes, was))[0][0]
-        refuse_writer(stored[0], self._prefix)
+        refuse_writer(stored[0], self.prefix)
         return list(stored[1 : 1 + len(rows)])
 
 
