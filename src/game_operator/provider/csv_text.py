@@ -1,0 +1,53 @@
+"""CSV for spreadsheets: no cell of it becomes a formula."""
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Final
+
+#: A spreadsheet takes a cell that begins with one of these for a formula, whatever quotes are around it. The last four
+#: are the wide forms of the first, which some spreadsheets read alike.
+_FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+#: These are dropped by some spreadsheets, and what follows is read as a formula.
+_DROPPED: Final = ("\t", "\r", "\n")
+
+
+class _Line:
+    """What ``csv.writer`` writes to: it keeps the latest line."""
+
+    text = ""
+
+    def write(self, text: str) -> None:
+        self.text = text
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Return *rows* as one CSV text, as ``csv_lines`` writes each."""
+    return "".join(csv_lines(rows))
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """
+    Yield *rows* as lines of CSV (RFC 4180), each with its line end, CR LF; only one row is in memory.
+
+    A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end gets an apostrophe in front, spaces before it
+    or not: a spreadsheet would run it as a formula. An int and a finite Decimal stay numbers, negative
+    ones too. None is an empty cell. Open a file for it with ``newline=""`` and ``encoding="utf-8"``.
+    """
+    line = _Line()
+    writer = csv.writer(line, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+        yield line.text
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if type(value) is int:  # Not a subclass, whose str() may be any text.
+        return str(value)
+    if type(value) is Decimal and value.is_finite():
+        return f"{value:f}"
+    # Half of a surrogate pair has no bytes in UTF-8.
+    text = str(value).encode(errors="backslashreplace").decode()
+    return f"'{text}" if text.startswith(_DROPPED) or text.lstrip().startswith(_FORMULA) else text

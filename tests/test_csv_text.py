@@ -1,0 +1,88 @@
+"""CSV for spreadsheets: what is written is read back, and nothing in it is a formula."""
+
+import csv
+import io
+from collections.abc import Iterator
+from decimal import Decimal
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from game_operator.provider.csv_text import csv_lines, csv_text
+
+FORMULA = tuple("=+-@＝＋－＠\t\r\n")
+
+
+class Sum(int):
+    """An int that writes itself as a formula."""
+
+    def __str__(self) -> str:
+        return "=SUM(A1:A9)"
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", "'\r=1"),
+        ("\n=1", "'\n=1"),
+        ("＝1+1", "'＝1+1"),
+        ("  =1+1", "'  =1+1"),
+        ("\u00a0=1+1", "'\u00a0=1+1"),
+        (Sum(1), "'=SUM(A1:A9)"),
+        (Decimal("-Infinity"), "'-Infinity"),
+        (-1, "-1"),
+        (10**30, str(10**30)),
+        (Decimal("-1.50"), "-1.50"),
+        (Decimal("1E+3"), "1000"),
+        (None, ""),
+        ("", ""),
+        ("a=1", "a=1"),
+        ("'=1", "'=1"),
+        ('a "quoted", text', 'a "quoted", text'),
+        ("a\r\nb", "a\r\nb"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_a_cell(value: object, cell: str) -> None:
+    """A text that a spreadsheet would run gets an apostrophe; a number does not, and nothing else changes."""
+    text = csv_text([["before", value, "after"]])
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["before", cell, "after"]]
+
+
+@given(st.lists(st.lists(st.text() | st.integers() | st.decimals(), min_size=2), min_size=1))
+def test_no_text_begins_as_a_formula(rows: list[list[object]]) -> None:
+    """Whatever the values are, as many cells are read back, and only numbers begin with a sign."""
+    read = list(csv.reader(io.StringIO(csv_text(rows), newline="")))
+    assert [len(row) for row in read] == [len(row) for row in rows]
+    for cell, value in zip(chain(*read), chain(*rows), strict=True):
+        is_number = type(value) is int or (isinstance(value, Decimal) and value.is_finite())
+        assert is_number or not cell.startswith(FORMULA)
+        if isinstance(value, str):
+            assert cell.removeprefix("'").endswith(value.encode(errors="backslashreplace").decode().removeprefix("'"))
+
+
+def test_rows_are_written_one_by_one() -> None:
+    """A line is there before the next row is asked for, so a long report is never in memory."""
+    asked: list[int] = []
+
+    def rows() -> Iterator[tuple[int, str]]:
+        for number in range(3):
+            asked.append(number)
+            yield number, "text"
+
+    lines = csv_lines(rows())
+    assert next(lines) == "0,text\r\n"
+    assert asked == [0]
+    assert list(lines) == ["1,text\r\n", "2,text\r\n"]
+
+
+def test_one_empty_cell_is_not_an_empty_line() -> None:
+    """A row of one empty cell is quoted, so that no reader leaves it out."""
+    assert csv_text([[None]]) == '""\r\n'
