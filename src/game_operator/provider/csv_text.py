@@ -30,8 +30,8 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """
     Yield *rows* as lines of CSV (RFC 4180), each with its line end, CR LF; only one row is in memory.
 
-    A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end gets an apostrophe in front, spaces before it
-    or not: a spreadsheet would run it as a formula. An int and a finite Decimal stay numbers, negative
+    A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end gets an apostrophe in front, also where
+    spaces come before it: a spreadsheet would run it as a formula. An int and a finite Decimal stay numbers, negative
     ones too. None is an empty cell. Open a file for it with ``newline=""`` and ``encoding="utf-8"``.
     """
     line = _Line()
