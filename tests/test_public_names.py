@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import game_operator
-from game_operator import ledger, models, sandbox, signers, testing
+from game_operator import backoffice, ledger, models, sandbox, signers, testing
 from game_operator._lazy import lazy_names
 from game_operator.sandbox import Sandbox
 
@@ -120,7 +120,7 @@ def test_names_stand_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [game_operator, ledger, models, sandbox, signers, testing], ids=lambda it: it.__name__
+    "package", [game_operator, backoffice, ledger, models, sandbox, signers, testing], ids=lambda it: it.__name__
 )
 def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
     """The lazy names and the ones that a type checker sees are the same objects, from the same modules."""
@@ -222,6 +222,16 @@ def test_version_is_the_distribution_s() -> None:
             "aiohttp anyio asyncpg boto3 django fastapi flask h11 httpcore httptools httpx httpx2 jwt litestar psycopg "
             "pydantic pydantic_core sqlalchemy sqlite3 starlette typer rich uvicorn uvloop",
             id="a process of webhooks loads no client, database driver or framework",
+        ),
+        pytest.param(
+            "import game_operator.backoffice",
+            "anyio asyncio cryptography httpx jwt pydantic pydantic_core ssl sqlite3 psycopg starlette typer",
+            id="the back office alone loads nothing heavy",
+        ),
+        pytest.param(
+            "from game_operator.backoffice import Catalogue",
+            "aiohttp anyio cryptography httpx jwt psycopg sqlalchemy sqlite3 starlette typer uvicorn",
+            id="a catalogue loads no client and no database driver",
         ),
         pytest.param(
             "from game_operator.provider.caller import WebhookCaller, AsyncWebhookCaller",

@@ -1,1 +1,21 @@
-"""The daily work of an operator, on top of the client and the ledger."""
+"""
+The daily work of an operator, on top of the client and the ledger.
+
+Names are loaded when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from game_operator._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from game_operator.backoffice.catalogue import Catalogue as Catalogue
+    from game_operator.backoffice.catalogue import CatalogueChange as CatalogueChange
+
+if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            ".catalogue": "Catalogue CatalogueChange",
+        },
+    )

@@ -1,0 +1,125 @@
+"""
+What a call for an unknown instance causes: one refresh for all who ask, now and then, and never a long wait.
+
+An instance may be new, so its first call must not be refused for good on the word of an old list. The answer is final
+once a list that was asked for later does not have it either.
+"""
+
+import asyncio
+import logging
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+_LOG = logging.getLogger("game_operator.backoffice")
+#: Ids are remembered for as long as nobody asks for so many others. A forgotten one is looked for again.
+_MOST_REMEMBERED: Final = 10_000
+_FIRST_PAUSE_SECONDS: Final = 1.0
+
+
+class UnknownInstances:
+    """
+    Looks for unknown instances.
+
+    Args:
+        refresh: Asks the service; returns whether its answer was applied. What it raises is a failed look.
+        clock: The time in seconds; it never goes back.
+        min_refresh_seconds: How long one look answers for, and how far apart looks are. After a failed look the next
+            one follows earlier: after one second, then two, then four.
+        wait_seconds: How long a thread waits for a look. An event loop never waits.
+    """
+
+    def __init__(
+        self,
+        refresh: Callable[[], bool],
+        clock: Callable[[], float],
+        *,
+        min_refresh_seconds: float,
+        wait_seconds: float,
+    ) -> None:
+        self._refresh = refresh
+        self._clock = clock
+        self._min_refresh_seconds = min_refresh_seconds
+        self._wait_seconds = wait_seconds
+        self._asked: OrderedDict[str, float] = OrderedDict()
+        self._not_before = -math.inf
+        self._failures = 0
+        self.start_afresh()
+
+    def start_afresh(self) -> None:
+        """Begin anew with locks and threads, as a child must after a fork: those of the parent are not its own."""
+        self._lock = threading.Lock()
+        self._under_way: threading.Event | None = None
+        self._looked_at = -math.inf
+
+    def looked(self, began: float) -> None:
+        """Take note that a list that was asked for at *began* was applied."""
+        with self._lock:
+            self._looked_at = began
+
+    def is_settled(self, instance_id: str) -> bool:
+        """Look for *instance_id*; return whether the answer is final: a list that was asked for since is applied."""
+        if self._is_settled(instance_id):
+            return True
+        under_way = self._begin()
+        if under_way is not None and _may_wait():
+            under_way.wait(self._wait_seconds)
+        return self._is_settled(instance_id)
+
+    def _is_settled(self, instance_id: str) -> bool:
+        with self._lock:
+            now = self._clock()
+            asked = self._asked.setdefault(instance_id, now)
+            if len(self._asked) > _MOST_REMEMBERED:
+                self._asked.popitem(last=False)
+            if self._looked_at < asked:
+                return False
+            if now - self._looked_at < self._min_refresh_seconds:
+                return True
+            self._asked[instance_id] = now  # The list is old by now: it may be a new instance.
+            return False
+
+    def _begin(self) -> threading.Event | None:
+        """Return what is set when the look under way has ended, which begins now if none is; None if it must not."""
+        with self._lock:
+            if self._under_way is None and self._clock() >= self._not_before:
+                under_way = threading.Event()
+                thread = threading.Thread(
+                    target=self._look, args=(under_way,), name="game-operator-catalogue", daemon=True
+                )
+                try:
+                    thread.start()
+                except RuntimeError:  # No thread can be started, as while the interpreter ends.
+                    return None
+                self._under_way = under_way
+            return self._under_way
+
+    def _look(self, under_way: threading.Event) -> None:
+        began, is_answered = self._clock(), False
+        try:
+            is_answered = self._refresh()
+        except Exception as failed:
+            _LOG.warning("the games could not be fetched, which a call for an unknown instance asked for: %s", failed)
+        finally:
+            with self._lock:
+                self._failures = 0 if is_answered else self._failures + 1
+                self._not_before = began + self._pause()
+                if self._under_way is under_way:
+                    self._under_way = None
+            under_way.set()
+
+    def _pause(self) -> float:
+        if not self._failures:
+            return self._min_refresh_seconds
+        return min(math.ldexp(_FIRST_PAUSE_SECONDS, min(self._failures - 1, 30)), self._min_refresh_seconds)
+
+
+def _may_wait() -> bool:
+    """Return whether this thread runs no event loop: all that a loop serves would wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return True
+    return False

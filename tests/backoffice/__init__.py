@@ -1,0 +1,1 @@
+"""The daily work: catalogue, journal, reconciliation, campaigns and case files."""

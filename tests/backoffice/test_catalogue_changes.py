@@ -1,0 +1,236 @@
+"""What differs between two lists of games: each kind of change, and that together they are complete."""
+
+import pickle
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies
+from hypothesis.strategies import SearchStrategy
+
+from game_operator import GameInfo, GameInstance
+from game_operator.backoffice.catalogue import (
+    CatalogueChange,
+    GameAdded,
+    GameDetailsChanged,
+    GameGone,
+    GameStatusChanged,
+    InstanceAdded,
+    InstanceDetailsChanged,
+    InstanceGone,
+    InstanceSwitched,
+    LimitsChanged,
+    RtpChanged,
+)
+from game_operator.backoffice.catalogue.changes import changes_between
+from tests.support.catalogues import games_of, named
+from tests.support.wire import JsonObject, bet_config, game, game_instance
+
+NOW = 1_700_000_000_000
+
+
+def changed(before: Sequence[JsonObject], after: Sequence[JsonObject]) -> list[CatalogueChange]:
+    """Return what differs between two lists as they stand on the wire."""
+    return changes_between(games_of(*before), games_of(*after), at_millis=NOW)
+
+
+CRASH = game()
+(BASE,) = games_of(CRASH)
+(INSTANCE,) = BASE.instances
+
+
+def of_game(**changes: Any) -> JsonObject:
+    return CRASH | changes
+
+
+def of_instance(**changes: Any) -> JsonObject:
+    return CRASH | {"instances": [game_instance(**changes)]}
+
+
+def _one(after: JsonObject) -> GameInfo:
+    (found,) = games_of(after)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "values"),
+    [
+        pytest.param(of_game(status="MAINTENANCE"), GameStatusChanged, ("ACTIVE", "MAINTENANCE"), id="status"),
+        pytest.param(of_game(status="ASLEEP"), GameStatusChanged, ("ACTIVE", "ASLEEP"), id="a status of tomorrow"),
+        pytest.param(of_game(rtp=97), RtpChanged, (Decimal("96.5"), Decimal(97)), id="RTP"),
+        pytest.param(of_game(rtp=None), RtpChanged, (Decimal("96.5"), None), id="no RTP any more"),
+        pytest.param(of_instance(active=False), InstanceSwitched, (True, False), id="switched off"),
+    ],
+)
+def test_a_value_that_changed(after: JsonObject, kind: type[CatalogueChange], values: tuple[object, object]) -> None:
+    """One change of its kind, with the value before, the value after and the time; and the other way round."""
+    (forth,) = changed([CRASH], [after])
+    (back,) = changed([after], [CRASH])
+    assert type(forth) is type(back) is kind
+    assert (forth.before, forth.after) == values
+    assert (back.before, back.after) == values[::-1]
+    assert (forth.game_id, forth.at_millis) == ("crash", NOW)
+
+
+@pytest.mark.parametrize("field", ["min_wager", "max_wager", "default_wager", "max_win"])
+def test_each_limit(field: str) -> None:
+    """A limit is exact: the last of eighteen digits is a change (spec §2.7)."""
+    limits = [bet_config(**{field: amount}) for amount in (1000000000000001, 1000000000000002)]
+    (change,) = changed(*([of_instance(bet_config=each)] for each in limits))
+    assert isinstance(change, LimitsChanged)
+    assert (change.game_id, change.instance_id) == ("crash", "instance-1")
+    assert getattr(change.after, field) - getattr(change.before, field) == 1
+
+
+def test_another_currency() -> None:
+    """The same numbers are other limits in another currency."""
+    (change,) = changed([CRASH], [of_instance(bet_config=bet_config(currency="JPY"))])
+    assert isinstance(change, LimitsChanged)
+    assert (change.before.currency, change.after.currency) == ("EUR", "JPY")
+
+
+@pytest.mark.parametrize(
+    ("after", "kind", "fields"),
+    [
+        pytest.param(of_game(name="Crash 2"), GameDetailsChanged, ("name",), id="a game's name"),
+        pytest.param(
+            of_game(genre="Telepathy", provider_name="Others", thumbnail_url=None),
+            GameDetailsChanged,
+            ("genre", "provider_name", "thumbnail_url"),
+            id="genre, provider and thumbnail",
+        ),
+        pytest.param(of_game(volatility=2), GameDetailsChanged, ("volatility",), id="a game's unknown field"),
+        pytest.param(of_instance(name="Other"), InstanceDetailsChanged, ("name",), id="an instance's name"),
+        pytest.param(of_instance(table=None), InstanceDetailsChanged, ("table",), id="an instance's unknown field"),
+    ],
+)
+def test_details(after: JsonObject, kind: type[CatalogueChange], fields: tuple[str, ...]) -> None:
+    """What has no kind of its own is a change of details, which names the fields."""
+    (change,) = changed([CRASH], [after])
+    assert isinstance(change, GameDetailsChanged | InstanceDetailsChanged)
+    assert (type(change), change.fields) == (kind, fields)
+    assert set(change.as_dict()["after"]) == set(fields)  # type: ignore[call-overload]  # A dictionary here.
+
+
+def test_games_and_instances_come_and_go() -> None:
+    """A game stands for its instances; an instance of a game that stays is a change of its own."""
+    before = [named("one", "i1", "i2"), named("two", "i3")]
+    after = [named("one", "i2", "i4"), named("three", "i5")]
+    two, three = games_of(before[1], after[1])
+    assert changed(before, after) == [
+        GameGone(game_id="two", before=two, at_millis=NOW),
+        InstanceGone(game_id="one", instance_id="i1", before=_one(before[0]).instances[0], at_millis=NOW),
+        InstanceAdded(game_id="one", instance_id="i4", after=_one(after[0]).instances[1], at_millis=NOW),
+        GameAdded(game_id="three", after=three, at_millis=NOW),
+    ]
+
+
+def test_the_order_is_no_difference() -> None:
+    """Services may list in any order."""
+    games = [named("one", "i1", "i2"), named("two", "i3")]
+    assert changed(games, [games[1], games[0] | {"instances": games[0]["instances"][::-1]}]) == []
+
+
+def test_a_number_written_otherwise_is_no_difference() -> None:
+    """100, 100.0 and 1E2 are the same limit."""
+    as_whole, as_decimal = (of_instance(bet_config=bet_config(max_wager=each)) for each in (100, 100.0))
+    assert changed([as_whole], [as_decimal]) == []
+
+
+def test_a_change_travels_and_shows_its_kind() -> None:
+    """To another process, and as plain values with exact amounts."""
+    (change,) = changed([CRASH], [of_instance(bet_config=bet_config(max_win=5))])
+    assert pickle.loads(pickle.dumps(change)) == change
+    limits = bet_config(min_wager=Decimal("0.1"))
+    assert change.as_dict() == {
+        "kind": "limits_changed",
+        "game_id": "crash",
+        "instance_id": "instance-1",
+        "before": limits,
+        "after": limits | {"max_win": 5},
+        "at_millis": NOW,
+    }
+    with pytest.raises(AttributeError):
+        change.at_millis = 1  # type: ignore[misc]  # It is frozen.
+
+
+def applied(games: Sequence[GameInfo], changes: Sequence[CatalogueChange]) -> dict[str, GameInfo]:
+    """Return *games* by id after *changes*, from what these say alone; instances in the order of their ids."""
+    found = {each.id: each for each in games}
+    for change in changes:
+        match change:
+            case GameGone():
+                del found[change.game_id]
+            case GameAdded(after=after):
+                found[change.game_id] = after
+            case _:
+                found[change.game_id] = _changed_game(found[change.game_id], change)
+    return {each.id: _in_order(each) for each in found.values()}
+
+
+def _in_order(each: GameInfo) -> GameInfo:
+    return each.model_copy(update={"instances": tuple(sorted(each.instances, key=lambda it: it.id))})
+
+
+def _changed_game(before: GameInfo, change: CatalogueChange) -> GameInfo:
+    instances = {each.id: each for each in before.instances}
+    match change:
+        case GameStatusChanged(after=status):
+            return before.model_copy(update={"status": status})
+        case RtpChanged(after=rtp):
+            return before.model_copy(update={"rtp": rtp})
+        case GameDetailsChanged(after=after):
+            return after.model_copy(update={"status": before.status, "rtp": before.rtp, "instances": before.instances})
+        case InstanceAdded(instance_id=its_id, after=instance):
+            instances[its_id] = instance
+        case InstanceGone(instance_id=its_id):
+            del instances[its_id]
+        case InstanceSwitched(instance_id=its_id, after=active):
+            instances[its_id] = instances[its_id].model_copy(update={"active": active})
+        case LimitsChanged(instance_id=its_id, after=limits):
+            instances[its_id] = instances[its_id].model_copy(update={"bet_config": limits})
+        case InstanceDetailsChanged(instance_id=its_id, after=detailed):
+            kept: GameInstance = instances[its_id]
+            instances[its_id] = detailed.model_copy(update={"active": kept.active, "bet_config": kept.bet_config})
+        case _:
+            raise AssertionError(change)
+    return before.model_copy(update={"instances": tuple(instances.values())})
+
+
+def _maybe(**values: Any) -> SearchStrategy[JsonObject]:
+    return strategies.fixed_dictionaries({}, optional={name: strategies.just(each) for name, each in values.items()})
+
+
+LIMITS = _maybe(max_win=5, min_wager=0.25, currency="JPY", default_wager=3, tax=1).map(lambda it: bet_config(**it))
+INSTANCES = strategies.fixed_dictionaries(
+    {"bet_config": LIMITS, "active": strategies.booleans()}, optional={"name": strategies.just("Other")}
+)
+
+
+@strategies.composite
+def listed(draw: strategies.DrawFn) -> list[JsonObject]:
+    """A list of up to four games with instances of their own, few enough that two lists have much in common."""
+    games = []
+    for game_id in draw(strategies.lists(strategies.sampled_from("abcd"), unique=True)):
+        names = draw(strategies.lists(strategies.sampled_from("12"), unique=True))
+        instances = [game_instance(**draw(INSTANCES) | {"id": game_id + name}) for name in names]
+        changes = draw(_maybe(status="ASLEEP", rtp=None, name="Other", genre="Slots", tags=["new"]))
+        games.append(game(**changes | {"id": game_id, "instances": instances}))
+    return games
+
+
+@given(listed(), listed())
+def test_the_changes_are_complete_and_each_appears_once(before: list[JsonObject], after: list[JsonObject]) -> None:
+    """Applied to the one list they make the other, and without any one of them they do not."""
+    earlier, later = games_of(*before), games_of(*after)
+    changes = changes_between(earlier, later, at_millis=NOW)
+    assert applied(earlier, changes) == applied(later, ())
+    for left_out in range(len(changes)):
+        assert applied(earlier, changes[:left_out] + changes[left_out + 1 :]) != applied(later, ())
+
+
+@given(listed())
+def test_equal_lists_have_no_changes(games: list[JsonObject]) -> None:
+    """However they are ordered."""
+    assert changed(games, games[::-1]) == []

@@ -1,0 +1,214 @@
+"""Where a catalogue keeps what it has seen: over a restart, in several processes, and when the place is damaged."""
+
+import json
+import multiprocessing
+import stat
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from hypothesis import given, strategies
+from pydantic import TypeAdapter
+
+from game_operator import ConfigurationError, GameInfo
+from game_operator.backoffice.catalogue import GameGone
+from game_operator.backoffice.catalogue.snapshots import (
+    CatalogueState,
+    after_fetch,
+    decode_state,
+    encode_state,
+)
+from game_operator.models.wire import decode
+from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
+from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
+
+SERVICE = f"{BASE_URL}|{OPERATOR}"
+
+
+def listed(service: ListedGames) -> list[Any]:
+    assert isinstance(service.games, list)
+    return service.games
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the catalogue is kept."""
+    return tmp_path / "games.json"
+
+
+@pytest.mark.parametrize("kind", [Path, str])
+def test_a_restart_goes_on_where_it_was(service: ListedGames, path: Path, kind: Callable[[Path], Any]) -> None:
+    """Games, held list and gone instances are there at once, and what changed meanwhile is reported."""
+    catalogue = service.catalogue(kind(path))
+    catalogue.refresh()
+    listed(service).pop()
+    catalogue.refresh()
+    whole, service.games = service.games, []
+    catalogue.refresh()
+    again = service.catalogue(kind(path))
+    assert (again.games, again.held, again.instances) == (catalogue.games, catalogue.held, catalogue.instances)
+    assert again.fetched_at_millis == catalogue.fetched_at_millis
+    assert again.instance("i9") == catalogue.instance("i9") is not None
+    assert service.fetches == 3
+    service.games = [*whole, named("new", "n1")]  # type: ignore[misc]  # It is a list.
+    assert [change.game_id for change in again.refresh()] == ["new"]
+
+
+def test_only_its_owner_reads_the_file(service: ListedGames, path: Path) -> None:
+    """The file and its lock, also where a file with another mode was there; nothing else is left behind."""
+    service.catalogue(path).refresh()
+    path.chmod(0o644)
+    service.catalogue(path).refresh()
+    assert {each.name for each in path.parent.iterdir()} == {"games.json", "games.json.lock"}
+    assert {stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()} == {0o600}
+
+
+def test_a_link_stays_a_link(service: ListedGames, path: Path, tmp_path: Path) -> None:
+    """What it leads to is replaced."""
+    (tmp_path / "elsewhere").mkdir()
+    path.symlink_to(tmp_path / "elsewhere" / "real.json")
+    service.catalogue(path).refresh()
+    assert path.is_symlink()
+    assert (tmp_path / "elsewhere" / "real.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="cut off"),
+        pytest.param(b"[]", id="another document"),
+        pytest.param(b"\xff\xfe", id="not UTF-8"),
+        pytest.param(b'{"service": "x", "format": 2}', id="a later format"),
+        pytest.param(b'{"service": "x", "more": 1}', id="an unknown member"),
+        pytest.param(
+            json.dumps(
+                {"service": SERVICE, "current": {"games": [named("a", "i"), named("b", "i")], "at_millis": 1}}
+            ).encode(),
+            id="an instance twice",
+        ),
+    ],
+)
+def test_a_damaged_file_is_an_error(service: ListedGames, path: Path, content: bytes) -> None:
+    """It is never taken as empty: what was once seen would be forgotten. A running catalogue goes on as it is."""
+    running = service.catalogue(path)
+    running.refresh()
+    path.write_bytes(content)
+    for attempt in (lambda: service.catalogue(path), running.refresh):
+        with pytest.raises(ConfigurationError, match=r"holds no catalogue that this version can read.*Restore it"):
+            attempt()
+    assert path.read_bytes() == content
+    assert len(running.games) == 10
+    assert isinstance(running.error, ConfigurationError)
+
+
+def test_the_file_of_another_service_is_refused(service: ListedGames, path: Path) -> None:
+    """Its instances are not ours; where the service has moved, the error says what to change."""
+    path.write_bytes(encode_state(CatalogueState(service="https://other.example|acme")))
+    with pytest.raises(ConfigurationError, match=r"the games of 'https://other\.example\|acme'.*has only moved"):
+        service.catalogue(path)
+    document = json.loads(path.read_text()) | {"service": SERVICE}
+    path.write_text(json.dumps(document))
+    assert service.catalogue(path).games == ()
+
+
+@pytest.mark.parametrize("trouble", ["a folder", "unreadable"])
+def test_a_file_that_cannot_be_used_says_why(service: ListedGames, path: Path, trouble: str) -> None:
+    """As an error of a setting, with the system's reason."""
+    path.mkdir()
+    place = path if trouble == "a folder" else path / ("x" * 300)
+    with pytest.raises(ConfigurationError, match=r"games\.json.* could not be read: ") as refused:
+        service.catalogue(place)
+    assert refused.value.setting == "store"
+
+
+def test_what_cannot_be_stored_is_not_applied(service: ListedGames, path: Path) -> None:
+    """Accepted is what survives a restart: else an instance could be forgotten whose bets are open."""
+    catalogue = service.catalogue(path)
+    catalogue.refresh()
+    listed(service).append(named("new", "n1"))
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ConfigurationError):
+        catalogue.refresh()
+    assert "n1" not in catalogue.instances
+    path.rmdir()
+    catalogue.refresh()
+    assert "n1" in catalogue.instances
+
+
+def test_two_catalogues_share_a_file(service: ListedGames, path: Path, private_key: RSAPrivateKey) -> None:
+    """Each reports a change once; a person accepts a held list for both; what one has seen, the other accepts."""
+    other = ListedGames(private_key, *listed(service))
+    one, two = service.catalogue(path), other.catalogue(path)
+    one.refresh()
+    listed(service).append(named("new", "n1"))
+    assert len(one.refresh()) == 1
+    other.games = service.games
+    assert two.refresh() == []  # It had no list before.
+    assert "n1" in two.instances
+    service.games = other.games = []
+    one.refresh()
+    two.refresh()
+    assert one.held == two.held is not None
+    assert len(two.accept_held()) == 11
+    changes = one.refresh()
+    assert {type(change) for change in changes} == {GameGone}
+    assert (one.held, one.games, len(one.instances)) == (None, (), 11)
+
+
+def _refresh_often(path: str, number: int, pem: bytes, start: Any) -> None:
+    service = ListedGames(pem)
+    catalogue = service.catalogue(path, most_gone=Decimal(1))
+    start.wait(30)
+    for each in range(20):
+        service.games = [named("all", "shared"), named(f"p{number}", f"i{number}-{each}")]
+        catalogue.refresh()
+
+
+@pytest.mark.outside
+def test_processes_share_a_file_and_lose_nothing(service: ListedGames, path: Path, private_pem: bytes) -> None:
+    """Four processes, each with twenty lists of its own: every instance that any has seen is known at the end."""
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(4)
+    workers = [
+        context.Process(target=_refresh_often, args=(str(path), number, private_pem, start)) for number in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    seen = service.catalogue(path).instances
+    assert seen == {"shared", *(f"i{number}-{each}" for number in range(4) for each in range(20))}
+
+
+def test_a_lock_that_stays_is_an_error(service: ListedGames, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was stopped in the middle does not stop the others for ever."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr("game_operator.backoffice.catalogue.stores._LOCK_SECONDS", 0.05)
+    catalogue = service.catalogue(path)
+    with path.with_name("games.json.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match="locked by another process"):
+            catalogue.refresh()
+    catalogue.refresh()
+    assert len(catalogue.games) == 10
+
+
+@given(
+    strategies.lists(PLAIN_NUMBER_TEXT, min_size=5, max_size=5),
+    strategies.dictionaries(strategies.sampled_from(["x", "tags"]), JSON_VALUES),
+)
+def test_the_document_keeps_every_digit_and_every_unknown_field(amounts: list[str], unknown: dict[str, Any]) -> None:
+    """What comes back is equal, so a restart reports no change that is none."""
+    limits = bet_config(**{name: hole() + str(at) for at, name in enumerate(("min_wager", "max_wager", "max_win"))})
+    body = wire([game(rtp=hole(), instances=[game_instance(bet_config=limits)], **unknown)], amounts[4]).decode()
+    for at, amount in enumerate(amounts[:3]):
+        body = body.replace(f'"{hole()}{at}"', amount)
+    games = decode(TypeAdapter(tuple[GameInfo, ...]), body.encode())
+    state = after_fetch(CatalogueState(service="s"), games, at_millis=1, most_gone=Decimal("0.3"))
+    assert decode_state(encode_state(state), service="s", place="it") == state

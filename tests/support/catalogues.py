@@ -1,0 +1,81 @@
+"""A service that lists the games a test gives it, and catalogues that ask it; without a socket."""
+
+import itertools
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from pydantic import TypeAdapter
+
+from game_operator import GameInfo, OperatorClient
+from game_operator.backoffice.catalogue import Catalogue
+from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
+
+__all__ = ["BASE_URL", "OPERATOR", "Clock", "ListedGames", "games_of", "named"]
+
+BASE_URL, OPERATOR = "https://api.example.com", "acme"
+
+
+def games_of(*games: JsonObject) -> tuple[GameInfo, ...]:
+    """Return games as the client reads them."""
+    return TypeAdapter(tuple[GameInfo, ...]).validate_json(wire(list(games)))
+
+
+def named(game_id: str, *instance_ids: str, active: bool = True, currency: str = "EUR", **changes: Any) -> JsonObject:
+    """Return a game on the wire, with instances of these ids."""
+    limits = bet_config(currency=currency)
+    instances = [game_instance(id=each, active=active, bet_config=limits) for each in instance_ids]
+    return game(**{"id": game_id, "name": game_id.title(), "instances": instances} | changes)
+
+
+class Clock:
+    """Seconds that pass when a test says so, and a millionth of one whenever somebody looks."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self._looks = itertools.count()
+
+    def __call__(self) -> float:
+        return self.seconds + next(self._looks) / 1_000_000
+
+
+class ListedGames:
+    """
+    The service's list of games.
+
+    Attributes:
+        games: What it answers, or the status of a refusal, or None to hang up.
+        fetches: How often it was asked.
+        waits: As long as it is not set, nothing is answered.
+        began: Set as soon as a question has come.
+    """
+
+    def __init__(self, private_key: RSAPrivateKey | bytes, *games: JsonObject) -> None:
+        self.games: Sequence[JsonObject] | int | bytes | None = list(games)
+        self.fetches = 0
+        self.waits, self.began = threading.Event(), threading.Event()
+        self.waits.set()
+        self.clock = Clock()
+        self._lock = threading.Lock()
+        http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
+        self.client = OperatorClient(BASE_URL, OPERATOR, private_key, http_client=http_client, retries=0)
+
+    def catalogue(self, store: "str | Path | None" = None, **options: Any) -> Catalogue:
+        """Return a catalogue that asks here, by this service's clock."""
+        return Catalogue(self.client, store, **{"clock": self.clock} | options)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        with self._lock:
+            self.fetches += 1
+        self.began.set()
+        assert self.waits.wait(30)
+        games = self.games
+        if games is None:
+            raise httpx.ReadError("it hung up", request=request)
+        if isinstance(games, int):
+            return httpx.Response(games, json={"error": "no"})
+        body = games if isinstance(games, bytes) else wire({"games": games})
+        return httpx.Response(200, headers={"content-type": "application/json"}, content=body)
