@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from game_operator.errors import BadRequestError as BadRequestError
     from game_operator.errors import ConfigurationError as ConfigurationError
     from game_operator.errors import DeliveryInDoubtError as DeliveryInDoubtError
+    from game_operator.errors import FindingError as FindingError
     from game_operator.errors import FreeBetRejectedError as FreeBetRejectedError
     from game_operator.errors import GameOperatorError as GameOperatorError
     from game_operator.errors import InstancesUnavailableError as InstancesUnavailableError
+    from game_operator.errors import LeaseLostError as LeaseLostError
     from game_operator.errors import LedgerError as LedgerError
     from game_operator.errors import LedgerUnavailableError as LedgerUnavailableError
     from game_operator.errors import MalformedCallError as MalformedCallError
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from game_operator.errors import OperatorInactiveError as OperatorInactiveError
     from game_operator.errors import OutcomeUnknownError as OutcomeUnknownError
     from game_operator.errors import RateLimitedError as RateLimitedError
+    from game_operator.errors import RepairRefusedError as RepairRefusedError
     from game_operator.errors import RequestNotSentError as RequestNotSentError
     from game_operator.errors import RetryRefusedError as RetryRefusedError
+    from game_operator.errors import RunError as RunError
     from game_operator.errors import SchemaError as SchemaError
     from game_operator.errors import ServiceError as ServiceError
     from game_operator.errors import SessionTokenError as SessionTokenError
@@ -87,11 +91,12 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
             ".errors": (
                 "AccountExistsError AccountNotFoundError AdjustmentRefusedError ApiError AuthenticationError "
-                "BadRequestError ConfigurationError DeliveryInDoubtError FreeBetRejectedError GameOperatorError "
-                "InstancesUnavailableError LedgerError LedgerUnavailableError MalformedCallError NoAnswerError "
-                "OperatorInactiveError OutcomeUnknownError RateLimitedError RequestNotSentError RetryRefusedError "
-                "SchemaError ServiceError SessionTokenError SigningKeyError TransactionRequiredError TransportError "
-                "UnexpectedResponseError UnknownSourceError WebhookError WebhookSignatureError"
+                "BadRequestError ConfigurationError DeliveryInDoubtError FindingError FreeBetRejectedError "
+                "GameOperatorError InstancesUnavailableError LeaseLostError LedgerError LedgerUnavailableError "
+                "MalformedCallError NoAnswerError OperatorInactiveError OutcomeUnknownError RateLimitedError "
+                "RepairRefusedError RequestNotSentError RetryRefusedError RunError SchemaError ServiceError "
+                "SessionTokenError SigningKeyError TransactionRequiredError TransportError UnexpectedResponseError "
+                "UnknownSourceError WebhookError WebhookSignatureError"
             ),
             ".models": (
                 "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "

@@ -29,6 +29,10 @@ Every error this package raises, in one tree.
         ├── AccountExistsError            the account is open already
         ├── AdjustmentRefusedError        the adjustment would go below zero, or its reference is taken
         ├── RetryRefusedError             the anomaly cannot be applied again
+        ├── RepairRefusedError            the bet cannot be settled without a call of the provider
+        ├── FindingError                  there is no such finding, or it is resolved already
+        ├── RunError                      a run of the back office cannot begin or go on
+        │   └── LeaseLostError            another process has taken over this part of it
         ├── UnknownSourceError            the call's source is not among those that the ledger knows
         ├── SchemaError                   the tables are missing, newer than this program, or not as they should be
         ├── TransactionRequiredError      connection= without an open transaction
@@ -184,6 +188,22 @@ class AdjustmentRefusedError(LedgerError):
 
 class RetryRefusedError(LedgerError):
     """There is no such anomaly, or its call cannot be applied again; the message says why, and what to do instead."""
+
+
+class RepairRefusedError(LedgerError):
+    """A bet is not OPEN, or must not be settled without a call of the provider; nothing was moved."""
+
+
+class FindingError(LedgerError):
+    """There is no such finding, it is resolved already, or nothing can be paid for it; nothing was changed."""
+
+
+class RunError(LedgerError):
+    """A run of the back office cannot begin or go on; the message says why, and what to do."""
+
+
+class LeaseLostError(RunError):
+    """Another process has taken over this part of a run, or the run ended; nothing of it was committed here."""
 
 
 class UnknownSourceError(LedgerError):

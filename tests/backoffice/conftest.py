@@ -1,10 +1,13 @@
-"""A service whose list of games a test decides."""
+"""What the tests of the back office share: ledgers, and a service whose list of games a test decides."""
 
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.ledger import SqlLedger
 from tests.support.catalogues import ListedGames, named
 
 
@@ -15,3 +18,20 @@ def service(private_key: RSAPrivateKey) -> Iterator[ListedGames]:
     yield listed
     listed.waits.set()  # Else a thread that still asks would wait for its time to run out.
     listed.client.close()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def ledger(database_url: str) -> Iterator[SqlLedger]:
+    """A ledger of each kind of database, with a player p1 who has 1,000.00."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal("1000.00"))
+        yield ledger

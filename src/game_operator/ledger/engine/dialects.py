@@ -9,7 +9,7 @@ server's, read row by row after each lock.
 """
 
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, ClassVar
 
 from game_operator.ledger.api import OPEN_FIRST, Account, CallRecord
@@ -34,7 +34,7 @@ from game_operator.ledger.engine.tables import (
     refuse_writer,
     sql_texts,
 )
-from game_operator.ledger.rules.book import Changes, Needs, Posting
+from game_operator.ledger.rules.book import Changes, Needs, NewFinding, Posting
 
 
 class Balances:
@@ -121,6 +121,7 @@ class SqlDialect:
         )
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
         self._upsert_anomaly = sql["upsert_anomaly"]
+        self._findings_alone, self._upsert_finding = sql["findings_alone"], sql["upsert_finding"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
         self._parts |= accounts.parts
         self._texts: dict[tuple[str, ...], str] = {}
@@ -163,6 +164,21 @@ class SqlDialect:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
             upserted = yield Together(tuple(Execute(self._upsert_anomaly, row) for row in in_order))
             refuse_writer(upserted[0][0][0], self.prefix)
+        if changes.findings:
+            yield from self.store_findings(source, changes.findings)
+
+    def store_findings(
+        self, source: str, findings: Sequence[NewFinding], *, run_id: int | None = None, now_millis: int | None = None
+    ) -> Script[None]:
+        """Keep *findings*; one that is open already is counted as seen again."""
+        if self.kind == "postgres":
+            yield Execute(self._findings_alone, ())
+        if now_millis is None:
+            now_millis = yield from self.now_millis()
+        for each in findings:
+            named = (each.kind, source, each.subject, each.tx_id, each.player_id, each.account, each.detail)
+            rest = (each.cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
+            yield Execute(self._upsert_finding, (*named, *rest))
 
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""

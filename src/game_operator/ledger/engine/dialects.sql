@@ -58,3 +58,17 @@ INSERT INTO {prefix}postings ({posting_columns})
 SELECT item ->> 0, item ->> 1, CAST(item ->> 2 AS bigint), item ->> 3, item ->> 4, item ->> 5,
     CAST(item ->> 6 AS bigint)
 FROM {json_rows}
+
+-- Numbers are given out one at a time. A sequence would be behind its ids after a switch of servers.
+-- name: findings_alone
+SELECT pg_advisory_xact_lock(hashtext('{prefix}findings'))
+
+-- name: upsert_finding
+INSERT INTO {prefix}findings AS kept (
+    id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, evidence, run_id,
+    first_at_millis, last_at_millis, seen
+) VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM {prefix}findings), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
+ON CONFLICT (source, subject, kind, tx_id) WHERE resolved_at_millis IS NULL DO UPDATE SET
+    last_at_millis = excluded.last_at_millis, seen = kept.seen + 1, detail = excluded.detail, cents = excluded.cents,
+    owed_cents = excluded.owed_cents, evidence = excluded.evidence, run_id = excluded.run_id
+RETURNING id

@@ -68,6 +68,32 @@ class Anomaly(NamedTuple):
     at_millis: int
 
 
+class NewFinding(NamedTuple):
+    """
+    Something that a person should look into.
+
+    Attributes:
+        kind: What it is, such as ``amount_differs``.
+        subject: The bet id or the reference id.
+        detail: The same for a person.
+        tx_id: Tells several findings of a kind about one subject apart, or "".
+        player_id, account: Whose money it is, as far as that is known.
+        cents: The money at stake.
+        owed_cents: What is owed to the account, below zero if it has too much; None if paying is no remedy.
+        evidence: The bytes that it rests on.
+    """
+
+    kind: str
+    subject: str
+    detail: str
+    tx_id: str = ""
+    player_id: str | None = None
+    account: str | None = None
+    cents: int = 0
+    owed_cents: int | None = None
+    evidence: bytes | None = None
+
+
 def posting(account: str, delta_cents: int, source: str, operation: str, tx_id: str, at_millis: int) -> Posting:
     """Return the movement of *delta_cents* onto *account*, or off it when negative."""
     from_account, to_account = (account, None) if delta_cents < 0 else (None, account)
@@ -134,6 +160,7 @@ class Changes:
     postings: list[Posting] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
     claims: dict[str, bytes] = field(default_factory=dict)
+    findings: list[NewFinding] = field(default_factory=list)
 
     def __bool__(self) -> bool:
         return bool(self.calls or self.new_bets or self.changed_bets or self.anomalies)

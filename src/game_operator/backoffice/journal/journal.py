@@ -1,0 +1,437 @@
+"""
+The journal: runs, chunks and items beside the ledger, in the same database.
+
+Each method is one transaction, unless its name ends in ``_script``: a script runs in a transaction with other work. Any
+number of processes on any number of machines may share a run. A chunk is taken by a lease, and each commit of it passes
+a fence, the number of the attempt: a process that was slower than its lease commits nothing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from game_operator.backoffice.journal.records import (
+    Chunk,
+    Item,
+    ItemResult,
+    NewItem,
+    Run,
+    RunState,
+)
+from game_operator.errors import LeaseLostError, RunError
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import ConflictError, Execute, Rows, Script
+from game_operator.ledger.engine.tables import JSON_ROWS, sql_texts
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import SqlLedger, read_with, write_with
+
+T = TypeVar("T")
+
+LEASE_MILLIS: Final = 60_000
+#: So many calls that fail in a row pause a run.
+MOST_FAILURES: Final = 20
+_PAGE: Final = 1_000
+#: The longest time between two calls of a run that the service keeps refusing.
+_SLOWEST_MICROS: Final = 60_000_000
+
+
+class Paced(NamedTuple):
+    """
+    How the calls of a chunk went, for the rate of the run.
+
+    Attributes:
+        answered: How many were answered.
+        failed: How many have failed since the last that was answered.
+        refused: Whether the service asked to be called less often.
+        wait_millis: For how long it asked, or 0.
+    """
+
+    answered: int = 0
+    failed: int = 0
+    refused: bool = False
+    wait_millis: int = 0
+
+
+class Journal:
+    """
+    Reads and writes the journal of *ledger*.
+
+    Args:
+        ledger: An open SqlLedger.
+        clock_millis: The time in Unix milliseconds; by default the clock of the ledger, which in PostgreSQL is the
+            server's.
+    """
+
+    def __init__(self, ledger: SqlLedger, *, clock_millis: Callable[[], int] | None = None) -> None:
+        self.ledger = ledger
+        self._clock_millis = clock_millis
+
+    def now_script(self, dialect: SqlDialect) -> Script[int]:
+        """Return the time."""
+        if self._clock_millis is not None:
+            yield from ()
+            return self._clock_millis()
+        return (yield from dialect.now_millis())
+
+    def now_millis(self) -> int:
+        """Return the time."""
+        return read_with(self.ledger, self.now_script)
+
+    # --- runs
+
+    def begin(
+        self,
+        kind: str,
+        *,
+        source: str,
+        service: str,
+        parameters: Mapping[str, Any],
+        interval_micros: int,
+        name: str = "",
+        digest: str = "",
+        seed: int = 0,
+        actor: str | None = None,
+        reason: str | None = None,
+        cursor: str = "{}",
+    ) -> Run:
+        """
+        Begin a run whose items are still to be added, and return it.
+
+        Raises:
+            RunError: There is a run of that name, or one of the same service and source is under way.
+        """
+
+        def script(dialect: SqlDialect) -> Script[Run]:
+            sql, now = _sql(dialect), (yield from self.now_script(dialect))
+            text = json.dumps(parameters, sort_keys=True, default=str)
+            values = (kind, name, source, service, text, digest, seed, now, actor, reason, now, now, cursor)
+            rows: Rows = yield Execute(sql["begin"], (*values, interval_micros))
+            if rows:
+                return (yield from _run(dialect, rows[0][0]))
+            known = (
+                yield from _first_run(dialect, "named_run", kind, name)
+                if name
+                else _under_way(dialect, kind, source, service)
+            )
+            if known is None:  # Another process took the same number for another run.
+                raise ConflictError
+            raise RunError(_taken(known))
+
+        return write_with(self.ledger, script)
+
+    def run(self, run_id: int) -> Run:
+        """Return a run; raise RunError if there is none."""
+        return read_with(self.ledger, lambda dialect: _run(dialect, run_id))
+
+    def named(self, kind: str, name: str) -> Run | None:
+        """Return the run with a name, or None."""
+        return read_with(self.ledger, lambda dialect: _first_run(dialect, "named_run", kind, name))
+
+    def under_way(self, kind: str, source: str, service: str) -> Run | None:
+        """Return the run without a name that is under way, or None."""
+        return read_with(self.ledger, lambda dialect: _under_way(dialect, kind, source, service))
+
+    def runs(self, kind: str, *, before: int = 2**62, most: int = 100) -> list[Run]:
+        """Return at most *most* runs of a kind, the latest first, of those with a lower number than *before*."""
+
+        def script(dialect: SqlDialect) -> Script[list[Run]]:
+            rows = yield Execute(_sql(dialect)["runs"], (kind, before, most))
+            return [Run(*row) for row in rows]
+
+        return read_with(self.ledger, script)
+
+    def set_state(self, run_id: int, state: RunState, why: str = "") -> bool:
+        """Change the state of a run that is under way; return whether it was."""
+
+        def script(dialect: SqlDialect) -> Script[bool]:
+            now = yield from self.now_script(dialect)
+            ended = None if state in ("planning", "running", "paused") else now
+            return bool((yield Execute(_sql(dialect)["set_state"], (state, why, now, ended, run_id))))
+
+        return write_with(self.ledger, script)
+
+    # --- items and chunks
+
+    def add_page(
+        self, run: Run, items: Sequence[NewItem], *, cursor: str, ready: bool = False, chunk_size: int = 25
+    ) -> Run:
+        """
+        Add a page of items in chunks, and the cursor from which the next page is read; return the run as it is then.
+
+        With *ready* it was the last page, and the run is running. A page that another process has added meanwhile
+        is left out: the cursor says so.
+        """
+
+        def script(dialect: SqlDialect) -> Script[Run]:
+            sql, now = _sql(dialect), (yield from self.now_script(dialect))
+            state = "running" if ready else "planning"
+            moved = yield Execute(sql["set_cursor"], (cursor, state, now, run.id, run.cursor, run.state))
+            if moved:
+                yield from add_items_script(dialect, run.id, items, chunk_size=chunk_size, ready_at_millis=0)
+            return (yield from _run(dialect, run.id))
+
+        return write_with(self.ledger, script)
+
+    def add_chunk(self, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> None:
+        """Put items that are there already into a further chunk, which can be taken from a time on."""
+
+        def script(dialect: SqlDialect) -> Script[None]:
+            yield from move_items_script(dialect, run_id, keys, ready_at_millis=ready_at_millis)
+
+        write_with(self.ledger, script)
+
+    def claim(self, run_id: int, worker: str, *, lease_millis: int = LEASE_MILLIS) -> Chunk | None:
+        """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
+
+        def script(dialect: SqlDialect) -> Script[Chunk | None]:
+            sql, now = _sql(dialect), (yield from self.now_script(dialect))
+            run = yield from _run(dialect, run_id)
+            if run.state != "running":
+                return None
+            rows: Rows = yield Execute(sql["claim"], (now + lease_millis, worker, run_id, run_id, now, now))
+            if not rows:
+                return None
+            number, attempt = rows[0]
+            items = yield Execute(sql["items_of_chunk"], (run_id, number))
+            return Chunk(run_id, number, attempt, tuple(map(_item, items)))
+
+        return write_with(self.ledger, script)
+
+    def waiting(self, run_id: int) -> tuple[int, int] | None:
+        """Return when the next chunk can be taken, and how many are not done; None once all are."""
+
+        def script(dialect: SqlDialect) -> Script[tuple[int, int] | None]:
+            rows: Rows = yield Execute(_sql(dialect)["waiting"], (run_id,))
+            return (int(rows[0][0]), int(rows[0][1])) if rows[0][1] else None
+
+        return read_with(self.ledger, script)
+
+    def begin_items(self, chunk: Chunk, keys: Sequence[str], state: str) -> None:
+        """Commit that items are about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``."""
+
+        def script(dialect: SqlDialect) -> Script[None]:
+            yield from self.fence_script(dialect, chunk)
+            now = yield from self.now_script(dialect)
+            rows = json.dumps([[key] for key in keys])
+            yield Execute(_sql(dialect)["begin_items"], (state, now, chunk.run_id, rows))
+
+        write_with(self.ledger, script)
+
+    def save(
+        self,
+        chunk: Chunk,
+        results: Sequence[ItemResult],
+        *,
+        findings: Sequence[NewFinding] = (),
+        paced: Paced | None = None,
+        done: bool = False,
+        again_millis: int | None = None,
+        beside: Callable[[SqlDialect], Script[None]] | None = None,
+    ) -> None:
+        """
+        Commit what became of items of a chunk, and renew its lease.
+
+        Args:
+            chunk: The chunk.
+            results: What became of items.
+            findings: What a person should look into.
+            paced: How the calls went; enough failures in a row pause the run.
+            done: Whether the chunk is done.
+            again_millis: Give the chunk back, to be taken from this time on.
+            beside: What else to do in the same transaction.
+
+        Raises:
+            LeaseLostError: Another process has the chunk now, or the run ended; nothing was committed.
+        """
+
+        def script(dialect: SqlDialect) -> Script[None]:
+            yield from self.fence_script(dialect, chunk, done=done)
+            yield from self.results_script(dialect, chunk.run_id, results, findings)
+            if paced is not None:
+                yield from self._pace_script(dialect, chunk.run_id, paced)
+            if beside is not None:
+                yield from beside(dialect)
+            if again_millis is not None:
+                identity = (chunk.run_id, chunk.number, chunk.attempt)
+                yield Execute(_sql(dialect)["release"], (again_millis, *identity))
+
+        write_with(self.ledger, script)
+
+    def fence_script(self, dialect: SqlDialect, chunk: Chunk, *, done: bool = False) -> Script[None]:
+        """Renew the lease of *chunk*, or end it; raise LeaseLostError if another process has it."""
+        now = yield from self.now_script(dialect)
+        state = "done" if done else "leased"
+        identity = (chunk.run_id, chunk.number, chunk.attempt)
+        if not (yield Execute(_sql(dialect)["renew"], (now + LEASE_MILLIS, state, *identity))):
+            raise LeaseLostError(
+                f"Another process has taken over chunk {chunk.number} of run {chunk.run_id}. Nothing was committed."
+            )
+
+    def results_script(
+        self, dialect: SqlDialect, run_id: int, results: Sequence[ItemResult], findings: Sequence[NewFinding] = ()
+    ) -> Script[None]:
+        """Store what became of items, and findings."""
+        now = yield from self.now_script(dialect)
+        rows = [
+            (
+                each.state,
+                json.dumps(each.data, default=str),
+                each.cents,
+                each.evidence,
+                each.digest,
+                now,
+                run_id,
+                each.key,
+            )
+            for each in results
+        ]
+        if rows:
+            yield Execute(_sql(dialect)["save"], rows, many=True)
+        if findings:
+            source = (yield from _run(dialect, run_id)).source
+            yield from dialect.store_findings(source, findings, run_id=run_id, now_millis=now)
+
+    def count_moved_script(
+        self, dialect: SqlDialect, run_id: int, cents: int, *, most: int, most_cents: int
+    ) -> Script[bool]:
+        """Count an item that moves *cents*; return False if it would be more than the brakes let through."""
+        return bool((yield Execute(_sql(dialect)["count_moved"], (cents, run_id, most, cents, most_cents))))
+
+    def slots(self, run_id: int, count: int) -> list[int]:
+        """
+        Return when the next *count* calls may be made, in milliseconds; [] if the run is not running.
+
+        They are taken from a row that all processes of the run share.
+        """
+
+        def script(dialect: SqlDialect) -> Script[list[int]]:
+            now = yield from self.now_script(dialect)
+            micros = now * 1_000
+            rows: Rows = yield Execute(_sql(dialect)["take_slots"], (now, micros, micros, count, run_id))
+            if not rows:
+                return []
+            end, interval = rows[0]
+            return [(end - (count - number) * interval) // 1_000 for number in range(count)]
+
+        return write_with(self.ledger, script)
+
+    def _pace_script(self, dialect: SqlDialect, run_id: int, paced: Paced) -> Script[None]:
+        """Slow down after refusals, and speed up again after answers; pause a run whose calls keep failing."""
+        now = yield from self.now_script(dialect)
+        run = yield from _run(dialect, run_id)
+        fastest = int(run.options.get("interval_micros", run.interval_micros))
+        interval = run.interval_micros
+        if paced.refused:
+            interval = min(max(2 * interval, 1_000), _SLOWEST_MICROS)
+        elif paced.answered and not paced.failed:
+            interval = max(fastest, interval * 9 // 10)
+        earliest = (now + paced.wait_millis) * 1_000
+        parameters = (now, paced.answered, paced.failed, interval, earliest, earliest, run_id)
+        failures = (yield Execute(_sql(dialect)["pace"], parameters))[0][0]
+        if failures >= MOST_FAILURES:
+            why = f"{failures} calls in a row have failed"
+            yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, run_id))
+
+    # --- reading
+
+    def item(self, run_id: int, key: str) -> Item | None:
+        """Return an item of a run, or None."""
+
+        def script(dialect: SqlDialect) -> Script[Item | None]:
+            rows = yield Execute(_sql(dialect)["item"], (run_id, key))
+            return _item(rows[0]) if rows else None
+
+        return read_with(self.ledger, script)
+
+    def items(self, run_id: int, *, state: str | None = None) -> Iterator[Item]:
+        """Yield the items of a run by their keys; with *state* those in it."""
+        after = ""
+        while True:
+            page = read_with(self.ledger, lambda dialect: _page(dialect, run_id, after, state))  # noqa: B023 - run at once
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1].key
+
+    def counts(self, run_id: int) -> dict[str, tuple[int, int]]:
+        """Return how many items of a run are in each state, and the money at stake."""
+
+        def script(dialect: SqlDialect) -> Script[dict[str, tuple[int, int]]]:
+            rows = yield Execute(_sql(dialect)["counts"], (run_id,))
+            return {state: (int(number), int(cents or 0)) for state, number, cents in rows}
+
+        return read_with(self.ledger, script)
+
+
+def add_items_script(
+    dialect: SqlDialect, run_id: int, items: Sequence[NewItem], *, chunk_size: int, ready_at_millis: int
+) -> Script[int]:
+    """Add items in chunks; those whose keys the run has are left out. Return how many were added."""
+    sql, added = _sql(dialect), 0
+    number = (yield Execute(sql["last_chunk"], (run_id,)))[0][0]
+    for start in range(0, len(items), chunk_size):
+        number += 1
+        page = items[start : start + chunk_size]
+        rows = [[each.key, place, json.dumps(each.data, default=str), each.cents] for place, each in enumerate(page)]
+        if not (yield Execute(sql["add_chunk"], (run_id, number, ready_at_millis))):
+            raise ConflictError
+        added += len((yield Execute(sql["add_items"], (run_id, number, json.dumps(rows)))))
+    return added
+
+
+def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Script[None]:
+    """Put items that are there already into a further chunk."""
+    sql = _sql(dialect)
+    number = (yield Execute(sql["last_chunk"], (run_id,)))[0][0] + 1
+    if not (yield Execute(sql["add_chunk"], (run_id, number, ready_at_millis))):
+        raise ConflictError
+    yield Execute(sql["move_items"], (number, run_id, json.dumps([[key] for key in keys])))
+
+
+def _sql(dialect: SqlDialect) -> dict[str, str]:
+    is_sqlite = dialect.kind == "sqlite"
+    return sql_texts(
+        __package__,
+        "journal.sql",
+        prefix=dialect.prefix,
+        rows="(SELECT value AS item FROM json_each(?)) AS given" if is_sqlite else JSON_ROWS,
+        skip_locked="" if is_sqlite else "FOR UPDATE SKIP LOCKED",
+        run_columns=", ".join(Run._fields),
+        item_columns=", ".join(Item._fields),
+    )
+
+
+def _first_run(dialect: SqlDialect, name: str, *parameters: object) -> Script[Run | None]:
+    rows = yield Execute(_sql(dialect)[name], parameters)
+    return Run(*rows[0]) if rows else None
+
+
+def _under_way(dialect: SqlDialect, kind: str, source: str, service: str) -> Script[Run | None]:
+    return (yield from _first_run(dialect, "run_under_way", kind, source, service))
+
+
+def _run(dialect: SqlDialect, run_id: int) -> Script[Run]:
+    found = yield from _first_run(dialect, "run", run_id)
+    if found is None:
+        raise RunError(f"There is no run {run_id}.")
+    return found
+
+
+def _taken(known: Run) -> str:
+    if known.name:
+        return f"There is a {known.kind} named {known.name!r} already: run {known.id}, {known.state}."
+    return f"Run {known.id} of {known.service} is under way already ({known.state}). Resume it, or stop it first."
+
+
+def _item(row: Sequence[Any]) -> Item:
+    item = Item(*row)
+    evidence = None if item.evidence is None else bytes(item.evidence)
+    return item._replace(evidence=evidence, digest=None if item.digest is None else bytes(item.digest))
+
+
+def _page(dialect: SqlDialect, run_id: int, after: str, state: str | None) -> Script[list[Item]]:
+    name, parameters = "page_of_items", [run_id, after]
+    if state is not None:
+        name, parameters = "page_of_items_in_state", [run_id, after, state]
+    rows = yield Execute(_sql(dialect)[name], (*parameters, _PAGE))
+    return list(map(_item, rows))

@@ -1,0 +1,264 @@
+"""The journal: each item once, each chunk in one pair of hands, and nothing of who was too slow."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal, Paced
+from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
+from game_operator.errors import LeaseLostError, RunError
+from game_operator.ledger import SqlLedger
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import write_with
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(8)]
+
+MICROS = 1_000
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.millis = 1_800_000_000_000
+
+    def __call__(self) -> int:
+        return self.millis
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The time."""
+    return Clock()
+
+
+@pytest.fixture
+def journal(ledger: SqlLedger, clock: Clock) -> Journal:
+    """A journal whose time a test sets."""
+    return Journal(ledger, clock_millis=clock)
+
+
+def begun(journal: Journal, *keys: str, name: str = "", chunk_size: int = 2) -> Run:
+    """Begin a run with these items."""
+    run = journal.begin(
+        "campaign" if name else "reconcile",
+        name=name,
+        source="",
+        service="https://service|acme",
+        parameters={"interval_micros": MICROS},
+        interval_micros=MICROS,
+    )
+    items = [NewItem(key, {"of": key}, 100) for key in keys]
+    return journal.add_page(run, items, cursor="", ready=True, chunk_size=chunk_size)
+
+
+def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> None:
+    """Its items are taken in chunks, in order, and what became of them is there."""
+    run = begun(journal, "a", "b", "c")
+    assert (run.state, run.cursor, run.options) == ("running", "", {"interval_micros": MICROS})
+    assert journal.under_way("reconcile", "", "https://service|acme") == run
+    first = journal.claim(run.id, "one")
+    assert first is not None
+    assert [(item.key, item.values, item.cents, item.state) for item in first.items] == [
+        ("a", {"of": "a"}, 100, ""),
+        ("b", {"of": "b"}, 100, ""),
+    ]
+    second = journal.claim(run.id, "two")
+    assert second is not None
+    assert [item.key for item in second.items] == ["c"]
+    assert journal.claim(run.id, "three") is None
+    assert journal.waiting(run.id) == (clock.millis + 60_000, 2)
+    clock.millis += 5
+    finding = NewFinding("amount_differs", "b", "The amount differs.", cents=7)
+    results = [
+        ItemResult("a", "agrees", {"won": 3}, evidence=b"{}", digest=b"d"),
+        ItemResult("b", "amount_differs", {}, cents=7),
+    ]
+    journal.save(first, results, findings=[finding], done=True)
+    journal.save(second, [ItemResult("c", "agrees", {})], done=True)
+    assert journal.waiting(run.id) is None
+    assert journal.counts(run.id) == {"agrees": (2, 0), "amount_differs": (1, 7)}
+    kept = journal.item(run.id, "a")
+    assert kept is not None
+    assert (kept.evidence, kept.digest, kept.values, kept.at_millis) == (b"{}", b"d", {"won": 3}, clock.millis)
+    assert journal.item(run.id, "z") is None
+    assert [item.key for item in journal.items(run.id, state="agrees")] == ["a", "c"]
+    assert journal.set_state(run.id, "finished")
+    assert not journal.set_state(run.id, "running"), "what has ended stays so"
+    assert journal.under_way("reconcile", "", "https://service|acme") is None
+    assert journal.run(run.id).ended_at_millis == clock.millis
+
+
+def test_an_item_is_added_once(journal: Journal) -> None:
+    """A bet that is found in two ways is one item; a page that another process has added is left out."""
+    run = journal.begin("reconcile", source="", service="s", parameters={}, interval_micros=MICROS, cursor='{"at": 0}')
+    after = journal.add_page(run, [NewItem("a", {})], cursor='{"at": 1}')
+    assert after.cursor == '{"at": 1}'
+    late = journal.add_page(run, [NewItem("b", {})], cursor='{"at": 1}')
+    assert late == after, "the run had moved on, and the page with it"
+    done = journal.add_page(after, [NewItem("a", {}), NewItem("c", {})], cursor="", ready=True)
+    assert done.state == "running"
+    assert [item.key for item in journal.items(run.id)] == ["a", "c"]
+
+
+def test_one_run_at_a_time_and_a_name_for_good(journal: Journal) -> None:
+    """Of a reconciliation one is under way; a campaign's name is taken even after its end."""
+    run = begun(journal, "a")
+    with pytest.raises(RunError, match=f"Run {run.id} of https://service.acme is under way already"):
+        begun(journal, "b")
+    journal.set_state(run.id, "stopped", "by hand")
+    second = begun(journal, "b")
+    assert [each.id for each in journal.runs("reconcile")] == [second.id, run.id]
+    campaign = begun(journal, "a", name="summer")
+    journal.set_state(campaign.id, "finished")
+    with pytest.raises(RunError, match="There is a campaign named 'summer' already"):
+        begun(journal, "a", name="summer")
+    assert journal.named("campaign", "summer") == journal.run(campaign.id)
+    with pytest.raises(RunError, match="There is no run 99"):
+        journal.run(99)
+
+
+def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> None:
+    """At its end and not before; and who was too slow commits nothing, finding and all."""
+    run = begun(journal, "a", "b")
+    slow = journal.claim(run.id, "slow", lease_millis=1_000)
+    assert slow is not None
+    clock.millis += 999
+    assert journal.claim(run.id, "quick") is None
+    clock.millis += 1
+    quick = journal.claim(run.id, "quick")
+    assert quick is not None
+    assert (quick.number, quick.attempt) == (slow.number, slow.attempt + 1)
+    finding = NewFinding("amount_differs", "a", "No.")
+    with pytest.raises(LeaseLostError, match="Another process has taken over chunk 1"):
+        journal.save(slow, [ItemResult("a", "agrees", {})], findings=[finding], done=True)
+    with pytest.raises(LeaseLostError):
+        journal.begin_items(slow, ["a"], "sending")
+    assert journal.counts(run.id) == {"": (2, 200)}
+    journal.begin_items(quick, ["a"], "sending")
+    item = journal.item(run.id, "a")
+    assert item is not None
+    assert (item.state, item.attempts) == ("sending", 1)
+    journal.save(quick, [], done=True)
+    with pytest.raises(LeaseLostError):
+        journal.save(quick, [])
+
+
+def test_a_slow_process_that_nobody_replaced_may_commit(journal: Journal, clock: Clock) -> None:
+    """Its lease ran out, and nobody else has begun: nothing of its work is lost."""
+    run = begun(journal, "a")
+    chunk = journal.claim(run.id, "slow", lease_millis=1)
+    assert chunk is not None
+    clock.millis += 10_000
+    journal.save(chunk, [ItemResult("a", "agrees", {})], done=True)
+    assert journal.counts(run.id) == {"agrees": (1, 0)}
+
+
+def test_a_chunk_that_is_given_back_waits(journal: Journal, clock: Clock) -> None:
+    """It can be taken again from the time on that was named."""
+    run = begun(journal, "a")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    journal.save(chunk, [], again_millis=clock.millis + 60_000)
+    assert journal.waiting(run.id) == (clock.millis + 60_000, 1)
+    clock.millis += 59_999
+    assert journal.claim(run.id, "two") is None
+    clock.millis += 1
+    assert journal.claim(run.id, "two") is not None
+
+
+def test_items_move_to_a_further_chunk(journal: Journal, clock: Clock) -> None:
+    """So some items of several chunks are looked at again, later."""
+    run = begun(journal, "a", "b", "c")
+    for _ in range(2):
+        chunk = journal.claim(run.id, "one")
+        assert chunk is not None
+        journal.save(chunk, [], done=True)
+    journal.add_chunk(run.id, ["c", "a"], ready_at_millis=clock.millis + 1)
+    assert journal.claim(run.id, "one") is None
+    clock.millis += 1
+    again = journal.claim(run.id, "one")
+    assert again is not None
+    assert sorted(item.key for item in again.items) == ["a", "c"]
+
+
+def test_a_paused_run_gives_nothing_out(journal: Journal) -> None:
+    """Neither chunks nor slots, until it runs again."""
+    run = begun(journal, "a")
+    journal.set_state(run.id, "paused", "by hand")
+    assert journal.claim(run.id, "one") is None
+    assert journal.slots(run.id, 3) == []
+    journal.set_state(run.id, "running")
+    assert len(journal.slots(run.id, 3)) == 3
+    assert journal.claim(run.id, "one") is not None
+
+
+def test_slots_are_shared(journal: Journal, clock: Clock) -> None:
+    """However many ask: the next calls are an interval apart, and a break is not made up for."""
+    run = begun(journal, "a")
+    assert journal.slots(run.id, 3) == [clock.millis, clock.millis + 1, clock.millis + 2]
+    assert journal.slots(run.id, 2) == [clock.millis + 3, clock.millis + 4]
+    clock.millis += 1_000
+    assert journal.slots(run.id, 1) == [clock.millis]
+
+
+def test_the_rate_follows_the_service(journal: Journal, clock: Clock) -> None:
+    """Slower after a refusal, from the time on that it names; quicker again, never quicker than asked."""
+    run = begun(journal, "a")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    journal.save(chunk, [], paced=Paced(refused=True, failed=1, wait_millis=7_000))
+    assert journal.run(run.id).interval_micros == 2 * MICROS
+    assert journal.slots(run.id, 2) == [clock.millis + 7_000, clock.millis + 7_002]
+    for _ in range(30):
+        journal.save(chunk, [], paced=Paced(answered=5))
+    assert journal.run(run.id).interval_micros == MICROS
+
+
+@pytest.mark.parametrize(("last", "state"), [(MOST_FAILURES - 1, "running"), (MOST_FAILURES, "paused")])
+def test_failures_in_a_row_pause_a_run(journal: Journal, last: int, state: str) -> None:
+    """Twenty, over all processes; an answer in between begins to count anew."""
+    run = begun(journal, "a")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    journal.save(chunk, [], paced=Paced(failed=MOST_FAILURES - 1))
+    journal.save(chunk, [], paced=Paced(answered=1))
+    for _ in range(last):
+        assert journal.run(run.id).state == "running"
+        journal.save(chunk, [], paced=Paced(failed=1))
+    assert journal.run(run.id).state == state
+
+
+def test_brakes_count_over_all_processes(journal: Journal) -> None:
+    """What would be more than either brake is not let through, and is not counted."""
+    run = begun(journal, "a")
+
+    def moves(cents: int, most: int, most_cents: int) -> bool:
+        return write_with(
+            journal.ledger,
+            lambda dialect: journal.count_moved_script(dialect, run.id, cents, most=most, most_cents=most_cents),
+        )
+
+    assert moves(60, 2, 100)
+    assert not moves(41, 2, 100)
+    assert moves(40, 2, 100)
+    assert not moves(0, 2, 100)
+    assert (journal.run(run.id).moved_count, journal.run(run.id).moved_cents) == (2, 100)
+
+
+def test_many_threads_share_a_run(ledger: SqlLedger) -> None:
+    """Every item is in exactly one chunk at a time, whoever asks."""
+    journal = Journal(ledger)
+    run = begun(journal, *(f"{number:03}" for number in range(100)), chunk_size=5)
+
+    def work(worker: int) -> list[str]:
+        mine = []
+        while (chunk := journal.claim(run.id, str(worker))) is not None:
+            journal.save(chunk, [ItemResult(item.key, "agrees", {}) for item in chunk.items], done=True)
+            mine += [item.key for item in chunk.items]
+        return mine
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [key for keys in pool.map(work, range(4)) for key in keys]
+    assert sorted(done) == [f"{number:03}" for number in range(100)]
+    assert journal.counts(run.id) == {"agrees": (100, 0)}
