@@ -3,7 +3,8 @@
 import json
 import multiprocessing
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from hypothesis import given, strategies
 from pydantic import TypeAdapter
 
-from game_operator import ConfigurationError, GameInfo
+from game_operator import ConfigurationError, GameInfo, LedgerError, OperatorClient
+from game_operator.backoffice import Catalogue
 from game_operator.backoffice.catalogue import GameGone
 from game_operator.backoffice.catalogue.snapshots import (
     CatalogueState,
@@ -21,6 +23,8 @@ from game_operator.backoffice.catalogue.snapshots import (
     decode_state,
     encode_state,
 )
+from game_operator.backoffice.journal.documents import document, keep_document
+from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
 from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
 from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
@@ -39,16 +43,30 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "games.json"
 
 
-@pytest.mark.parametrize("kind", [Path, str])
-def test_a_restart_goes_on_where_it_was(service: ListedGames, path: Path, kind: Callable[[Path], Any]) -> None:
+#: Makes a store, another one at the same place each time.
+Stores = Callable[[], Any]
+
+
+@pytest.fixture(params=["file", "sqlite", "postgres"])
+def stores(request: pytest.FixtureRequest, path: Path) -> Iterator[Stores]:
+    """Stores at one place, each as another process would have it."""
+    if request.param == "file":
+        yield lambda: path
+        return
+    url = f"sqlite:///{path}.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(SqlLedger(url))
+
+
+def test_a_restart_goes_on_where_it_was(service: ListedGames, stores: Stores) -> None:
     """Games, held list and gone instances are there at once, and what changed meanwhile is reported."""
-    catalogue = service.catalogue(kind(path))
+    catalogue = service.catalogue(stores())
     catalogue.refresh()
     listed(service).pop()
     catalogue.refresh()
     whole, service.games = service.games, []
     catalogue.refresh()
-    again = service.catalogue(kind(path))
+    again = service.catalogue(stores())
     assert (again.games, again.held, again.instances) == (catalogue.games, catalogue.held, catalogue.instances)
     assert again.fetched_at_millis == catalogue.fetched_at_millis
     assert again.instance("i9") == catalogue.instance("i9") is not None
@@ -140,10 +158,10 @@ def test_what_cannot_be_stored_is_not_applied(service: ListedGames, path: Path) 
     assert "n1" in catalogue.instances
 
 
-def test_two_catalogues_share_a_file(service: ListedGames, path: Path, private_key: RSAPrivateKey) -> None:
+def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, private_key: RSAPrivateKey) -> None:
     """Each reports a change once; a person accepts a held list for both; what one has seen, the other accepts."""
     other = ListedGames(private_key, *listed(service))
-    one, two = service.catalogue(path), other.catalogue(path)
+    one, two = service.catalogue(stores()), other.catalogue(stores())
     one.refresh()
     listed(service).append(named("new", "n1"))
     assert len(one.refresh()) == 1
@@ -160,30 +178,84 @@ def test_two_catalogues_share_a_file(service: ListedGames, path: Path, private_k
     assert (one.held, one.games, len(one.instances)) == (None, (), 11)
 
 
-def _refresh_often(path: str, number: int, pem: bytes, start: Any) -> None:
+def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
     service = ListedGames(pem)
-    catalogue = service.catalogue(path, most_gone=Decimal(1))
-    start.wait(30)
-    for each in range(20):
-        service.games = [named("all", "shared"), named(f"p{number}", f"i{number}-{each}")]
-        catalogue.refresh()
+    with ExitStack() as opened:
+        store = opened.enter_context(SqlLedger(place)) if "://" in place else place
+        catalogue = service.catalogue(store, most_gone=Decimal(1))
+        start.wait(30)
+        for each in range(20):
+            service.games = [named("all", "shared"), named(f"p{number}", f"i{number}-{each}")]
+            catalogue.refresh()
 
 
 @pytest.mark.outside
-def test_processes_share_a_file_and_lose_nothing(service: ListedGames, path: Path, private_pem: bytes) -> None:
+@pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
+def test_processes_share_a_store_and_lose_nothing(
+    request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str
+) -> None:
     """Four processes, each with twenty lists of its own: every instance that any has seen is known at the end."""
+    place = str(path) if kind == "file" else f"sqlite:///{path}.db"
+    if kind == "postgres":
+        place = request.getfixturevalue("postgres_url")
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(4)
-    workers = [
-        context.Process(target=_refresh_often, args=(str(path), number, private_pem, start)) for number in range(4)
-    ]
+    workers = [context.Process(target=_refresh_often, args=(place, number, private_pem, start)) for number in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
     assert [worker.exitcode for worker in workers] == [0] * 4
-    seen = service.catalogue(path).instances
+    with ExitStack() as opened:
+        store = opened.enter_context(SqlLedger(place)) if "://" in place else place
+        seen = service.catalogue(store).instances
     assert seen == {"shared", *(f"i{number}-{each}" for number in range(4) for each in range(20))}
+
+
+def test_services_share_a_ledger(service: ListedGames, tmp_path: Path, private_key: RSAPrivateKey) -> None:
+    """Each has a document of its own: an operator may be connected to several."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        service.catalogue(ledger).refresh()
+        with OperatorClient("https://other.example", OPERATOR, private_key) as client:
+            assert Catalogue(client, ledger).instances == frozenset()
+        assert len(service.catalogue(ledger).instances) == 10
+
+
+def test_a_damaged_document_is_an_error(service: ListedGames, tmp_path: Path) -> None:
+    """As with a file; the ledger itself goes on."""
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        assert keep_document(ledger, f"catalogue:{SERVICE}", b"{", before=None)
+        with pytest.raises(ConfigurationError, match=r"document 'catalogue:https.* of the ledger holds no catalogue"):
+            service.catalogue(ledger)
+        assert document(ledger, f"catalogue:{SERVICE}") == b"{"
+
+
+def test_a_database_that_is_down_keeps_the_games(service: ListedGames, tmp_path: Path) -> None:
+    """What is read is in memory."""
+    ledger = SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}")
+    catalogue = service.catalogue(ledger)
+    catalogue.refresh()
+    ledger.close()
+    with pytest.raises(LedgerError):
+        catalogue.refresh()
+    assert len(catalogue.games) == 10
+    assert isinstance(catalogue.error, LedgerError)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_documents_are_replaced_only_as_they_were_read(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    """So that of two programs at once one begins again."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    with SqlLedger(url) as ledger:
+        assert document(ledger, "it") is None
+        assert not keep_document(ledger, "it", b"1", before=b"0")
+        assert keep_document(ledger, "it", b"\x00\xff", before=None)
+        assert not keep_document(ledger, "it", b"2", before=None)
+        assert not keep_document(ledger, "it", b"2", before=b"1")
+        assert keep_document(ledger, "it", b"", before=b"\x00\xff")
+        assert (document(ledger, "it"), document(ledger, "It")) == (b"", None)
 
 
 def test_a_lock_that_stays_is_an_error(service: ListedGames, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

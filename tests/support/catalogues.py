@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from pydantic import TypeAdapter
 
 from game_operator import GameInfo, OperatorClient
-from game_operator.backoffice.catalogue import Catalogue
+from game_operator.backoffice import Catalogue
+from game_operator.ledger import SqlLedger
 from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
 
 __all__ = ["BASE_URL", "OPERATOR", "Clock", "ListedGames", "games_of", "named"]
@@ -63,7 +64,7 @@ class ListedGames:
         http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
         self.client = OperatorClient(BASE_URL, OPERATOR, private_key, http_client=http_client, retries=0)
 
-    def catalogue(self, store: "str | Path | None" = None, **options: Any) -> Catalogue:
+    def catalogue(self, store: "str | Path | SqlLedger | None" = None, **options: Any) -> Catalogue:
         """Return a catalogue that asks here, by this service's clock."""
         return Catalogue(self.client, store, **{"clock": self.clock} | options)
 

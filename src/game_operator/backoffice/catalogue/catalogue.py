@@ -89,7 +89,7 @@ class Catalogue(Forkable):
         self._most_gone = _checked_share(most_gone)
         self._clock = clock
         self._service = f"{client.base_url}|{client.operator_id}"
-        self._store = store_at(store)
+        self._store = store_at(store, name=f"catalogue:{self._service}")
         self._unknown = UnknownInstances(
             self._is_refreshed,
             clock,

@@ -137,9 +137,13 @@ class FileStore:
             raise ConfigurationError(problem, setting="store", remedy=remedy) from None
 
 
-def store_at(place: object) -> Store:
+def store_at(place: object, *, name: str) -> Store:
     """
     Return the store at *place*: None is the memory, a path a file, and a ``SqlLedger`` its database.
+
+    Args:
+        place: Where the document is kept.
+        name: What it is called in a database.
 
     Raises:
         TypeError: *place* is something else.
@@ -152,4 +156,9 @@ def store_at(place: object) -> Store:
         raise ConfigurationError(problem, setting="store")
     if isinstance(place, str | Path):
         return FileStore(Path(place))
+    from game_operator.backoffice.journal.documents import DocumentStore  # Loads what databases need.
+    from game_operator.ledger import SqlLedger
+
+    if isinstance(place, SqlLedger):
+        return DocumentStore(place, name)
     raise TypeError(f"store must be None, the path of a file, or a SqlLedger, not {type(place).__name__}")
