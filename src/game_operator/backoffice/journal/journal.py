@@ -60,11 +60,18 @@ class Journal:
         ledger: An open SqlLedger.
         clock_millis: The time in Unix milliseconds; by default the clock of the ledger, which in PostgreSQL is the
             server's.
+        lease_millis: For how long a chunk is taken, from each commit of it on.
     """
 
-    def __init__(self, ledger: SqlLedger, *, clock_millis: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        ledger: SqlLedger,
+        *,
+        clock_millis: Callable[[], int] | None = None,
+        lease_millis: int = LEASE_MILLIS,
+    ) -> None:
         self.ledger = ledger
-        self._clock_millis = clock_millis
+        self._clock_millis, self._lease_millis = clock_millis, lease_millis
 
     def now_script(self, dialect: SqlDialect) -> Script[int]:
         """Return the time."""
@@ -153,13 +160,20 @@ class Journal:
     # --- items and chunks
 
     def add_page(
-        self, run: Run, items: Sequence[NewItem], *, cursor: str, ready: bool = False, chunk_size: int = 25
+        self,
+        run: Run,
+        items: Sequence[NewItem],
+        *,
+        cursor: str,
+        ready: bool = False,
+        chunk_size: int = 25,
+        ready_at_millis: int = 0,
     ) -> Run:
         """
         Add a page of items in chunks, and the cursor from which the next page is read; return the run as it is then.
 
-        With *ready* it was the last page, and the run is running. A page that another process has added meanwhile
-        is left out: the cursor says so.
+        With *ready* it was the last page, and the run is running. Its chunks can be taken from *ready_at_millis* on. A
+        page that another process has added meanwhile is left out: the cursor says so.
         """
 
         def script(dialect: SqlDialect) -> Script[Run]:
@@ -167,7 +181,9 @@ class Journal:
             state = "running" if ready else "planning"
             moved = yield Execute(sql["set_cursor"], (cursor, state, now, run.id, run.cursor, run.state))
             if moved:
-                yield from add_items_script(dialect, run.id, items, chunk_size=chunk_size, ready_at_millis=0)
+                yield from add_items_script(
+                    dialect, run.id, items, chunk_size=chunk_size, ready_at_millis=ready_at_millis
+                )
             return (yield from _run(dialect, run.id))
 
         return write_with(self.ledger, script)
@@ -180,15 +196,16 @@ class Journal:
 
         write_with(self.ledger, script)
 
-    def claim(self, run_id: int, worker: str, *, lease_millis: int = LEASE_MILLIS) -> Chunk | None:
+    def claim(self, run_id: int, worker: str, *, lease_millis: int | None = None) -> Chunk | None:
         """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
+        lease = self._lease_millis if lease_millis is None else lease_millis
 
         def script(dialect: SqlDialect) -> Script[Chunk | None]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
             run = yield from _run(dialect, run_id)
             if run.state != "running":
                 return None
-            rows: Rows = yield Execute(sql["claim"], (now + lease_millis, worker, run_id, run_id, now, now))
+            rows: Rows = yield Execute(sql["claim"], (now + lease, worker, run_id, run_id, now, now))
             if not rows:
                 return None
             number, attempt = rows[0]
@@ -262,7 +279,7 @@ class Journal:
         now = yield from self.now_script(dialect)
         state = "done" if done else "leased"
         identity = (chunk.run_id, chunk.number, chunk.attempt)
-        if not (yield Execute(_sql(dialect)["renew"], (now + LEASE_MILLIS, state, *identity))):
+        if not (yield Execute(_sql(dialect)["renew"], (now + self._lease_millis, state, *identity))):
             raise LeaseLostError(
                 f"Another process has taken over chunk {chunk.number} of run {chunk.run_id}. Nothing was committed."
             )
