@@ -3,6 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.async_sql import AsyncSqlLedger
     from game_operator.ledger.joined_block import AsyncTransaction, Confirm, Transaction
     from game_operator.ledger.sql import SqlLedger
+    from game_operator.ledger.staff.repairs import Repair
 
 LedgerT = TypeVar("LedgerT")
 SqlLedgerT = TypeVar("SqlLedgerT", bound="SqlLedger | AsyncSqlLedger")
@@ -138,6 +140,21 @@ class Wallet(_OverLedger[Ledger], _Handler):
         if keep is not None:
             keep(operation, kind, body, source=self.terms.source)
 
+    def repair(self, repair: "Repair") -> Outcome:
+        """
+        Settle a bet without a call of the provider, with ``within`` in the same transaction; for the back office.
+
+        Raises:
+            TypeError: The ledger is not a SqlLedger.
+            RepairRefusedError: The bet is not OPEN, or must not be settled.
+        """
+        from game_operator.ledger.sql import SqlLedger, write_with
+        from game_operator.ledger.staff.repairs import repair_with_within
+
+        if not isinstance(self.ledger, SqlLedger):
+            raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
+        return write_with(self.ledger, partial(repair_with_within, repair, self.terms))
+
 
 class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
     """
@@ -221,6 +238,15 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
         """Keep a genuine call that the receiver refused, in one of your transactions."""
         at_once(self._block.keep_anomaly(operation, kind, body))
+
+    def repair(self, repair: "Repair") -> Outcome:
+        """
+        Settle a bet without a call of the provider, in one of your transactions with *after*; for the back office.
+
+        Raises:
+            RepairRefusedError: The bet is not OPEN, or must not be settled.
+        """
+        return at_once(self._block.repair(repair))
 
 
 class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"], _AsyncHandler):

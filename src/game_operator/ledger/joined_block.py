@@ -23,6 +23,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
 from game_operator.ledger.staff.queries import anomaly_at, stored_at
+from game_operator.ledger.staff.repairs import Repair, repair_bet, settled_at
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
@@ -103,6 +104,19 @@ class JoinedBlock:
             if outcome.applied and outcome.at_millis != at_millis:  # Another process has applied the call.
                 raise _not_committed()
             self._is_found = self._is_found or outcome.applied
+        return outcome
+
+    def repair(self, repair: Repair) -> Work[Outcome]:
+        """Settle a bet without a call of the provider, in a transaction of the operator with *after*."""
+        call, ledger = repair.call, self._ledger
+        outcome: Outcome = yield from self._repeated(
+            lambda connection: ledger._joiner.run_around(
+                partial(repair_bet, repair, self._terms), connection, partial(self._do_after, call, connection)
+            )
+        )
+        assert call.bet_id is not None
+        if self._confirm != "never":
+            yield from self._find(partial(settled_at, ledger._prefix, call.bet_id, self._terms.source))
         return outcome
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Work[None]:

@@ -105,8 +105,17 @@ class Joiner:
         Raises:
             LedgerError: The transaction has failed or ended in *after*.
         """
+        return (yield from self._around(partial(self._applied, item), connection, after))
+
+    def run_around(
+        self, script: Callable[[SqlDialect], Script[T]], connection: Any, after: Callable[[T], Work[None]]
+    ) -> Work[T]:
+        """Run a script that stores, and do the work of *after*, as ``apply_around`` does."""
+        return (yield from self._around(partial(self._stored, script), connection, after))
+
+    def _around(self, attempt: Attempt[T], connection: Any, after: Callable[[T], Work[None]]) -> Work[T]:
         caller = yield from caller_of(connection, awaits=self._awaits)
-        outcome = yield from self._run(caller, partial(self._applied, item), _HOLD)
+        outcome = yield from self._run(caller, attempt, _HOLD)
         yield from after(outcome)
         try:
             yield from caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())

@@ -121,7 +121,8 @@ class SqlDialect:
         )
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
         self._upsert_anomaly = sql["upsert_anomaly"]
-        self._findings_alone, self._upsert_finding = sql["findings_alone"], sql["upsert_finding"]
+        self._findings_alone = sql["findings_alone"]
+        self._upsert_finding, self._upsert_finding_of_call = sql["upsert_finding"], sql["upsert_finding_of_call"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
         self._parts |= accounts.parts
         self._texts: dict[tuple[str, ...], str] = {}
@@ -178,7 +179,8 @@ class SqlDialect:
         for each in findings:
             named = (each.kind, source, each.subject, each.tx_id, each.player_id, each.account, each.detail)
             rest = (each.cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
-            yield Execute(self._upsert_finding, (*named, *rest))
+            upsert = self._upsert_finding_of_call if each.tx_id else self._upsert_finding
+            yield Execute(upsert, (*named, *rest))
 
     def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""

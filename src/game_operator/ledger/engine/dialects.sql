@@ -63,12 +63,19 @@ FROM {json_rows}
 -- name: findings_alone
 SELECT pg_advisory_xact_lock(hashtext('{prefix}findings'))
 
--- name: upsert_finding
+-- name: insert_finding
 INSERT INTO {prefix}findings AS kept (
     id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, evidence, run_id,
     first_at_millis, last_at_millis, seen
 ) VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM {prefix}findings), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
-ON CONFLICT (source, subject, kind, tx_id) WHERE resolved_at_millis IS NULL DO UPDATE SET
+
+-- name: upsert_finding
+{insert_finding}
+ON CONFLICT (source, subject, kind) WHERE tx_id = '' AND resolved_at_millis IS NULL DO UPDATE SET
     last_at_millis = excluded.last_at_millis, seen = kept.seen + 1, detail = excluded.detail, cents = excluded.cents,
     owed_cents = excluded.owed_cents, evidence = excluded.evidence, run_id = excluded.run_id
-RETURNING id
+
+-- name: upsert_finding_of_call
+{insert_finding}
+ON CONFLICT (source, subject, kind, tx_id) WHERE tx_id <> '' DO UPDATE SET
+    last_at_millis = excluded.last_at_millis, seen = kept.seen + 1

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms, account_of_parts
-from game_operator.ledger.rules.decide import Decision, decide, identity_of
+from game_operator.ledger.rules.decide import Decision, decide, identity_of, settle
 from game_operator.models.webhooks import (
     BalanceCall,
     DepositCall,
@@ -23,7 +23,7 @@ from game_operator.models.webhooks import (
     WithdrawCall,
     problem_of_id,
 )
-from game_operator.money import Cents
+from game_operator.money import Cents, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 
@@ -78,8 +78,8 @@ class NewFinding(NamedTuple):
         detail: The same for a person.
         tx_id: Tells several findings of a kind about one subject apart, or "".
         player_id, account: Whose money it is, as far as that is known.
-        cents: The money at stake.
-        owed_cents: What is owed to the account, below zero if it has too much; None if paying is no remedy.
+        cents: The money at stake; where something is owed, all that the account should have got for the bet.
+        owed_cents: What of it is owed, below zero if the account has too much; None if paying is no remedy.
         evidence: The bytes that it rests on.
     """
 
@@ -212,15 +212,16 @@ class Book:
         decision = self._decide(call, terms, clock_millis, refusal)
         if not isinstance(call, BalanceCall):
             self._note(call, terms, decision)
-        balance_cents = None if decision.balance_cents is None else Cents(decision.balance_cents)
-        return Outcome(
-            code=decision.code,
-            balance_cents=balance_cents,
-            at_millis=decision.at_millis,
-            applied=decision.applied,
-            replayed=decision.replayed,
-            anomaly=decision.anomaly,
-        )
+        return _outcome(decision)
+
+    def settle(self, call: DepositCall | RollbackCall, terms: Terms, *, settled_by: str, clock_millis: int) -> Outcome:
+        """Settle the bet of *call*, which never came, note what is to be written, and return the outcome."""
+        bet = self.bets[call.bet_id or ""]
+        account = self.accounts.get(bet.account)
+        decision = settle(call, bet=bet, account=account, settled_by=settled_by, clock_millis=clock_millis)
+        if decision.applied:
+            self._note(call, terms, decision)
+        return _outcome(decision)
 
     def note_unknown_source(self, call: WebhookCall, terms: Terms, clock_millis: int) -> None:
         """Note a deposit or rollback that was refused because the ledger does not know its source."""
@@ -271,6 +272,8 @@ class Book:
             _log_differences(call, self.bets.get(call.bet_id or ""))
         if decision.anomaly:
             self._note_anomaly(call, terms.rules, decision, body)
+        if decision.due_cents is not None:
+            self._note_late_call(call, terms.rules, decision.due_cents, body)
 
     def _note_record(self, call: MovingCall, decision: Decision, record: CallRecord, body: bytes) -> None:
         changes = self.changes
@@ -287,6 +290,29 @@ class Book:
         if decision.delta_cents:
             moved = (record.operation, record.tx_id, record.at_millis)
             changes.postings.append(posting(record.account, decision.delta_cents, self.source, *moved))
+
+    def _note_late_call(self, call: MovingCall, rules: Profile, due_cents: int, body: bytes) -> None:
+        """Note what is owed by a call that came after its bet was settled without it, and says something else."""
+        bet = self.bets[call.bet_id or ""]
+        credited_cents = bet.won_cents if bet.state is BetState.CLOSED else bet.wager_cents
+        owed_cents = due_cents - (credited_cents or 0)
+        tx_id = identity_of(call, bet, rules)[1]
+        detail = (
+            f"The {call.operation} {shown(tx_id)} of the bet {shown(bet.bet_id)} came after the bet was settled as "
+            f"{bet.state.value} without it. By the call the account gets {amount_from_cents(due_cents)}."
+        )
+        finding = NewFinding(
+            f"late_{call.operation}",
+            bet.bet_id,
+            detail,
+            tx_id,
+            bet.player_id,
+            bet.account,
+            cents=due_cents,
+            owed_cents=owed_cents,
+            evidence=body,
+        )
+        self.changes.findings.append(finding)
 
     def _note_anomaly(self, call: MovingCall, rules: Profile, decision: Decision, body: bytes) -> None:
         operation, tx_id = identity_of(call, self.bets.get(call.bet_id or ""), rules)
@@ -315,6 +341,18 @@ def currency_named(call: MovingCall, terms: Terms) -> str | None:
         _LOG.error("currency_of answered %s, which is not a currency: it is unknown", shown(currency))
         return None
     return currency
+
+
+def _outcome(decision: Decision) -> Outcome:
+    balance_cents = None if decision.balance_cents is None else Cents(decision.balance_cents)
+    return Outcome(
+        code=decision.code,
+        balance_cents=balance_cents,
+        at_millis=decision.at_millis,
+        applied=decision.applied,
+        replayed=decision.replayed,
+        anomaly=decision.anomaly,
+    )
 
 
 def _is_claim(call: WebhookCall) -> bool:

@@ -91,6 +91,7 @@ class Decision(NamedTuple):
         hold: The withdraw's identity that a tombstone keeps, to store, or None.
         bet: The bet to store, or None.
         anomaly: What a person should look at; "" for nothing.
+        due_cents: Of a refused call about a bet that no call has settled: what the account should have got by it.
     """
 
     code: str | None
@@ -103,6 +104,7 @@ class Decision(NamedTuple):
     hold: CallRecord | None = None
     bet: BetRecord | None = None
     anomaly: str = ""
+    due_cents: int | None = None
 
 
 class _Known(NamedTuple):
@@ -153,6 +155,37 @@ def decide(
     if isinstance(call, RollbackCall):
         return _rollback(call, seen)
     return _balance(seen)
+
+
+def settle(
+    call: DepositCall | RollbackCall, *, bet: BetRecord, account: Account | None, settled_by: str, clock_millis: int
+) -> Decision:
+    """
+    Return what it does to settle *bet* without a call of the provider; *call* is the one that should have come.
+
+    It is stored as a call of the operation ``reconcile``, with the bet as its identity. The bet keeps no deposit's
+    identity, so that the deposit that comes after it is taken for the one that this stands for.
+
+    Args:
+        call: A deposit of the bet, or a rollback.
+        bet: The bet. One that is not OPEN is refused, and so is a call of another player.
+        account: The account that the bet debited.
+        settled_by: What is kept with the bet.
+        clock_millis: The clock, read while the account's row is locked.
+    """
+    seen = _Known(None, bet, None, account, bet.account, Profile(), clock_millis)
+    if bet.state is not BetState.OPEN or call.player_id != bet.player_id or account is None:
+        return _refused(_BET_ALREADY_CLOSED if account else _PLAYER_NOT_FOUND, seen)
+    if isinstance(call, DepositCall):
+        settled, amount_cents = _closed(bet, call)._replace(deposit_tx_id=None), call.amount_cents
+    else:
+        settled, amount_cents = bet._replace(state=BetState.ROLLED_BACK), bet.wager_cents
+    settled = settled._replace(settled_by=settled_by, round_id=call.round_id or bet.round_id)
+    decision = _credited(call, seen, bet.bet_id, amount_cents, settled, "")
+    if decision.record is None:
+        return decision
+    record = decision.record._replace(operation="reconcile", amount_cents=amount_cents)
+    return decision._replace(record=record)
 
 
 def identity_of(call: MovingCall, bet: BetRecord | None, rules: Profile) -> tuple[str, str]:
@@ -259,10 +292,17 @@ def _settled(call: DepositCall, seen: _Known, bet: BetRecord) -> Decision:
         case BetState.CLOSED if bet.deposit_tx_id is None and bet.won_cents == call.amount_cents:
             return _adopted(call, seen, bet)
         case BetState.CLOSED:
-            return _refused(_BET_ALREADY_CLOSED, seen, anomaly="second_deposit")
+            return _too_late(_BET_ALREADY_CLOSED, seen, "second_deposit", call.amount_cents)
         case BetState.ROLLED_BACK:
-            return _refused(_BET_ROLLED_BACK, seen, anomaly="deposit_after_rollback")
+            return _too_late(_BET_ROLLED_BACK, seen, "deposit_after_rollback", call.amount_cents)
     assert_never(bet.state)
+
+
+def _too_late(code: str, seen: _Known, anomaly: str, due_cents: int) -> Decision:
+    """Refuse a call about a bet that is settled; if no call has settled it, say what is due by this one."""
+    assert seen.bet is not None
+    is_ours = seen.bet.settled_by is not None and seen.bet.deposit_tx_id is None
+    return _refused(code, seen, anomaly=anomaly)._replace(due_cents=due_cents if is_ours else None)
 
 
 def _closed(bet: BetRecord, call: DepositCall) -> BetRecord:
@@ -320,7 +360,7 @@ def _rollback(call: RollbackCall, seen: _Known) -> Decision:
     if call.player_id != bet.player_id or not has_its_tx_id:
         return _refused(_BET_NOT_FOUND, seen, anomaly="rollback_disagrees")
     if bet.state is BetState.CLOSED:
-        return _refused(_BET_ALREADY_CLOSED, seen, anomaly="rollback_after_deposit")
+        return _too_late(_BET_ALREADY_CLOSED, seen, "rollback_after_deposit", bet.wager_cents)
     if bet.state is BetState.ROLLED_BACK:
         return _repeated(seen, known) if known else _unmoved(seen)._replace(replayed=True)
     anomaly = "amount_differs" if call.amount_cents not in (None, bet.wager_cents) else ""

@@ -105,8 +105,12 @@ CREATE TABLE IF NOT EXISTS {prefix}findings (
     paid_cents bigint
 );
 
-CREATE UNIQUE INDEX IF NOT EXISTS {prefix}findings_open ON {prefix}findings (source, subject, kind, tx_id)
-    WHERE resolved_at_millis IS NULL;
+CREATE UNIQUE INDEX IF NOT EXISTS {prefix}findings_open ON {prefix}findings (source, subject, kind)
+    WHERE tx_id = '' AND resolved_at_millis IS NULL;
+
+-- What a call has left is the same for good: its repeats open nothing again after it was resolved.
+CREATE UNIQUE INDEX IF NOT EXISTS {prefix}findings_of_call ON {prefix}findings (source, subject, kind, tx_id)
+    WHERE tx_id <> '';
 
 CREATE INDEX IF NOT EXISTS {prefix}findings_of_subject ON {prefix}findings (source, subject);
 

@@ -1,0 +1,182 @@
+"""
+Settles a bet without a call of the provider, and pays what is owed for a finding.
+
+The rules are those of calls: the account is locked, the bet must be OPEN, and one posting moves the money. The call
+that never came is given to the operator's ``within`` or ``after``, so that the operator's own rows are written too.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from game_operator.codes import BetState
+from game_operator.errors import FindingError, RepairRefusedError, shown
+from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import AskOperator, Execute, Loaded, Script
+from game_operator.ledger.engine.tables import check_writer, sql_texts
+from game_operator.ledger.rules.book import Book, Changes, Needs, posting
+from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
+from game_operator.ledger.staff.queries import bet as bet_script
+from game_operator.models.webhooks import DepositCall, RollbackCall
+from game_operator.money import Cents, amount_from_cents
+
+
+class Repair(NamedTuple):
+    """
+    A bet to settle without a call of the provider.
+
+    Attributes:
+        call: The deposit or rollback that should have come; it is given to ``within`` or ``after``.
+        settled_by: ``reconcile`` or ``refund``.
+        beside: What else to do in the same transaction, before the operator's own statements; raising undoes all.
+    """
+
+    call: DepositCall | RollbackCall
+    settled_by: str
+    beside: Callable[[Outcome, SqlDialect], Script[None]]
+
+
+class Payment(NamedTuple):
+    """
+    What is owed for a finding, to be posted once.
+
+    Attributes:
+        finding_id: The finding; it is resolved in the same transaction.
+        actor, reason: Who pays and why.
+    """
+
+    finding_id: int
+    actor: str
+    reason: str
+
+
+def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
+    """
+    Settle a bet and return the outcome; the operator's own statements are for the caller to run.
+
+    Raises:
+        RepairRefusedError: The bet is unknown, not OPEN, another player's, or named by a claim; or its account is
+            gone or cannot hold the money.
+    """
+    call, source = repair.call, terms.source
+    assert call.bet_id is not None
+    found = yield from bet_script(dialect.prefix, call.bet_id, source)
+    if found is None:
+        raise RepairRefusedError(f"There is no bet {shown(call.bet_id)} in the ledger. Nothing was moved.")
+    yield from check_writer(dialect.prefix)
+    loaded, bet = yield from _locked(found, dialect)
+    claims = yield Execute(_sql(dialect)["claims"], (source, bet.bet_id))
+    if claims:
+        raise RepairRefusedError(
+            f"The claim {shown(claims[0][0])} names the bet {shown(bet.bet_id)}, so what the provider reports as won "
+            "may be paid already. Nothing was moved: compare both by hand."
+        )
+    book = Book(source, key_parts=dialect.key_parts)
+    book.accounts = {account.key: account for account in loaded.accounts}
+    book.bets = {bet.bet_id: bet}
+    outcome = book.settle(call, terms, settled_by=repair.settled_by, clock_millis=loaded.clock_millis)
+    if not outcome.applied:
+        raise RepairRefusedError(_why_refused(bet, call, outcome))
+    yield from dialect.store(source, book.changes, was={account.key: account for account in loaded.accounts})
+    yield from repair.beside(outcome, dialect)
+    return outcome
+
+
+def repair_with_within(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
+    """Settle a bet as ``repair_bet`` does, and run ``within``."""
+    outcome = yield from repair_bet(repair, terms, dialect)
+    if terms.within is not None:
+        yield AskOperator("within", partial(terms.within, repair.call, outcome))
+    return outcome
+
+
+def paid_cents(source: str, bet_id: str, dialect: SqlDialect) -> Script[int]:
+    """Return what was paid for findings about a bet, beside its own calls."""
+    return int((yield Execute(_sql(dialect)["paid"], (source, bet_id)))[0][0])
+
+
+def claim_that_names(source: str, bet_id: str, dialect: SqlDialect) -> Script[str | None]:
+    """Return the identity of a claim that names a bet, or None."""
+    rows = yield Execute(_sql(dialect)["claims"], (source, bet_id))
+    return rows[0][0] if rows else None
+
+
+def settled_at(prefix: str, bet_id: str, source: str) -> Script[int | None]:
+    """Return when a bet was settled without a call; None if that is not committed."""
+    found = yield from bet_script(prefix, bet_id, source)
+    return None if found is None or found.settled_by is None else found.settled_at_millis
+
+
+def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[tuple[Finding, Outcome]]:
+    """
+    Post what is owed for a finding, once, and resolve it.
+
+    What is owed is worked out anew: what the account should have got for the bet, less what it got by now.
+
+    Raises:
+        FindingError: There is no such finding, it is resolved, nothing is owed, or the account has too little.
+    """
+    yield from check_writer(dialect.prefix)
+    wanted = yield from finding(payment.finding_id, dialect)
+    found = yield from bet_script(dialect.prefix, wanted.subject, wanted.source)
+    if wanted.owed_cents is None or found is None or wanted.source != terms.source:
+        raise FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
+    loaded, bet = yield from _locked(found, dialect)
+    account = next((each for each in loaded.accounts if each.key == bet.account), None)
+    before_cents = yield from paid_cents(wanted.source, bet.bet_id, dialect)
+    owed_cents = wanted.cents - credited_cents(bet) - before_cents
+    if account is None or owed_cents == 0 or account.balance_cents + owed_cents < 0:
+        raise FindingError(_why_unpaid(wanted, account, owed_cents))
+    balance_cents, at_millis = account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1)
+    tx_id = str(wanted.id)
+    record = CallRecord(
+        *("pay", tx_id, bet.player_id, bet.account, bet.bet_id, "PAY", owed_cents, None, balance_cents, at_millis),
+        instance_id=bet.instance_id,
+        game=bet.game,
+        currency=bet.currency,
+    )
+    moved = Account(bet.account, balance_cents, at_millis)
+    changes = Changes(calls=[record], accounts={bet.account: moved})
+    changes.postings.append(posting(bet.account, owed_cents, wanted.source, "pay", tx_id, at_millis))
+    yield from dialect.store(wanted.source, changes, was={bet.account: account})
+    resolved = yield from resolve_finding(wanted.id, payment.actor, payment.reason, dialect, paid_cents=owed_cents)
+    return resolved, Outcome(code=None, balance_cents=Cents(balance_cents), at_millis=at_millis, applied=True)
+
+
+def credited_cents(bet: BetRecord) -> int:
+    """Return what a bet's account got for it, from a deposit, a rollback or a repair."""
+    if bet.state is BetState.ROLLED_BACK:
+        return bet.wager_cents
+    return bet.won_cents or 0
+
+
+def _locked(found: BetRecord, dialect: SqlDialect) -> Script[tuple[Loaded, BetRecord]]:
+    """Lock the account of a bet, and read the bet again: until then it may have been settled."""
+    needs = Needs(found.source, key_parts=dialect.key_parts, bets={found.bet_id}, accounts={found.account})
+    loaded = yield from dialect.load(needs)
+    return loaded, next(iter(loaded.bets))
+
+
+def _why_refused(bet: BetRecord, call: DepositCall | RollbackCall, outcome: Outcome) -> str:
+    if bet.state is not BetState.OPEN:
+        return f"The bet {shown(bet.bet_id)} is {bet.state.value}, and only an OPEN bet is settled. Nothing was moved."
+    if bet.player_id != call.player_id:
+        players = f"{shown(bet.player_id)}, not of {shown(call.player_id)}"
+        return f"The bet {shown(bet.bet_id)} is of {players}. Nothing was moved."
+    return f"The account {shown(bet.account)} cannot be credited ({outcome.code}). Nothing was moved."
+
+
+def _why_unpaid(wanted: Finding, account: Account | None, owed_cents: int) -> str:
+    if account is None:
+        return f"There is no account {shown(wanted.account)} any more. Nothing was moved."
+    if owed_cents == 0:
+        return f"Nothing is owed for the finding {wanted.id} any more. Resolve it without paying."
+    return (
+        f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding "
+        f"{wanted.id} takes {amount_from_cents(-owed_cents)} back. Nothing was moved."
+    )
+
+
+def _sql(dialect: SqlDialect) -> dict[str, str]:
+    return sql_texts(__package__, "repairs.sql", prefix=dialect.prefix)

@@ -1,0 +1,8 @@
+-- What a repair asks before it settles a bet, and a payment before it pays.
+
+-- A claim names a bet and does not touch it. What the provider reports as won may hold what the claim has paid.
+-- name: claims
+SELECT tx_id FROM {prefix}calls WHERE source = ? AND bet_id = ? AND operation = 'deposit' AND action <> 'BET' LIMIT 1
+
+-- name: paid
+SELECT COALESCE(SUM(paid_cents), 0) FROM {prefix}findings WHERE source = ? AND subject = ? AND paid_cents IS NOT NULL
