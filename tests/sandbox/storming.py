@@ -1,20 +1,23 @@
 """Storms in process: a plan, a wallet, and books of two kinds to audit it by."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from random import Random
 from typing import Any, cast
 
+from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.storm.audit import Closing
-from game_operator.sandbox.storm.players import Books
+from game_operator.sandbox.storm.players import Books, LedgerBooks
 from game_operator.sandbox.storm.storm import OnProgress, Storm, StormReport, openings
 from game_operator.sandbox.storm.trace import TracedOrder, TraceHead
+from game_operator.wallet import Wallet
 from game_operator.webhooks.authenticators import Authenticator
 from tests.sandbox.dealing import START_MILLIS, InProcess
 from tests.sandbox.wrong_wallets import RightWallet
 
-__all__ = ["AUDITS", "MemoryBooks", "head_of", "slips_of", "storm", "wallet_in_process"]
+__all__ = ["AUDITS", "MemoryBooks", "head_of", "slips_of", "storm", "storm_of_ledger", "wallet_in_process"]
 
 #: With the wallet's ledger, as by ``--ledger``; with balances alone, as by ``--players-file``.
 AUDITS = ("ledger", "balances")
@@ -92,6 +95,25 @@ def storm(
         courier=courier.post,
     )
     return stormed.run(on_progress), courier
+
+
+@contextmanager
+def storm_of_ledger(
+    url: str, *, source: str = "", concurrency: int = 1, **changes: Any
+) -> Iterator[tuple[Storm, SqlLedger]]:  # Any: as of head_of.
+    """Return a storm to be run against the ready wallet over a ledger at *url*, in process and without RSA keys."""
+    head = head_of(**changes)
+    with SqlLedger(url) as ledger:
+        courier = InProcess(opening=head.opening, handler=lambda _memory: Wallet(ledger, source=source))
+        stormed = Storm(
+            "http://127.0.0.1:1",
+            cast("ServiceKeys", courier.keys),
+            LedgerBooks(url, source=source),
+            head,
+            concurrency=concurrency,
+            courier=courier.post,
+        )
+        yield stormed, ledger
 
 
 def slips_of(courier: InProcess) -> set[str]:

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from game_operator import ConfigurationError
-from game_operator.provider.faults import API_FAULTS, DEFAULT_RATE, FAULTS, NO_FAULTS, Fault, FaultPlan, FaultSwitches
+from game_operator.provider.faults import (
+    API_FAULTS,
+    DEFAULT_RATE,
+    FAULTS,
+    LASTING_FAULTS,
+    NO_FAULTS,
+    Fault,
+    FaultPlan,
+    FaultSwitches,
+)
 
 OF_WEBHOOKS = tuple(fault for fault in Fault if fault not in API_FAULTS)
 
@@ -17,6 +26,8 @@ def test_every_fault_is_described_once() -> None:
     """Who switches a fault on is told what it does, and on which side."""
     assert [info.name for info in FAULTS] == list(Fault)
     assert {info.name for info in FAULTS if info.side == "api"} == set(API_FAULTS)
+    assert [info.name for info in FAULTS if info.is_lasting] == list(LASTING_FAULTS)
+    assert LASTING_FAULTS == ("settlement-lost", "settlement-held", "silent-rollback", "other-won")
     assert all(info.title and info.text.endswith(".") for info in FAULTS)
     assert len({info.text for info in FAULTS}) == len(FAULTS)
 
@@ -27,7 +38,14 @@ def test_every_fault_is_described_once() -> None:
         pytest.param("none", FaultPlan(), id="none"),
         pytest.param(" none ", FaultPlan(), id="none among spaces"),
         pytest.param(
-            "all", FaultPlan(dict.fromkeys(OF_WEBHOOKS, DEFAULT_RATE)), id="all of those that strike webhooks"
+            "all",
+            FaultPlan({fault: DEFAULT_RATE for fault in OF_WEBHOOKS if fault not in LASTING_FAULTS}),
+            id="all of those that strike webhooks and leave equal books",
+        ),
+        pytest.param(
+            "settlement-lost=0.05,settlement-held@2",
+            FaultPlan({Fault.SETTLEMENT_LOST: 0.05}, {Fault.SETTLEMENT_HELD: 2}),
+            id="lasting ones by name",
         ),
         pytest.param("reset", FaultPlan({Fault.RESET: 0.03}), id="a name alone is 3 %"),
         pytest.param("reset=0.5", FaultPlan({Fault.RESET: 0.5}), id="a rate"),

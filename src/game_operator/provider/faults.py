@@ -1,7 +1,8 @@
 """
 What can go wrong between a service and a wallet, each fault by name.
 
-A fault comes on top of a delivery, never in its place: the call itself is always sent too.
+A fault comes on top of a delivery, never in its place: the call itself is always sent too. The lasting faults are the
+exception: they keep a settlement back or change it at the service, until somebody reconciles wallet and service.
 Which call gets which fault follows from the seed and the call's number in the plan, so that it does not depend on what
 else is under way.
 """
@@ -47,6 +48,10 @@ class Fault(StrEnum):
     API_500 = "api-500"
     API_429 = "api-429"
     API_INACTIVE = "api-inactive"
+    SETTLEMENT_LOST = "settlement-lost"
+    SETTLEMENT_HELD = "settlement-held"
+    SILENT_ROLLBACK = "silent-rollback"
+    OTHER_WON = "other-won"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class FaultInfo:
         text: One sentence: what happens.
         side: ``webhook`` strikes calls to the wallet, ``api`` calls of the Operator API.
         is_refused: Whether a correct wallet refuses what the fault adds.
+        is_lasting: Whether service and wallet differ after it until they are reconciled. ``all`` leaves it out.
     """
 
     name: Fault
@@ -67,6 +73,7 @@ class FaultInfo:
     text: str
     side: Literal["webhook", "api"] = "webhook"
     is_refused: bool = False
+    is_lasting: bool = False
 
 
 #: All faults, in the order people read them; faults.toml has their texts.
@@ -78,7 +85,11 @@ FAULTS: Final = tuple(
 FAULTS_TO_REFUSE: Final = frozenset(info.name for info in FAULTS if info.is_refused)
 #: What strikes calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
+#: After these service and wallet differ until they are reconciled.
+LASTING_FAULTS: Final = tuple(info.name for info in FAULTS if info.is_lasting)
 _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhook")
+#: A storm of all faults ends with equal books.
+_ALL: Final = tuple(fault for fault in _OF_WEBHOOKS if fault not in LASTING_FAULTS)
 
 _PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
@@ -103,13 +114,13 @@ class FaultPlan:
         Return the plan that *text* asks for.
 
         That is ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``: a name alone stands for a
-        rate of 3 %, ``@3`` for the third call.
+        rate of 3 %, ``@3`` for the third call. ``all`` leaves the lasting faults out: they are asked for by name.
 
         Raises:
             ConfigurationError: It cannot be read; the message names what is possible.
         """
         if text.strip() == "all":
-            return cls(dict.fromkeys(_OF_WEBHOOKS, DEFAULT_RATE))
+            return cls(dict.fromkeys(_ALL, DEFAULT_RATE))
         rates: dict[Fault, float] = {}
         nth: dict[Fault, int] = {}
         for part in (part.strip() for part in text.split(",")) if text.strip() != "none" else ():

@@ -3,17 +3,19 @@
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
+from game_operator.provider.delivery import Carried, Delivery, Post
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, private_pem
-from game_operator.sandbox.dealing.plan import PlannedItem
 from game_operator.sandbox.service.exchange_log import LiveLog
+from game_operator.sandbox.service.requested_rounds import Settlement
 from game_operator.sandbox.service.seed import populate
 from game_operator.sandbox.service.state import PlayedRound, SandboxService
 from game_operator.sandbox.service.world import SandboxWorld
@@ -22,6 +24,18 @@ from game_operator.signers.keys import LocalSigner
 if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient
     from game_operator.client.sync import OperatorClient
+
+T = TypeVar("T")
+
+#: Brings a post to the wallet.
+Carry: TypeAlias = Callable[[Post], Awaitable[Carried]]
+
+
+class Runner(Protocol):
+    """Does work that needs to call the wallet."""
+
+    def __call__(self, work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
+        """Do *work* with what brings posts to the wallet, and return what comes of it."""
 
 
 class SandboxBase(ABC):
@@ -76,6 +90,8 @@ class SandboxBase(ABC):
         )
         #: The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``.
         self.faults: Final = self.service.faults
+        #: What the Operator API answers in place of the truth, for tests.
+        self.lies: Final = self.service.lies
 
     @property
     def house(self) -> SandboxService:
@@ -140,6 +156,10 @@ class SandboxBase(ABC):
         won_cents: int | None = None,
         cancel: bool = False,
         instance_id: str | None = None,
+        round_id: str | None = None,
+        settlement: Settlement = "send",
+        reported_won_cents: int | None = None,
+        strangers: int = 0,
     ) -> PlayedRound:
         """
         Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
@@ -152,36 +172,67 @@ class SandboxBase(ABC):
             won_cents: What is won, 0 for a loss; None leaves it to the game's rules.
             cancel: Cancel the bet instead of settling it.
             instance_id: Where; ``self.instance_id`` if None.
+            round_id: A round that was played before, for one more bet in it; a new round if None.
+            settlement: ``send`` sends the deposit or rollback. ``hold`` keeps it back until ``release_held``, ``lose``
+                for ever: the bet is then over for the service, and open at the wallet.
+            reported_won_cents: What fetch-bet reports as won where that is to differ from the deposit; None if not.
+            strangers: How many bets of other operators' players the round has besides; fetch-round-bets lists them.
 
         Raises:
             ConfigurationError: There is no wallet, the sandbox is not running, or the round cannot be played; in
                 process also if the wallet is async and an event loop runs in this thread.
             TransportError: Over HTTP: the wallet cannot be reached, or has answered nothing definite for a minute.
         """
-        play = self._player()
+        run = self._runner()
         planned = self.service.requested.round(
-            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
+            player_id=player_id,
+            wager_cents=wager_cents,
+            won_cents=won_cents,
+            cancel=cancel,
+            instance_id=instance_id,
+            round_id=round_id,
+            settlement=settlement,
+            reported_won_cents=reported_won_cents,
+            strangers=strangers,
         )
-        return play(planned)
+        return run(partial(self.service.play, planned))
 
-    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
+    def claim_free_bets(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:
         """
         Play the free bets of a grant, and claim their winnings by a deposit of action FREE_BET_CLAIM.
+
+        Args:
+            free_bet_id: The grant.
+            bets_in_round: Whether fetch-round-bets lists the free bets among the bets of the claim's round.
 
         Raises:
             ConfigurationError: As for ``play_round``; or there is no such grant, or it is claimed or expired.
             TransportError: As for ``play_round``.
         """
-        play = self._player()
-        return play(self.service.requested.claim(free_bet_id))
+        run = self._runner()
+        return run(partial(self.service.play, self.service.requested.claim(free_bet_id, bets_in_round=bets_in_round)))
+
+    def release_held(self, *, lost: bool = False) -> tuple[Delivery, ...]:
+        """
+        Send the deposits and rollbacks that were held back, and return the wallet's answers; none if none were.
+
+        What gets no definite answer may be released again.
+
+        Args:
+            lost: Send those too that were never to be sent.
+
+        Raises:
+            ConfigurationError, TransportError: As for ``play_round``.
+        """
+        return self._runner()(partial(self.service.release, lost=lost))
 
     def _client_options(self, *, is_async: bool = False) -> dict[str, Any]:  # noqa: ARG002 - of use in process
         """Return options of ``OperatorClient``, whose types differ."""
         return {"trust_env": False}
 
     @abstractmethod
-    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
-        """Return what plays a round or claim; raise ConfigurationError unless rounds can be played."""
+    def _runner(self) -> Runner:
+        """Return what does some work of the service; raise ConfigurationError unless the wallet can be called."""
 
     @property
     def prepared_service_key_pem(self) -> bytes | None:

@@ -6,17 +6,17 @@ slow or cut off: the faults ``timeout``, ``reset`` and ``slow`` each lose the re
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest
-from game_operator.provider.delivery import Carried, Post
+from game_operator.provider.delivery import Carried, Delivery, Post
 from game_operator.provider.faults import Fault
 from game_operator.provider.in_process import (
     Begun,
@@ -28,11 +28,13 @@ from game_operator.provider.in_process import (
     delivery_to,
 )
 from game_operator.provider.keys import ServiceKeys, ThrowAwayKeys
-from game_operator.sandbox.base import SandboxBase
-from game_operator.sandbox.dealing.plan import PlannedItem
+from game_operator.sandbox.base import Carry, Runner, SandboxBase
+from game_operator.sandbox.service.requested_rounds import Settlement
 from game_operator.sandbox.service.state import PlayedRound
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
+
+T = TypeVar("T")
 
 #: Why there is no reply.
 _NO_REPLY: Final = {
@@ -99,18 +101,35 @@ class InProcessSandbox(SandboxBase):
         won_cents: int | None = None,
         cancel: bool = False,
         instance_id: str | None = None,
+        round_id: str | None = None,
+        settlement: Settlement = "send",
+        reported_won_cents: int | None = None,
+        strangers: int = 0,
     ) -> PlayedRound:
         """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
         deliver = self._check_ready()
         planned = self.service.requested.round(
-            player_id=player_id, wager_cents=wager_cents, won_cents=won_cents, cancel=cancel, instance_id=instance_id
+            player_id=player_id,
+            wager_cents=wager_cents,
+            won_cents=won_cents,
+            cancel=cancel,
+            instance_id=instance_id,
+            round_id=round_id,
+            settlement=settlement,
+            reported_won_cents=reported_won_cents,
+            strangers=strangers,
         )
         return await self.service.play(planned, partial(self._carry, deliver))
 
-    async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
+    async def claim_free_bets_async(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:
         """Claim as ``claim_free_bets`` does, on the caller's event loop."""
         deliver = self._check_ready()
-        return await self.service.play(self.service.requested.claim(free_bet_id), partial(self._carry, deliver))
+        claim = self.service.requested.claim(free_bet_id, bets_in_round=bets_in_round)
+        return await self.service.play(claim, partial(self._carry, deliver))
+
+    async def release_held_async(self, *, lost: bool = False) -> tuple[Delivery, ...]:
+        """Send what was held back as ``release_held`` does, on the caller's event loop."""
+        return await self.service.release(partial(self._carry, self._check_ready()), lost=lost)
 
     def close(self) -> None:
         """Close the event loop, if an async wallet needed one."""
@@ -147,17 +166,19 @@ class InProcessSandbox(SandboxBase):
             self._trusted = keys, WebhookReceiver(authenticator=signature, profile=self.service.profile)
         return self._trusted[1]
 
-    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
-        return partial(self._play, self._check_ready())
+    def _runner(self) -> Runner:
+        deliver = self._check_ready()
 
-    def _play(self, deliver: Deliver, item: PlannedItem) -> PlayedRound:
-        playing = self.service.play(item, partial(self._carry, lambda *request: self._awaited(deliver(*request))))
-        try:
-            # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
-            playing.send(None)
-        except StopIteration as ended:
-            played: PlayedRound = ended.value
-        return played
+        def run(work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
+            working = work(partial(self._carry, lambda *request: self._awaited(deliver(*request))))
+            try:
+                # It never suspends, because nothing is left to await. A sync wallet must not meet an event loop.
+                working.send(None)
+            except StopIteration as ended:
+                result: T = ended.value
+            return result
+
+        return run
 
     async def _carry(self, deliver: Deliver, post: Post) -> Carried:
         request, answer = post.request, None

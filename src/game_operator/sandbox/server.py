@@ -3,10 +3,10 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,15 +14,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError
 from game_operator.profile import Profile
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
-from game_operator.sandbox.base import SandboxBase
-from game_operator.sandbox.dealing.plan import PlannedItem
+from game_operator.sandbox.base import Carry, Runner, SandboxBase
 from game_operator.sandbox.service.exchange_log import Exchange
-from game_operator.sandbox.service.state import PlayedRound
 from game_operator.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
 if TYPE_CHECKING:
     from game_operator.provider.http import HttpCarrier
+
+T = TypeVar("T")
 
 #: Nobody waits longer for a wallet that answers nothing definite.
 _PLAY_SECONDS: Final = 60.0
@@ -164,15 +164,19 @@ class Sandbox(SandboxBase):
             raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
         return self._running, self.wallet_url
 
-    def _player(self) -> Callable[[PlannedItem], PlayedRound]:
+    def _runner(self) -> Runner:
         running, wallet_url = self._check_ready()
-        return lambda item: running.run(self._played(item, wallet_url))
 
-    async def _played(self, item: PlannedItem, wallet_url: str) -> PlayedRound:
+        def run(work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
+            return running.run(self._done(work, wallet_url))
+
+        return run
+
+    async def _done(self, work: Callable[[Carry], Coroutine[Any, Any, T]], wallet_url: str) -> T:
         began = time.monotonic()
         try:
             async with self._carrier(wallet_url) as carrier, asyncio.timeout(_PLAY_SECONDS):
-                return await self.service.play(item, carrier.carry_post)
+                return await work(carrier.carry_post)
         except TimeoutError:
             reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
             raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.output import answer, counted, say, show_details
 from game_operator.errors import GameOperatorError, one_line
+from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.provider.faults import Fault
@@ -49,6 +50,7 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
     if report.expected:
         say(f"{len(report.expected)} expected differences: the service gave up a call of each and never repeated it.")
         _show_list(report.expected)
+    _show_lasting(report)
     if report.mostly_invalid and not report.all_refused:
         say(f"{_counts(report.refusals)}. {_INVALID}", style="yellow")
     if report.never_struck:
@@ -56,7 +58,7 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
         say(f"{never} Play more --bets, or pass a higher rate, or a lower @N.", style="yellow")
     if report.passed:
         claims = counted(report.claims, "claim")
-        apart = ", except for the expected differences" if report.expected else ""
+        apart = ", except for the expected differences" if report.expected or report.lasting else ""
         say(f"Service and wallet agree on all {counted(report.bets, 'bet')} and {claims}{apart}.", style="green")
         return
     _show_differences(report)
@@ -65,6 +67,17 @@ def show_report(report: "StormReport", trace: Path | None) -> None:
             f"The trace is in {trace}. --replay {trace} sends it again in its order: against a fresh ledger, or with "
             "--players-file against the wallet as it was before, with the same balances and none of these bets."
         )
+
+
+def _show_lasting(report: "StormReport") -> None:
+    if report.left_open:
+        kept = _counts(Counter(str(one.fault) for one in report.left_open))
+        owed = amount_from_cents(report.owed_cents)
+        say(f"Left open: {counted(len(report.left_open), 'bet')}, {owed} owed to players, as requested by {kept}.")
+        _show_list(report.left_open)
+    if report.other_won:
+        say(f"{counted(len(report.other_won), 'bet')} with another win at the service than was paid, as requested.")
+        _show_list(report.other_won)
 
 
 def _show_figures(report: "StormReport") -> None:
@@ -143,6 +156,10 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "retries": report.head.retries,
         "differences": list(map(_difference_in_json, report.differences)),
         "expected_differences": list(map(_difference_in_json, report.expected)),
+        "left_open": {"bets": len(report.left_open), "owed_cents": report.owed_cents},
+        "lasting_differences": [
+            _difference_in_json(one) | {"fault": one.fault, "owed_cents": one.owed_cents} for one in report.lasting
+        ],
         "trace": None if trace is None else str(trace),
     }
 

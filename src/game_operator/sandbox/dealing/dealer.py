@@ -17,7 +17,7 @@ from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCal
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import UNSEEN, Answer, Post, Sent
-from game_operator.provider.faults import NO_FAULTS, Fault, FaultPlan
+from game_operator.provider.faults import LASTING_FAULTS, NO_FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing import accepted_mistakes
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
@@ -30,6 +30,8 @@ _MOST_ATTEMPTS: Final = 30
 _MOST_IN_A_BATCH: Final = 1_000
 #: How a bet's end may overtake its withdraw.
 _OVERTAKEN: Final = {BetEnd.ROLLED_BACK: (Fault.EARLY_ROLLBACK,), BetEnd.CLOSED: (Fault.EARLY_DEPOSIT,)}
+#: What keeps a settlement back, the strongest first.
+_KEEPS_BACK: Final = (Fault.SILENT_ROLLBACK, Fault.SETTLEMENT_LOST, Fault.SETTLEMENT_HELD)
 _LATE_MILLIS: Final = 9 * 60 * 60 * 1_000
 _JACKPOT_AFTER_MILLIS: Final = 1_000
 
@@ -83,6 +85,8 @@ class Dealer:
         self.dealt: list[Dealt] = []
         #: How many bets these are.
         self.bets = 0
+        #: The deposits and rollbacks that a lasting fault keeps back, in the order in which they were due.
+        self.unsent: list[PendingCall] = []
 
     def next(self) -> Order | None:
         """Return what is to be sent now, or None while nothing is due: at the end, or until something is answered."""
@@ -95,8 +99,19 @@ class Dealer:
                 return None
             at_millis, pending = self._due.pop()
             self.now_millis = max(self.now_millis, at_millis)
-            if not self._is_moot(pending):
+            if not self._is_moot(pending) and not self._is_kept_back(pending):
                 return self._order(pending, at_millis)
+
+    def release(self, *, lost: bool = False) -> None:
+        """Let the settlements that were held be due now; with *lost* also those that were never to be sent."""
+        kept = self.unsent
+        self.unsent = []
+        for pending in kept:
+            dealt = pending.dealt
+            if lost or (isinstance(dealt, DealtBet) and dealt.unsent is Fault.SETTLEMENT_HELD):
+                self._due.add(self.now_millis, pending)
+            else:
+                self.unsent.append(pending)
 
     def take(self, names: Sequence[str], at_millis: int) -> Order | None:
         """
@@ -125,8 +140,7 @@ class Dealer:
     def abandon(self) -> None:
         """Give up what was sent and not answered definitely, because nobody can carry it any more."""
         for pending in tuple(self._unanswered):
-            pending.dealt.lost = True
-            self._ended(pending, None)
+            self._give_up(pending)
 
     def _deal(self) -> None:
         item, self._coming = self._coming, next(self._items, None)
@@ -145,7 +159,10 @@ class Dealer:
             overtaken = _OVERTAKEN.get(planned.end, ())
             first = withdraw = self.faults.planned(bet, bet.planned.withdraw(), Fault.OTHER_CONTENT, *overtaken)
             end = withdraw.then = self._end_of(bet)
-            if end is not None and any(fault in withdraw.faults for fault in overtaken):
+            if end is not None and not set(_KEEPS_BACK).isdisjoint(end.faults):
+                # What is not sent overtakes nothing.
+                withdraw.faults = tuple(fault for fault in withdraw.faults if fault not in overtaken)
+            elif end is not None and any(fault in withdraw.faults for fault in overtaken):
                 bet.hurried, end.releases, first = True, withdraw, end
             self._due.add(planned.at_millis, first)
 
@@ -153,13 +170,42 @@ class Dealer:
         if bet.planned.end is BetEnd.OPEN:
             return None
         if bet.planned.end is BetEnd.ROLLED_BACK:
-            return self.faults.planned(bet, bet.planned.rollback())
+            rollback = bet.planned.rollback()
+            return self._end(bet, self.faults.planned(bet, rollback, Fault.SETTLEMENT_LOST, Fault.SETTLEMENT_HELD))
         call = bet.planned.deposit(bet.planned.won_cents)
-        deposit = self.faults.planned(bet, call, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT)
+        deposit = self.faults.planned(bet, call, Fault.OTHER_CONTENT, Fault.LATE_DEPOSIT, *LASTING_FAULTS)
+        if Fault.OTHER_WON in deposit.faults:
+            # Less than was won, so that no limit of the game is broken; of a loss the wager.
+            won_cents = bet.planned.won_cents
+            bet.reported_won_cents = won_cents // 2 if won_cents else bet.planned.wager_cents
         if bet.planned.jackpot_cents and "JACKPOT" in self._writer.claim_types:
             jackpot = bet.planned.jackpot(bet.planned.jackpot_cents)
             deposit.then = self.faults.planned(bet, jackpot, Fault.OTHER_CONTENT)
-        return deposit
+        return self._end(bet, deposit)
+
+    def _end(self, bet: DealtBet, end: PendingCall) -> PendingCall:
+        """Return *end* with what the plan itself asks for."""
+        if bet.planned.settlement_fault is not None:
+            end.faults = (*end.faults, bet.planned.settlement_fault)
+        if bet.planned.reported_won_cents is not None:
+            bet.reported_won_cents = bet.planned.reported_won_cents
+        return end
+
+    def _is_kept_back(self, pending: PendingCall) -> bool:
+        """Settle or cancel the bet for the service alone, if a fault keeps *pending* back, and return whether."""
+        bet, fault = pending.dealt, next((fault for fault in _KEEPS_BACK if fault in pending.faults), None)
+        if fault is None or pending.extra is not None or not isinstance(bet, DealtBet):
+            return False
+        if fault is Fault.SILENT_ROLLBACK:
+            pending.call, bet.reported_won_cents = bet.planned.rollback(), None
+        struck = {fault} if bet.reported_won_cents is None else {fault, Fault.OTHER_WON} & {fault, *pending.faults}
+        self.faults.struck.update(struck)
+        # It has struck: what is sent late is sent as any other call. The jackpot is not paid.
+        pending.faults = tuple(each for each in pending.faults if each not in LASTING_FAULTS)
+        pending.then, pending.is_late, bet.unsent = None, True, fault
+        self.unsent.append(pending)
+        self._change(bet, ServiceState.ROLLED_BACK if isinstance(pending.call, RollbackCall) else ServiceState.CLOSED)
+        return True
 
     def _is_moot(self, pending: PendingCall) -> bool:
         """Return whether *pending* is not sent, because the bet that it pays was never placed."""
@@ -259,11 +305,18 @@ class Dealer:
                 return
             last = next((answer for _, answer in reversed(answered) if answer.reply is not None), answered[-1][1])
             bet.problems.append(f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}")
-        bet.lost = True
-        self._ended(pending, None)
+        self._give_up(pending)
         if isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
             self._due.add(self.now_millis, PendingCall(bet, bet.planned.rollback(), f"{pending.draw}:cancelled"))
+
+    def _give_up(self, pending: PendingCall) -> None:
+        pending.dealt.lost = True
+        self._ended(pending, None)
+        if pending.is_late:
+            # It may be released again.
+            pending.attempts = 0
+            self.unsent.append(pending)
 
     def _settled(self, pending: PendingCall, answer: Answer) -> None:
         self._ended(pending, pending.moved_cents(answer))
@@ -273,6 +326,10 @@ class Dealer:
         if isinstance(bet, DealtClaim):
             self._change(bet, ServiceState.PAID if answer.succeeded else ServiceState.REFUSED)
             accepted_mistakes.check_paid(pending, answer)
+            return
+        if pending.is_late:
+            # A wallet that has settled the bet meanwhile may refuse it or not: only the books can show what is wrong.
+            bet.unsent = None
             return
         match pending.call:
             case WithdrawCall() if answer.succeeded:

@@ -47,11 +47,15 @@ class Fate:
         cents: What it did to the balance.
         state: Where the bet is then; of a claim, PAID or CLAIMING.
         in_words: The same in words; "" if it is what the service believes.
+        won_cents: What its deposit paid.
+        fault: The lasting fault that led to it, or None.
     """
 
     cents: int
     state: ServiceState
     in_words: str = ""
+    won_cents: int = 0
+    fault: Fault | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -128,6 +132,8 @@ class DealtBet(_Record):
         cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
         paid: Whether its deposit was answered SUCCESS.
         jackpot_paid: Whether its jackpot was answered SUCCESS.
+        unsent: The lasting fault that keeps its deposit or rollback back, or None.
+        reported_won_cents: What the service reports as won, where that differs from its deposit; else None.
     """
 
     KIND = "bet"
@@ -138,33 +144,57 @@ class DealtBet(_Record):
     cancelled_unseen: bool = False
     paid: bool = False
     jackpot_paid: bool = False
+    unsent: Fault | None = None
+    reported_won_cents: int | None = None
     state: ServiceState = ServiceState.PLACING
+
+    @property
+    def won_cents(self) -> int:
+        """What the service reports as won."""
+        return self.planned.won_cents if self.reported_won_cents is None else self.reported_won_cents
 
     @property
     def belief(self) -> str:
         """Where the service has it, in words."""
-        won = f" with {amount_from_cents(self.planned.won_cents)} won" if self.state is ServiceState.CLOSED else ""
+        won = f" with {amount_from_cents(self.won_cents)} won" if self.state is ServiceState.CLOSED else ""
         return f"the service has it {self.state}{won}"
 
     def fates(self) -> list[Fate]:
-        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
-        lost, states = self.given_up(), [self.state]
-        if self.accepted or "withdraw" in lost:
-            if self.state is ServiceState.PLACING or not lost.isdisjoint({"rollback", "deposit"}):
-                states.append(ServiceState.OPEN)
-            if "deposit" in lost:
-                states.append(ServiceState.CLOSED)
-        settled_cents = self.planned.won_cents - self.planned.wager_cents
-        effects = {ServiceState.OPEN: -self.planned.wager_cents, ServiceState.CLOSED: settled_cents}
-        found = []
-        for state in dict.fromkeys(states):
-            words = "" if state is self.state else _STATE_IN_WORDS.get(state, "")
-            cents = effects.get(state, 0)
-            found.append(Fate(cents + (self.planned.jackpot_cents if self.jackpot_paid else 0), state, words))
+        """
+        Return what may have become of it, what the service believes first.
+
+        It is one fate unless a call was given up, or a lasting fault struck.
+        """
+        lost = self.given_up()
+        # By what each leads to, so that no two are alike.
+        found = {(self.state, self.won_cents if self.state is ServiceState.CLOSED else 0): self._fate(self.state)}
+        for fate in self._others(lost):
+            found.setdefault((fate.state, fate.won_cents), fate)
+        fates = []
+        for fate in found.values():
+            fates.append(
+                fate if not self.jackpot_paid else replace(fate, cents=fate.cents + self.planned.jackpot_cents)
+            )
             if "jackpot" in lost:
-                paid = " and ".join(filter(None, (words, "was paid its jackpot")))
-                found.append(Fate(cents + self.planned.jackpot_cents, state, paid))
-        return found
+                paid = " and ".join(filter(None, (fate.in_words, "was paid its jackpot")))
+                fates.append(replace(fate, cents=fate.cents + self.planned.jackpot_cents, in_words=paid))
+        return fates
+
+    def _others(self, lost: frozenset[str]) -> Iterator[Fate]:
+        """Yield what else may have become of it, after the calls *lost* were given up."""
+        if not self.accepted and "withdraw" not in lost:
+            return
+        if self.unsent or self.state is ServiceState.PLACING or not lost.isdisjoint({"rollback", "deposit"}):
+            yield self._fate(ServiceState.OPEN, self.unsent)
+        sent_another = self.state is ServiceState.CLOSED and self.reported_won_cents is not None and not self.unsent
+        if "deposit" in lost or sent_another:
+            yield self._fate(ServiceState.CLOSED, Fault.OTHER_WON if sent_another else None, self.planned.won_cents)
+
+    def _fate(self, state: ServiceState, fault: Fault | None = None, won_cents: int | None = None) -> Fate:
+        won = 0 if state is not ServiceState.CLOSED else self.won_cents if won_cents is None else won_cents
+        effects = {ServiceState.OPEN: -self.planned.wager_cents, ServiceState.CLOSED: won - self.planned.wager_cents}
+        words = "" if (state, won_cents) == (self.state, None) else _STATE_IN_WORDS.get(state, "")
+        return Fate(effects.get(state, 0), state, words, won, fault)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -207,6 +237,7 @@ class PendingCall:
         first: The first definite answer, or None before it.
         releases: What may be sent only after the first delivery of this: it was overtaken.
         extra: Set for a post that is sent besides a call: nothing follows from it.
+        is_late: Whether it was kept back before: somebody may have settled the bet in the meantime.
     """
 
     dealt: Dealt
@@ -218,6 +249,7 @@ class PendingCall:
     first: Answer | None = None
     releases: "PendingCall | None" = None
     extra: Fault | None = None
+    is_late: bool = False
 
     @property
     def name(self) -> str:
@@ -231,6 +263,9 @@ class PendingCall:
 
     def moved_cents(self, answer: Answer) -> int | None:
         """Return what the call moved, as far as its answer shows."""
+        if self.is_late:
+            # It moves nothing if the operator has settled the bet before.
+            return None
         if not answer.succeeded:
             return 0
         if isinstance(self.call, RollbackCall) and not (isinstance(self.dealt, DealtBet) and self.dealt.accepted):

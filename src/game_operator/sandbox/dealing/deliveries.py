@@ -29,8 +29,8 @@ _OF_REPEATS: Final = (*_ON_THE_WIRE, Fault.DUPLICATE)
 _IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RESERIALISED)
 #: What may strike any call.
 _OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
-#: Faults of the order and the time in which calls are sent.
-_IN_TIME: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT})
+#: Faults that show in no post: of the order and the time in which calls are sent, and of what the service reports.
+_NOT_IN_POSTS: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT, Fault.OTHER_WON})
 #: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
 _CALM_FROM: Final = 6
 
@@ -159,6 +159,6 @@ class FaultDraws:
             for extra in (_IN_ORDER if pending.extra is None else (pending.extra,))
             if extra is pending.extra or extra in faults
         )
-        self.struck.update(fault for fault in faults if fault in _IN_TIME)
+        self.struck.update(fault for fault in faults if fault in _NOT_IN_POSTS)
         self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
         return posts

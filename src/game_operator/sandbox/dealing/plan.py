@@ -18,6 +18,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
 from game_operator.money import amount_from_cents
+from game_operator.provider.faults import Fault
 from game_operator.provider.requests import BetCalls
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
 
@@ -48,6 +49,8 @@ class PlannedBet(BetCalls):
         at_millis: When it is withdrawn.
         ends_at_millis: When it is deposited or rolled back; of an OPEN bet, when it would have been.
         jackpot_cents: What a jackpot pays besides, when the bet closes; 0 for none.
+        settlement_fault: SETTLEMENT_LOST or SETTLEMENT_HELD to keep its deposit or rollback back; None to send it.
+        reported_won_cents: What the service reports as won in place of *won_cents*; None for the same.
     """
 
     end: BetEnd
@@ -55,6 +58,8 @@ class PlannedBet(BetCalls):
     at_millis: int
     ends_at_millis: int
     jackpot_cents: int = 0
+    settlement_fault: Fault | None = field(default=None, repr=False)
+    reported_won_cents: int | None = field(default=None, repr=False)
 
     @property
     def in_words(self) -> str:

@@ -1,14 +1,15 @@
 """The rounds that somebody asks a sandbox to play: a round of one bet, or the claim of a grant."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
 from game_operator.money import amount_from_cents
+from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.plan import (
     BetEnd,
     PlannedBet,
@@ -19,9 +20,18 @@ from game_operator.sandbox.dealing.plan import (
     run_id_of,
 )
 from game_operator.sandbox.games import limits_of, play
+from game_operator.sandbox.service.records import add_free_bets, add_strangers
 from game_operator.sandbox.service.world import SandboxWorld
 
 _END_AFTER_MILLIS: Final = 2_000
+
+#: What becomes of a round's deposit or rollback: it is sent, held until it is released, or never sent.
+Settlement: TypeAlias = Literal["send", "hold", "lose"]
+_KEPT_BACK: Final[Mapping[str, Fault | None]] = {
+    "send": None,
+    "hold": Fault.SETTLEMENT_HELD,
+    "lose": Fault.SETTLEMENT_LOST,
+}
 
 
 class RequestedRounds:
@@ -42,16 +52,28 @@ class RequestedRounds:
         self._numbers = count(1)
 
     def round(
-        self, *, player_id: str, wager_cents: int, won_cents: int | None, cancel: bool, instance_id: str | None
+        self,
+        *,
+        player_id: str,
+        wager_cents: int,
+        won_cents: int | None = None,
+        cancel: bool = False,
+        instance_id: str | None = None,
+        round_id: str | None = None,
+        settlement: Settlement = "send",
+        reported_won_cents: int | None = None,
+        strangers: int = 0,
     ) -> PlannedRound:
         """
-        Return a round of one bet; *won_cents* None leaves its outcome to the game's rules.
+        Return a round of one bet; *won_cents* None leaves its outcome to the game's rules. See ``Sandbox.play_round``.
 
         Raises:
-            ConfigurationError: The instance cannot be played, or an amount is beyond its limits.
+            ConfigurationError: The instance cannot be played, an amount is beyond its limits, or the round is unknown.
         """
-        if cancel and won_cents:
+        if cancel and (won_cents or reported_won_cents is not None):
             raise ConfigurationError("A bet that is cancelled wins nothing. Pass won_cents or cancel, and not both.")
+        if settlement not in _KEPT_BACK:
+            raise ConfigurationError(f"The settlement {shown(settlement)} is unknown. Pass send, hold or lose.")
         game, instance = self._place(instance_id or self._default_instance_id)
         limits = limits_of(instance.bet_config)
         _check_amount("wager", wager_cents, limits.min_cents, limits.max_cents, instance)
@@ -61,7 +83,10 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        round_id = f"round-{self._run_id}-{number}"
+        if reported_won_cents is not None and type(reported_won_cents) is not int:
+            raise TypeError(f"the reported win must be an int, in cents, not {type(reported_won_cents).__name__}")
+        joined = None if round_id is None else self._known_round(round_id, instance.id, now_millis)
+        round_id = round_id or f"round-{self._run_id}-{number}"
         # Any: fields of round and bet.
         where: dict[str, Any] = {"round_id": round_id, "instance_id": instance.id, "game": game.id}
         bet = PlannedBet(
@@ -72,21 +97,25 @@ class RequestedRounds:
             won_cents=won_cents,
             at_millis=now_millis,
             ends_at_millis=now_millis + _END_AFTER_MILLIS,
+            settlement_fault=_KEPT_BACK[settlement],
+            reported_won_cents=reported_won_cents,
             **where,
         )
-        round_no = self._world.next_round_no(instance.id)
+        round_no = joined.round_no if joined else self._world.next_round_no(instance.id)
         planned = PlannedRound(round_no=round_no, at_millis=now_millis, bets=(bet,), **where)
         # Built once here, so that a call that cannot be sent is refused before anything is sent.
         try:
             bet.withdraw()
         except ValueError as wrong:
             raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
-        self._open_round(planned)
+        if joined is None:
+            self._open_round(planned)
+        add_strangers(self._world, planned, strangers)
         return planned
 
-    def claim(self, free_bet_id: str) -> PlannedClaim:
+    def claim(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlannedClaim:
         """
-        Play the free bets of a grant, and return their claim.
+        Play the free bets of a grant, and return their claim; with *bets_in_round* they are bets of its round.
 
         Raises:
             ConfigurationError: There is no such grant, it is claimed already, or it has expired.
@@ -116,9 +145,17 @@ class RequestedRounds:
         except ValueError as wrong:
             raise ConfigurationError(f"These free bets cannot be claimed: {wrong}. Grant others.") from None
         if not isinstance(found, RoundFound):
-            # Its deposit names the round, so that it can be looked up (spec §6). Free bets are not bets of it.
+            # Its deposit names the round, so that it can be looked up (spec §6).
             self._open_round(planned)
+        if bets_in_round:
+            add_free_bets(self._world, planned)
         return planned
+
+    def _known_round(self, round_id: str, instance_id: str, now_millis: int) -> RoundFound:
+        found = self._world.round(self._world.operator_id, instance_id, round_id, None, now_millis=now_millis)
+        if not isinstance(found, RoundFound):
+            raise ConfigurationError(f"The round {shown(round_id)} of this instance is unknown. Pass one played here.")
+        return found
 
     def _open_round(self, planned: PlannedRound | PlannedClaim) -> None:
         self._world.add_round(

@@ -6,14 +6,13 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
 from typing import Any, Final
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.service import answer, signature_verdict
@@ -23,12 +22,14 @@ from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Dealt, DealtClaim, ServiceState
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
+from game_operator.sandbox.service.lies import Lies
+from game_operator.sandbox.service.records import record_bet
 from game_operator.sandbox.service.requested_rounds import RequestedRounds
-from game_operator.sandbox.service.world import PlacedBet, SandboxWorld
+from game_operator.sandbox.service.world import SandboxWorld
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
 _MOST_ATTEMPTS: Final = 12
@@ -36,13 +37,8 @@ _MOST_ATTEMPTS: Final = 12
 _LOOKED_THROUGH: Final = 1_000
 #: What the log notes on a post that no correct wallet accepts.
 MUST_BE_REFUSED: Final = "must be refused"
-#: What the Operator API answers for a bet in each state.
-_PLACED: Final[Mapping[ServiceState, type[PlacedBet]]] = {
-    ServiceState.OPEN: OpenBet,
-    ServiceState.CLOSED: ClosedBet,
-    ServiceState.ROLLED_BACK: RolledBackBet,
-}
-
+#: What it notes on an answer of the Operator API that is not true.
+_LIE: Final = "not the truth: a lie was asked for"
 _JSON: Final = (b"content-type", b"application/json")
 _TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
 _BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')
@@ -60,6 +56,7 @@ class PlayedRound:
         deliveries: What the wallet answered, in order; repeats, and what a fault added, among them.
         problems: What no correct wallet would have answered; empty if all is well.
         lost: Whether a call was given up without a definite answer, so that nobody knows what became of it.
+        unsent: Those of *bet_ids* whose deposit or rollback is kept back by a lasting fault.
     """
 
     round_id: str
@@ -68,6 +65,7 @@ class PlayedRound:
     deliveries: tuple[Delivery, ...]
     problems: tuple[str, ...] = ()
     lost: bool = False
+    unsent: tuple[str, ...] = ()
 
 
 class SandboxService:
@@ -111,6 +109,10 @@ class SandboxService:
         self._api_calls = count(1)
         #: The free bets that are being claimed now.
         self._claiming: set[str] = set()
+        #: Those who keep settlements back.
+        self._keepers: list[Dealer] = []
+        #: What the Operator API answers in place of the truth.
+        self.lies = Lies()
 
     @property
     def keys(self) -> ServiceKeys:
@@ -141,6 +143,7 @@ class SandboxService:
             ConfigurationError: It is a claim, and another of the same free bets is under way or done.
         """
         retries = retry_preset(self.retries)
+        self._believe_players_of(item)
         if isinstance(item, PlannedClaim):
             if "FREE_BET_CLAIM" not in BodyWriter(self.profile).claim_types:
                 raise ConfigurationError(
@@ -173,7 +176,45 @@ class SandboxService:
         """Play *item*, one post at a time; *carry* brings each to the wallet. What it raises breaks off."""
         deliveries: list[Delivery] = []
         dealer = self.dealer(item)
+        try:
+            await self._carry_all(dealer, carry, deliveries)
+        finally:
+            played = self.played(item, dealer, deliveries)
+        return played
 
+    async def release(self, carry: Callable[[Post], Awaitable[Carried]], *, lost: bool) -> tuple[Delivery, ...]:
+        """Send what was held back, with *lost* also what was never to be sent, as ``play`` does; return the answers."""
+        deliveries: list[Delivery] = []
+        with self._lock:
+            keepers, self._keepers = self._keepers, []
+        try:
+            for dealer in keepers:
+                dealer.release(lost=lost)
+                await self._carry_all(dealer, carry, deliveries)
+        finally:
+            for dealer in keepers:
+                # What nobody could carry may be released again.
+                dealer.abandon()
+            with self._lock:
+                self._keepers = [*(dealer for dealer in keepers if dealer.unsent), *self._keepers]
+        return tuple(deliveries)
+
+    def keep(self, dealer: Dealer) -> None:
+        """Let ``release`` send what *dealer* keeps back, if anything."""
+        if dealer.unsent:
+            with self._lock:
+                self._keepers.append(dealer)
+
+    @property
+    def held(self) -> int:
+        """How many deposits and rollbacks are held back until ``release``."""
+        with self._lock:
+            kept = [pending.dealt for dealer in self._keepers for pending in dealer.unsent]
+        return sum(isinstance(dealt, DealtBet) and dealt.unsent is Fault.SETTLEMENT_HELD for dealt in kept)
+
+    async def _carry_all(
+        self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
+    ) -> None:
         async def answers(post: Post) -> tuple[Answer, ...]:
             carried = await carry(post)
             if carried.answer is not None:
@@ -181,12 +222,8 @@ class SandboxService:
             self.saw(post, carried)
             return answers_to(post, carried)
 
-        try:
-            while (order := dealer.next()) is not None:
-                dealer.answered(order, [await answers(post) for post in order.posts])
-        finally:
-            played = self.played(item, dealer, deliveries)
-        return played
+        while (order := dealer.next()) is not None:
+            dealer.answered(order, [await answers(post) for post in order.posts])
 
     def played(self, item: PlannedItem, dealer: Dealer, deliveries: list[Delivery]) -> PlayedRound:
         """Return what became of *item*, and count its calls for faults that wait for the Nth."""
@@ -197,13 +234,15 @@ class SandboxService:
             problem for dealt in dealer.dealt for problem in (*dealt.problems, *dealt.wrong_statuses(of_replies=True))
         )
         lost = any(dealt.lost for dealt in dealer.dealt)
+        unsent = tuple(dict.fromkeys(pending.dealt.key for pending in dealer.unsent))
         bet_ids: tuple[str, ...] = ()
         if isinstance(item, PlannedClaim):
             with self._lock:
                 self._claiming.discard(item.free_bet_id)
         else:
             bet_ids = tuple(bet.bet_id for bet in item.bets)
-        return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost)
+        self.keep(dealer)
+        return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost, unsent)
 
     def answered(self, request: HttpRequest, now_millis: int) -> HttpResponse:
         """
@@ -213,15 +252,19 @@ class SandboxService:
         operator's.
         """
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
-        signature = signature_verdict(request, self.world)
+        signature, note = signature_verdict(request, self.world), ""
         valid = signature == "valid"
         fault = self.faults.strike_api(f"{self._seed}:api:{next(self._api_calls)}") if valid else None
         if fault is Fault.API_429:
             response = _TOO_MANY
         else:
             # The worst case of a 500: the call is carried out all the same.
-            response = answer(request, self.world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
+            world = self.lies.world_for(request, self.world)
+            response = answer(request, world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
             response = _BROKEN if fault is Fault.API_500 else response
+        if valid and fault is None:
+            true, response = response, self.lies.told(request, response)
+            note = _LIE if response is not true or world is not self.world else ""
         self.live.record(
             Exchange(
                 at_millis=began_millis,
@@ -236,6 +279,7 @@ class SandboxService:
                 response_body=response.body,
                 elapsed_ms=(time.perf_counter() - began) * 1_000,
                 fault=fault or "",
+                note=note,
             )
         )
         return response
@@ -272,31 +316,32 @@ class SandboxService:
         again = self.live.record(replace(before, fault="", note=note, **_outcome_of(carried)))
         reply = None if again.code is None else again.reply()
         if not acted and (reply is None or reply.code is None):
-            # It may have moved money just now, for the first time: the next balance is believed.
-            self.balances.begin(again.player_id)
-            self.balances.end(again.player_id, None)
+            # It may have moved money just now, for the first time.
+            self._believe_next_balance(again.player_id)
         if reply is not None and reply.balance_cents is not None:
             # A wallet that acted before moves nothing now, and may repeat an old balance.
             self.balances.reported(again.player_id, reply.balance_cents, repeated=acted)
         return again
+
+    def _believe_players_of(self, item: PlannedItem) -> None:
+        players = {item.player_id} if isinstance(item, PlannedClaim) else {bet.player_id for bet in item.bets}
+        with self._lock:
+            owed = {pending.dealt.player_id for dealer in self._keepers for pending in dealer.unsent}
+        for player_id in players & owed:
+            # The operator may have settled the bet without being sent its deposit.
+            self._believe_next_balance(player_id)
+
+    def _believe_next_balance(self, player_id: str) -> None:
+        self.balances.begin(player_id)
+        self.balances.end(player_id, None)
 
     def _record(self, dealt: Dealt) -> None:
         """Let the Operator API answer with where a bet stands now; it does not know a refused bet."""
         if isinstance(dealt, DealtClaim):
             if dealt.state is ServiceState.PAID:
                 self.world.end_claim(dealt.key)
-        elif (kind := _PLACED.get(dealt.state)) is not None:
-            placed = {
-                "reference_id": dealt.key,
-                "player_id": dealt.player_id,
-                "round_id": dealt.planned.round_id,
-                "instance_id": dealt.planned.instance_id,
-                "game": dealt.planned.game,
-                "wager": dealt.planned.wager_cents,
-                "timestamp": dealt.planned.at_millis,
-            }
-            won = {"won": dealt.planned.won_cents} if kind is ClosedBet else {}
-            self.world.add_bet(kind.model_validate(placed | won))
+        else:
+            record_bet(self.world, dealt)
 
 
 def _outcome_of(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.

@@ -8,7 +8,8 @@ digits (docs/decisions/0009).
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import islice
@@ -78,6 +79,8 @@ class SandboxWorld:
         self._instances: dict[str, str] = {}
         self._bets: dict[tuple[str, str], PlacedBet] = {}
         self._in_round: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        #: Bets of other operators in each round.
+        self._strangers: defaultdict[tuple[str, str], list[PlacedBet]] = defaultdict(list)
         #: Each round without its bets, and when it started.
         self._rounds: dict[tuple[str, str], tuple[RoundFound, int]] = {}
         self._round_ids: dict[tuple[str, str, int], str] = {}
@@ -128,6 +131,14 @@ class SandboxWorld:
             self._games[owner][game.id] = game
             self._instances |= {instance.id: owner for instance in game.instances}
 
+    def add_instances(self, games: Iterable[GameInfo], *, operator_id: str | None = None) -> None:
+        """Offer *games* as ``add_game`` does, and keep the instances that games with the same ids have already."""
+        offered = {game.id: game.instances for game in self.games(self._known(operator_id))}
+        for game in games:
+            known = offered.get(game.id, ())
+            new = tuple(each for each in game.instances if each.id not in {instance.id for instance in known})
+            self.add_game(game.model_copy(update={"instances": (*known, *new)}), operator_id=operator_id)
+
     def add_bet(self, bet: PlacedBet, *, operator_id: str | None = None) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
         owner = self._known(operator_id)
@@ -137,6 +148,29 @@ class SandboxWorld:
                 self._in_round[owner, before.round_id].pop(bet.reference_id, None)
             self._bets[owner, bet.reference_id] = bet
             self._in_round[owner, bet.round_id][bet.reference_id] = None
+
+    def add_bet_of_stranger(self, bet: PlacedBet, *, operator_id: str | None = None) -> None:
+        """
+        Record a *bet* of another operator in a round that the operator's players share, as in a crash game.
+
+        fetch-round-bets returns it, after the operator's own bets. fetch-bet does not find it.
+        """
+        owner = self._known(operator_id)
+        with self._lock:
+            self._strangers[owner, bet.round_id].append(bet)
+
+    def copy(self) -> "SandboxWorld":
+        """Return all that is known now as another world, which later calls leave as it is."""
+        copied = copy(self)
+        with self._lock:
+            for name, value in vars(self).items():
+                if isinstance(value, dict | set):
+                    setattr(copied, name, copy(value))
+            for nested in ("_games", "_in_round", "_strangers"):
+                held = getattr(copied, nested)
+                held.update({key: copy(value) for key, value in held.items()})
+        copied._lock = Lock()
+        return copied
 
     def bets(self, *, operator_id: str | None = None, limit: int = 100) -> tuple[PlacedBet, ...]:
         """Return up to *limit* of the operator's bets, the one recorded last first."""
@@ -232,6 +266,7 @@ class SandboxWorld:
             found, started_at_millis = self._rounds.get((operator_id, round_id or ""), (None, 0))
             ids = self._in_round.get((operator_id, round_id or ""), {})
             bets = [self._bets[operator_id, bet_id] for bet_id in ids]
+            bets += self._strangers.get((operator_id, round_id or ""), ())
         if found is None or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
         in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)

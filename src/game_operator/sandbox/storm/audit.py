@@ -3,7 +3,8 @@ Compares what the service believes with what the wallet has, bet by bet and play
 
 States agree when CLOSED is CLOSED with that credit, OPEN is OPEN, ROLLED_BACK is ROLLED_BACK, a TOMBSTONE, DECLINED or
 unseen, and refused is DECLINED or unseen. A balance agrees when it is the opening one and what the bets did to it.
-A difference is expected where the service itself gave a call up, and only if it is one that this call can make.
+A difference is expected where the service itself gave a call up or a lasting fault struck, and only if it is one that
+this call or fault can make.
 """
 
 from collections import defaultdict
@@ -14,6 +15,7 @@ from typing import Final
 from game_operator.codes import BetState
 from game_operator.ledger.api import BetRecord
 from game_operator.money import amount_from_cents
+from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.balances import PlayerBalance
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
 
@@ -50,8 +52,10 @@ class Difference:
         subject: The bet, claim or player, in words.
         service: What the service believes.
         wallet: What the wallet has or answered.
-        expected: Whether the service itself is to blame: it gave a call up.
+        expected: Whether the service itself is to blame: it gave a call up, or a lasting fault struck.
         history: Every post about it and its answer, a line each.
+        fault: The lasting fault that led to it, or None.
+        owed_cents: What the fault left to be paid to the player; less than 0 if too much was paid.
     """
 
     subject: str
@@ -59,6 +63,8 @@ class Difference:
     wallet: str
     expected: bool
     history: tuple[str, ...]
+    fault: Fault | None = None
+    owed_cents: int = 0
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.service}; {self.wallet}"
@@ -109,24 +115,32 @@ def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[
             continue
         known.add(each.key)
         record = kept.get(each.key)
-        if not _agree(each, each.state, record):
-            expected = any(_agree(each, fate.state, record) for fate in each.fates()[1:])
+        believed, *others = each.fates()
+        if not _agree(each, believed, record):
             history = list(each.history_in_words())
             if record is not None:
                 history.append(f"  in the wallet's ledger: {_in_words(record)}")
-            wallet = f"the wallet has it {_in_words(record)}"
-            yield Difference(each.subject, each.belief, wallet, expected, tuple(history))
+            fate = next((fate for fate in others if _agree(each, fate, record)), None)
+            yield _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history))
     for bet_id in sorted(kept.keys() - known):
         wallet = f"the wallet has it {_in_words(kept[bet_id])}"
         yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, ())
 
 
-def _agree(bet: DealtBet, believed: ServiceState, record: BetRecord | None) -> bool:
+def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...]) -> Difference:
+    """Return the difference of a bet or claim that met with *fate*, which is None if no fault explains it."""
+    if fate is None or fate.fault is None:
+        return Difference(each.subject, each.belief, wallet, fate is not None, history)
+    owed_cents = each.fates()[0].cents - fate.cents
+    return Difference(each.subject, each.belief, wallet, True, history, fate.fault, owed_cents)
+
+
+def _agree(bet: DealtBet, believed: Fate, record: BetRecord | None) -> bool:
     state = None if record is None else record.state
-    match believed:
+    match believed.state:
         case ServiceState.CLOSED:
             return record is not None and (state, record.wager_cents, record.won_cents) == (
-                BetState.CLOSED, bet.planned.wager_cents, bet.planned.won_cents,
+                BetState.CLOSED, bet.planned.wager_cents, believed.won_cents,
             )  # fmt: skip
         case ServiceState.OPEN:
             return record is not None and (state, record.wager_cents) == (BetState.OPEN, bet.planned.wager_cents)
@@ -161,13 +175,11 @@ class _PlayerAudit:
         now = closing.balances.get(self.player_id)
         due = self.before + sum(each.fates()[0].cents for each in self.dealt)
         gave_up = any(each.given_up() for each in self.dealt)
-        if now == due:
-            # A call that was given up leaves open what is wrong.
-            yield from () if gave_up else self.wrong_on_the_way()
-            return
-        explained = None if now is None or not gave_up else self._explained(now, closing.bets)
+        explained = [] if now == due else None if now is None else self._explained(now, closing.bets)
         if explained is not None:
             yield from explained
+            # A call that was given up leaves open what is wrong.
+            yield from () if gave_up else self.wrong_on_the_way()
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
@@ -199,7 +211,7 @@ class _PlayerAudit:
         if kept is not None:
             # Where the wallet's ledger has the state of a bet, only what fits that.
             fates = [
-                (each, [fate for fate in of_one if _agree(each, fate.state, kept.get(each.key))] or of_one[:1])
+                (each, [fate for fate in of_one if _agree(each, fate, kept.get(each.key))] or of_one[:1])
                 if isinstance(each, DealtBet)
                 else (each, of_one)
                 for each, of_one in fates
@@ -218,7 +230,7 @@ class _PlayerAudit:
             return [Difference(self._subject, service, wallet, True, self._history())]
         by_balance = f"by the balance of player {self.player_id} it"
         return [
-            Difference(each.subject, each.belief, f"{by_balance} {fate.in_words}", True, tuple(each.history_in_words()))
+            _of_bet(each, f"{by_balance} {fate.in_words}", fate, tuple(each.history_in_words()))
             for each, fate in sums[missing]
         ]
 

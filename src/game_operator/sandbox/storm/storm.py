@@ -7,26 +7,28 @@ The plan, the faults and the audit are in other modules. This one connects them,
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import GameOperatorError, LedgerError, TransportError
+from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator.provider.caller import WebhookCaller
-from game_operator.provider.delivery import Answer, Post, answers_to
+from game_operator.provider.delivery import Answer, Post, Sent, answers_to
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.latency import percentile
+from game_operator.sandbox.base import SandboxBase
 from game_operator.sandbox.dealing.balances import BalanceBoard, PlayerBalance
 from game_operator.sandbox.dealing.carrying import Courier, play
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import DealtBet, Order, ServiceState
+from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.deliveries import retry_preset
-from game_operator.sandbox.dealing.plan import Plan, run_id_of
+from game_operator.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, run_id_of
+from game_operator.sandbox.service.records import add_free_bets, add_strangers, record_bet
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm.audit import Difference, audit
 from game_operator.sandbox.storm.players import Books, check_players, check_replay, check_wallet
@@ -67,6 +69,7 @@ class StormReport:
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
+        lasting: The same where a lasting fault struck, until somebody reconciles wallet and service.
         none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
         broken_off: Why it ended before the plan did; "" if it did not.
@@ -89,6 +92,22 @@ class StormReport:
     none_kept: bool = False
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
+    lasting: tuple[Difference, ...] = ()
+
+    @property
+    def left_open(self) -> tuple[Difference, ...]:
+        """The bets that are over for the service and OPEN at the wallet, which was not sent how they ended."""
+        return tuple(one for one in self.lasting if one.fault is not Fault.OTHER_WON)
+
+    @property
+    def owed_cents(self) -> int:
+        """What the bets that were left open still have to pay to their players."""
+        return sum(one.owed_cents for one in self.left_open)
+
+    @property
+    def other_won(self) -> tuple[Difference, ...]:
+        """The bets of which the service reports another win than their deposit paid."""
+        return tuple(one for one in self.lasting if one.fault is Fault.OTHER_WON)
 
     @property
     def never_struck(self) -> tuple[Fault, ...]:
@@ -163,6 +182,9 @@ class Storm:
     timeline: Timeline = field(default_factory=Timeline, init=False)
     _not_200: int = field(default=0, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
+    _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
+    #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
+    _ended: "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]] | None" = field(default=None, init=False)
 
     def run(self, on_progress: OnProgress | None = None) -> StormReport:
         """
@@ -185,15 +207,103 @@ class Storm:
         dealer = self._dealer(plan, balances)
         began = time.perf_counter()
         try:
-            asyncio.run(self._play(dealer, on_progress))
+            asyncio.run(self._carry(self._playing(dealer, on_progress)))
             seconds = time.perf_counter() - began
             if any(each.given_up() for each in dealer.dealt):
                 time.sleep(_SETTLING_SECONDS)
             closing = self.books.close(opening)
         except (TransportError, LedgerError) as gone:
             return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
+        self._ended = dealer, opening, _wrong(balances)
         report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
+
+    @property
+    def dealt(self) -> Sequence[Dealt]:
+        """All bets and claims, in the order they were dealt; ConfigurationError before ``run`` has ended."""
+        return self._after_run()[0].dealt
+
+    def differences(self) -> tuple[Difference, ...]:
+        """
+        Read the books again, and return all that service and wallet differ in now, expected or not.
+
+        After a reconciliation there are none.
+
+        Raises:
+            LedgerError: The books cannot be read.
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, opening, wrong = self._after_run()
+        return tuple(audit(dealer.dealt, opening, self.books.close(opening), wrong))
+
+    def release(self, *, lost: bool = False) -> tuple[Sent, ...]:
+        """
+        Send the deposits and rollbacks that were held back, and return what was sent and answered.
+
+        What gets no definite answer may be released again.
+
+        Args:
+            lost: Send those too that were never to be sent.
+
+        Raises:
+            TransportError: The wallet cannot be reached.
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, *_ = self._after_run()
+        dealer.release(lost=lost)
+        sent: list[Sent] = []
+
+        def keep(order: Order, answers: list[tuple[Answer, ...]]) -> None:
+            for post, each in zip(order.posts, answers, strict=True):
+                sent.extend(Sent(post, answer, call) for call, answer in zip(post.calls, each, strict=True))
+
+        async def carry(courier: Courier) -> None:
+            await play(dealer, courier, concurrency=self.concurrency, on_answer=keep)
+
+        try:
+            asyncio.run(self._carry(carry))
+        except TransportError:
+            dealer.abandon()
+            raise
+        return tuple(sent)
+
+    def record_in(self, sandbox: SandboxBase, *, strangers: int = 0, free_bets: bool = False) -> None:
+        """
+        Let *sandbox* answer for the games, rounds and bets of this storm, and release what was held back.
+
+        Args:
+            sandbox: Made for the operator who asks.
+            strangers: How many bets of other operators' players each round of bets has besides.
+            free_bets: Whether the free bets of paid claims are bets of their rounds.
+
+        Raises:
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, *_ = self._after_run()
+        world = sandbox.world
+        world.add_instances(catalogue(self.head.seed))
+        paid = {each.key for each in dealer.dealt if each.state is ServiceState.PAID}
+        for item in self._items:
+            round_no = item.round_no or world.next_round_no(item.instance_id)
+            world.add_round(
+                round_id=item.round_id,
+                round_no=round_no,
+                instance_id=item.instance_id,
+                game=item.game,
+                started_at_millis=item.at_millis,
+            )
+            if not isinstance(item, PlannedClaim):
+                add_strangers(world, item, strangers)
+            elif free_bets and item.free_bet_id in paid:
+                add_free_bets(world, item)
+        for each in dealer.dealt:
+            record_bet(world, each)
+        sandbox.service.keep(dealer)
+
+    def _after_run(self) -> "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]]":
+        if self._ended is None:
+            raise ConfigurationError("This storm has not been played to its end. Call run() first.")
+        return self._ended
 
     def _opening(self) -> Mapping[str, int]:
         """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
@@ -211,6 +321,11 @@ class Storm:
                 check_players(caller, opening)
         return opening
 
+    def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
+        for item in plan:
+            self._items.append(item)
+            yield item
+
     def _plan(self) -> Plan:
         head = self.head
         return Plan(
@@ -225,7 +340,7 @@ class Storm:
     def _dealer(self, plan: Plan, balances: BalanceBoard) -> Dealer:
         head = self.head
         return Dealer(
-            plan,
+            self._noted(plan),
             faults=FaultPlan.parse(head.faults),
             retries=retry_preset(head.retries),
             seed=head.seed,
@@ -254,7 +369,8 @@ class Storm:
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
 
-    async def _play(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
+    def _playing(self, dealer: Dealer, on_progress: OnProgress | None) -> "Callable[[Courier], Awaitable[None]]":
+        """Return what plays the plan by a courier."""
         began = time.perf_counter()
 
         def report_progress(_order: Order, _answers: object) -> None:
@@ -269,6 +385,9 @@ class Storm:
             # In a replay: what the trace lacks.
             await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
 
+        return carry
+
+    async def _carry(self, carry: "Callable[[Courier], Awaitable[None]]") -> None:
         if self.courier is not None:
             await carry(NotingCourier(self.courier, self.timeline).post)
             return
@@ -308,7 +427,8 @@ class Storm:
             accepted=sum(bet.accepted for bet in bets),
             refusals=refusals,
             differences=differences,
-            expected=tuple(difference for difference in found if difference.expected),
+            expected=tuple(difference for difference in found if difference.expected and difference.fault is None),
+            lasting=tuple(difference for difference in found if difference.fault is not None),
             not_200=self._not_200,
         )
         return report if report.passed else replace(report, trace=self.trace())
