@@ -129,6 +129,10 @@ class CannedService:
         """Its address."""
         return f"http://127.0.0.1:{self.port}"
 
+    def answer_with(self, reply: Reply) -> None:
+        """Give *reply* from now on."""
+        self._replies = [reply]
+
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         """Give the next reply."""
         handler.rfile.read(int(handler.headers.get("Content-Length", 0)))

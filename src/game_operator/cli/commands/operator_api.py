@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from game_operator.cli.commands.catalogue import EVERY_SECONDS, ChangesOptions, report_changes, watch
 from game_operator.cli.errors import ExitCode, StoppedError, on_signals
 from game_operator.cli.options import InstanceId, PlayerId, ServiceOptions
 from game_operator.cli.output import answer, say, show_details, show_rows, waiting
@@ -21,13 +22,26 @@ LONG_NAMES = {"wager-amount-cents": "wager-cents", "expire-duration-millis": "ex
 
 def games(
     *,
+    seconds: Annotated[float | None, typer.Argument(metavar="SECONDS", min=1)] = None,
     genre: str | None = None,
     status: str | None = None,
     currency: str | None = None,
     active: bool = False,
+    beyond: ChangesOptions,
     service: ServiceOptions,
-) -> None:
-    """List your games with their instances and betting limits."""
+) -> int:
+    """
+    List your games with their instances and betting limits.
+
+    With --changes, report what has changed since the last good list, which a store keeps. With --watch, report changes
+    as they come, until Ctrl-C; --json then writes one document for each look that found something. A list in which
+    more than 30 % of the games or instances would be gone is held, and the exit code is 1: --accept-held applies it.
+    """
+    beyond.check(has_filters=active or any((genre, status, currency)), seconds=seconds)
+    if beyond.watch:
+        return watch(beyond, service, EVERY_SECONDS if seconds is None else seconds)
+    if beyond.are_asked_for:
+        return report_changes(beyond, service)
     with service.client() as client, waiting("Asking for the games …"):
         found = client.fetch_games()
     kept = list(_filtered(found, genre, status, currency, active=active))
@@ -38,6 +52,7 @@ def games(
         title = "Games; limits in currency units"
         show_rows(title, _HEADINGS, _rows(kept), numbers={"RTP %", "Wager", "Highest win"})
     say(f"{len(kept)} of {len(found)} games, {sum(len(game.instances) for game in kept)} instances")
+    return ExitCode.FINE
 
 
 def _filtered(

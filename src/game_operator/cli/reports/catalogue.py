@@ -1,0 +1,100 @@
+"""How changes of the games look: a line each for people, a document for programs."""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from game_operator.cli.output import answer, counted, remark, say, when
+
+if TYPE_CHECKING:
+    from game_operator.backoffice.catalogue import Catalogue, CatalogueChange, HeldSnapshot
+    from game_operator.models import BetConfig, GameInfo
+
+_LIMITS = ("min_wager", "default_wager", "max_wager", "max_win", "currency")
+
+
+def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, error: str = "", accept: str) -> None:
+    """
+    Show *changes*, what is held, and an *error* of the last look.
+
+    Args:
+        catalogue: Where they come from.
+        changes: What has changed.
+        error: Why the last look failed; "" if it did not.
+        accept: How a person accepts what is held, DIGEST standing for its digest.
+    """
+    answer(_document(catalogue, changes) | ({"error": error} if error else {}))
+    for change in changes:
+        say(f"{when(change.at_millis)}  {sentence(change)}")
+    if catalogue.held is not None:
+        say(f"Held for a person: {catalogue.held.reason} Nothing of this list is applied.", style="yellow")
+        say(accept.replace("DIGEST", catalogue.held.digest))
+    if error:
+        remark(f"The games could not be fetched: {error}", style="red")
+
+
+def size_of(games: "tuple[GameInfo, ...]") -> str:
+    """Return how many games and instances there are, in words."""
+    return f"{counted(len(games), 'game')}, {counted(sum(len(game.instances) for game in games), 'instance')}"
+
+
+def _document(catalogue: "Catalogue", changes: "list[CatalogueChange]") -> dict[str, object]:
+    return {
+        "changes": [change.as_dict() for change in changes],
+        "games": len(catalogue.games),
+        "instances": sum(len(game.instances) for game in catalogue.games),
+        "fetched_at_millis": catalogue.fetched_at_millis,
+        "held": _held(catalogue.held),
+    }
+
+
+def _held(held: "HeldSnapshot | None") -> dict[str, object] | None:
+    if held is None:
+        return None
+    about = {"digest": held.digest, "reason": held.reason, "at_millis": held.at_millis}
+    return about | {"games": len(held.games), "instances": len(held.instances)}
+
+
+def sentence(change: "CatalogueChange") -> str:
+    """Return *change* for a person, in one line; amounts in currency units."""
+    from game_operator.backoffice import catalogue as kinds
+
+    match change:
+        case kinds.GameAdded(after=game):
+            return f"game {game.id} added: {game.name}, {game.status}{_instances(game)}"
+        case kinds.GameGone(before=game):
+            return f"game {game.id} gone: {game.name}{_instances(game)}"
+        case kinds.InstanceAdded(after=instance):
+            limits = instance.bet_config
+            about = f"{_amount(limits.min_wager)} to {_amount(limits.max_wager)} {limits.currency}"
+            return f"instance {instance.id} of {change.game_id} added: {about}, {_switched(instance.active)}"
+        case kinds.InstanceGone():
+            return f"instance {change.instance_id} of {change.game_id} gone"
+        case kinds.InstanceSwitched(after=active):
+            return f"instance {change.instance_id} of {change.game_id} switched {_switched(active)}"
+        case kinds.LimitsChanged():
+            return f"limits of {change.instance_id} of {change.game_id}: {_limits(change.before, change.after)}"
+        case kinds.InstanceDetailsChanged():
+            return f"details of instance {change.instance_id} of {change.game_id}: {', '.join(change.fields)}"
+        case kinds.GameDetailsChanged():
+            return f"details of game {change.game_id}: {', '.join(change.fields)}"
+        case kinds.RtpChanged():
+            return f"RTP of {change.game_id}: {_amount(change.before)} → {_amount(change.after)}"
+    return f"status of {change.game_id}: {change.before} → {change.after}"
+
+
+def _instances(game: "GameInfo") -> str:
+    return f", with {', '.join(each.id for each in game.instances)}" if game.instances else ""
+
+
+def _switched(active: bool) -> str:
+    return "on" if active else "off"
+
+
+def _limits(before: "BetConfig", after: "BetConfig") -> str:
+    values = ((name, getattr(before, name), getattr(after, name)) for name in _LIMITS)
+    changed = [f"{name.replace('_', ' ')} {_amount(old)} → {_amount(new)}" for name, old, new in values if old != new]
+    return ", ".join(changed) or "a field that this version does not know"
+
+
+def _amount(value: Decimal | str | None) -> str:
+    return "none" if value is None else format(value, "f") if isinstance(value, Decimal) else value
