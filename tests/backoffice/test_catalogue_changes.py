@@ -97,7 +97,7 @@ def test_another_currency() -> None:
         pytest.param(
             of_game(genre="Telepathy", provider_name="Others", thumbnail_url=None),
             GameDetailsChanged,
-            ("genre", "provider_name", "thumbnail_url"),
+            ("thumbnail_url", "provider_name", "genre"),
             id="genre, provider and thumbnail",
         ),
         pytest.param(of_game(volatility=2), GameDetailsChanged, ("volatility",), id="a game's unknown field"),

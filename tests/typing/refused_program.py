@@ -27,6 +27,7 @@ from game_operator import (
     RoundNotFound,
     SessionTokenBuilder,
 )
+from game_operator.backoffice import Catalogue
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
 
@@ -107,6 +108,13 @@ def each_wallet_has_its_own_kind_of_ledger(ledger: SqlLedger, other: AsyncSqlLed
     JoinedWallet(MemoryLedger(), opens)  # type: ignore[arg-type]
     JoinedWallet(ledger, opens, confirm="once")  # type: ignore[arg-type]
     AsyncJoinedWallet(other, opens)  # type: ignore[arg-type]
+
+
+def a_catalogue_asks_in_threads(client: OperatorClient, other: AsyncOperatorClient, awaited: AsyncSqlLedger) -> None:
+    """What is awaited has no place in it, and shares are exact."""
+    Catalogue(other)  # type: ignore[arg-type]
+    Catalogue(client, awaited)  # type: ignore[arg-type]
+    Catalogue(client, most_gone=0.3)  # type: ignore[arg-type]
 
 
 def misspelt_names_are_seen() -> None:

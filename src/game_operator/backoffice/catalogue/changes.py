@@ -13,7 +13,8 @@ from typing import ClassVar
 from game_operator.models import BetConfig, GameInfo, GameInstance
 from game_operator.models.wire import WireModel
 
-_GAME_DETAILS = ("name", "genre", "provider_name", "thumbnail_url")
+#: The fields whose differences have kinds of their own; of the others, a change of details names those that differ.
+_NO_DETAILS = frozenset({"id", "status", "rtp", "instances", "active", "bet_config"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ class GameDetailsChanged(CatalogueChange):
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields that differ."""
-        return tuple(_differing(self.before, self.after, _GAME_DETAILS))
+        return tuple(_differing(self.before, self.after))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,7 @@ class InstanceDetailsChanged(InstanceChange):
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the fields that differ."""
-        return tuple(_differing(self.before, self.after, ("name",)))
+        return tuple(_differing(self.before, self.after))
 
 
 def changes_between(before: Sequence[GameInfo], after: Sequence[GameInfo], *, at_millis: int) -> list[CatalogueChange]:
@@ -192,7 +193,7 @@ def _changes_of_game(before: GameInfo, after: GameInfo, at: int) -> Iterator[Cat
         yield GameStatusChanged(game_id=after.id, before=before.status, after=after.status, at_millis=at)
     if before.rtp != after.rtp:
         yield RtpChanged(game_id=after.id, before=before.rtp, after=after.rtp, at_millis=at)
-    if any(_differing(before, after, _GAME_DETAILS)):
+    if any(_differing(before, after)):
         yield GameDetailsChanged(game_id=after.id, before=before, after=after, at_millis=at)
     earlier, later = ({each.id: each for each in game.instances} for game in (before, after))
     for gone in (each for each in before.instances if each.id not in later):
@@ -213,13 +214,15 @@ def _changes_of_instance(game_id: str, before: GameInstance, after: GameInstance
     if before.bet_config != after.bet_config:
         limits = before.bet_config, after.bet_config
         yield LimitsChanged(game_id=game_id, instance_id=after.id, before=limits[0], after=limits[1], at_millis=at)
-    if any(_differing(before, after, ("name",))):
+    if any(_differing(before, after)):
         yield InstanceDetailsChanged(game_id=game_id, instance_id=after.id, before=before, after=after, at_millis=at)
 
 
-def _differing(before: WireModel, after: WireModel, names: Iterable[str]) -> Iterator[str]:
-    """Yield which of the fields *names*, and of the fields that the models do not know, differ."""
-    yield from (name for name in names if getattr(before, name) != getattr(after, name))
+def _differing(before: WireModel, after: WireModel) -> Iterator[str]:
+    """Yield the names of the details that differ, fields that the models do not know included."""
+    for name in type(after).model_fields:
+        if name not in _NO_DETAILS and getattr(before, name) != getattr(after, name):
+            yield name
     unknown = before.model_extra or {}, after.model_extra or {}
     for name in sorted({*unknown[0], *unknown[1]}):
         if name not in unknown[0] or name not in unknown[1] or unknown[0][name] != unknown[1][name]:
