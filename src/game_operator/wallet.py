@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.async_sql import AsyncSqlLedger
     from game_operator.ledger.joined_block import AsyncTransaction, Confirm, Transaction
     from game_operator.ledger.sql import SqlLedger
-    from game_operator.ledger.staff.repairs import Repair
+    from game_operator.ledger.staff.findings import Finding
+    from game_operator.ledger.staff.repairs import Payment, Repair
 
 LedgerT = TypeVar("LedgerT")
 SqlLedgerT = TypeVar("SqlLedgerT", bound="SqlLedger | AsyncSqlLedger")
@@ -155,6 +156,32 @@ class Wallet(_OverLedger[Ledger], _Handler):
             raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
         return write_with(self.ledger, partial(repair_with_within, repair, self.terms))
 
+    def pay(self, payment: "Payment") -> "tuple[Finding, Outcome]":
+        """
+        Post what is owed for a finding, once, and resolve it; for the back office.
+
+        Where the account gets money, ``within`` runs in the same transaction, with applied=True and a deposit that
+        stands for the payment: its amount is what is paid, and its tx_id names the finding. Where money is taken back,
+        ``within`` does **not** run, because no call of the provider stands for that. What is owed is worked out at this
+        moment, from what the account should have got for the bet and what it got so far.
+
+        Args:
+            payment: The finding, and who pays it and why.
+
+        Returns:
+            The finding, resolved, with ``paid_cents``; and the outcome with the new balance.
+
+        Raises:
+            TypeError: The ledger is not a SqlLedger.
+            FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
+        """
+        from game_operator.ledger.sql import SqlLedger, write_with
+        from game_operator.ledger.staff.repairs import pay_with_within
+
+        if not isinstance(self.ledger, SqlLedger):
+            raise TypeError(f"findings are paid in a SqlLedger, not in a {type(self.ledger).__name__}")
+        return write_with(self.ledger, partial(pay_with_within, payment, self.terms))[:2]
+
 
 class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
     """
@@ -247,6 +274,27 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
             RepairRefusedError: The bet is not OPEN, or must not be settled.
         """
         return at_once(self._block.repair(repair))
+
+    def pay(self, payment: "Payment") -> "tuple[Finding, Outcome]":
+        """
+        Post what is owed for a finding, once, in one of your transactions, and resolve it; for the back office.
+
+        Where the account gets money, *after* runs in the same transaction, with applied=True and a deposit that
+        stands for the payment: its amount is what is paid, and its tx_id names the finding. Where money is taken back,
+        *after* does **not** run, because no call of the provider stands for that. What is owed is worked out at this
+        moment, from what the account should have got for the bet and what it got so far.
+
+        Args:
+            payment: The finding, and who pays it and why.
+
+        Returns:
+            The finding, resolved, with ``paid_cents``; and the outcome with the new balance.
+
+        Raises:
+            FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
+            LedgerError: Your transaction did not commit.
+        """
+        return at_once(self._block.pay(payment))[:2]
 
 
 class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"], _AsyncHandler):

@@ -23,7 +23,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
 from game_operator.ledger.staff.queries import anomaly_at, stored_at
-from game_operator.ledger.staff.repairs import Repair, repair_bet, settled_at
+from game_operator.ledger.staff.repairs import Paid, Payment, Repair, paid_at, pay_finding, repair_bet, settled_at
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
@@ -115,9 +115,23 @@ class JoinedBlock:
             )
         )
         assert call.bet_id is not None
-        if self._confirm != "never":
-            yield from self._find(partial(settled_at, ledger._prefix, call.bet_id, self._terms.source))
+        yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, call.bet_id, self._terms.source))
         return outcome
+
+    def pay(self, payment: Payment) -> Work[Paid]:
+        """Pay what is owed for a finding, in a transaction of the operator; with *after* if the account gets money."""
+        ledger, source = self._ledger, self._terms.source
+        script = partial(pay_finding, payment, self._terms)
+        paid: Paid = yield from self._repeated(
+            lambda connection: ledger._joiner.run_around(script, connection, partial(self._do_after_pay, connection))
+        )
+        yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
+        return paid
+
+    def _check_moved(self, outcome: Outcome, query: Callable[[], Script[int | None]]) -> Work[None]:
+        """Raise LedgerError unless what a repair or a payment has stored is committed, and is this one's."""
+        if self._confirm != "never" and (yield from self._find(query)) != outcome.at_millis:
+            raise _not_committed()
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> Work[None]:
         """Keep what the receiver refused, in a transaction of the operator."""
@@ -186,6 +200,10 @@ class JoinedBlock:
         if self._after is not None and not isinstance(call, BalanceCall):
             ask = AskOperator("after()", partial(self._after, call, outcome))
             yield from ask.answering(connection, awaits=self._awaits)
+
+    def _do_after_pay(self, connection: Any, paid: Paid) -> Work[None]:
+        if paid.call is not None:
+            yield from self._do_after(paid.call, connection, paid.outcome)
 
     def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""

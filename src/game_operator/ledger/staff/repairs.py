@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError, shown
-from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome, Terms
+from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import AskOperator, Execute, Loaded, Script
 from game_operator.ledger.engine.tables import check_writer, sql_texts
@@ -20,6 +20,9 @@ from game_operator.ledger.staff.findings import Finding, finding, resolve_findin
 from game_operator.ledger.staff.queries import bet as bet_script
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.money import Cents, amount_from_cents
+
+#: What a bet's account got for it can still change in every other state.
+_SETTLED = frozenset({BetState.CLOSED, BetState.ROLLED_BACK})
 
 
 class Repair(NamedTuple):
@@ -49,6 +52,21 @@ class Payment(NamedTuple):
     finding_id: int
     actor: str
     reason: str
+
+
+class Paid(NamedTuple):
+    """
+    What became of a payment.
+
+    Attributes:
+        finding: The finding, resolved.
+        outcome: The movement; ``applied`` is True.
+        call: A deposit of what was paid, for ``within`` or ``after``; None where money was taken back.
+    """
+
+    finding: Finding
+    outcome: Outcome
+    call: DepositCall | None
 
 
 def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
@@ -108,14 +126,15 @@ def settled_at(prefix: str, bet_id: str, source: str) -> Script[int | None]:
     return None if found is None or found.settled_by is None else found.settled_at_millis
 
 
-def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[tuple[Finding, Outcome]]:
+def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
     """
-    Post what is owed for a finding, once, and resolve it.
+    Post what is owed for a finding, once, and resolve it; the operator's own statements are for the caller to run.
 
     What is owed is worked out anew: what the account should have got for the bet, less what it got by now.
 
     Raises:
-        FindingError: There is no such finding, it is resolved, nothing is owed, or the account has too little.
+        FindingError: There is no such finding, it is resolved, or nothing is owed; its bet is not settled; or the
+            account is gone, has too little, or cannot hold the money.
     """
     yield from check_writer(dialect.prefix)
     wanted = yield from finding(payment.finding_id, dialect)
@@ -124,24 +143,33 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[t
         raise FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
     loaded, bet = yield from _locked(found, dialect)
     account = next((each for each in loaded.accounts if each.key == bet.account), None)
-    before_cents = yield from paid_cents(wanted.source, bet.bet_id, dialect)
-    owed_cents = wanted.cents - credited_cents(bet) - before_cents
-    if account is None or owed_cents == 0 or account.balance_cents + owed_cents < 0:
-        raise FindingError(_why_unpaid(wanted, account, owed_cents))
-    balance_cents, at_millis = account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1)
-    tx_id = str(wanted.id)
-    record = CallRecord(
-        *("pay", tx_id, bet.player_id, bet.account, bet.bet_id, "PAY", owed_cents, None, balance_cents, at_millis),
-        instance_id=bet.instance_id,
-        game=bet.game,
-        currency=bet.currency,
-    )
-    moved = Account(bet.account, balance_cents, at_millis)
-    changes = Changes(calls=[record], accounts={bet.account: moved})
-    changes.postings.append(posting(bet.account, owed_cents, wanted.source, "pay", tx_id, at_millis))
-    yield from dialect.store(wanted.source, changes, was={bet.account: account})
+    # Again, because until the account was locked it may have been paid.
+    wanted = yield from finding(payment.finding_id, dialect)
+    owed_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
+    problem = _why_unpaid(wanted, bet, account, owed_cents)
+    if account is None or problem:
+        raise FindingError(problem)
+    moved = Account(account.key, account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1))
+    changes = _changes_of_payment(wanted, bet, moved, owed_cents)
+    yield from dialect.store(wanted.source, changes, was={account.key: account})
     resolved = yield from resolve_finding(wanted.id, payment.actor, payment.reason, dialect, paid_cents=owed_cents)
-    return resolved, Outcome(code=None, balance_cents=Cents(balance_cents), at_millis=at_millis, applied=True)
+    outcome = Outcome(code=None, balance_cents=Cents(moved.balance_cents), at_millis=moved.at_millis, applied=True)
+    return Paid(resolved, outcome, _call_of_payment(wanted, bet, owed_cents))
+
+
+def pay_with_within(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
+    """Pay as ``pay_finding`` does, and run ``within`` where the account gets money."""
+    paid = yield from pay_finding(payment, terms, dialect)
+    if terms.within is not None and paid.call is not None:
+        yield AskOperator("within", partial(terms.within, paid.call, paid.outcome))
+    return paid
+
+
+def paid_at(prefix: str, finding_id: int, source: str) -> Script[int | None]:
+    """Return when a finding was paid; None if that is not committed."""
+    sql = sql_texts(__package__, "repairs.sql", prefix=prefix)["paid_at"]
+    rows = yield Execute(sql, (source, str(finding_id)))
+    return rows[0][0] if rows else None
 
 
 def credited_cents(bet: BetRecord) -> int:
@@ -167,14 +195,48 @@ def _why_refused(bet: BetRecord, call: DepositCall | RollbackCall, outcome: Outc
     return f"The account {shown(bet.account)} cannot be credited ({outcome.code}). Nothing was moved."
 
 
-def _why_unpaid(wanted: Finding, account: Account | None, owed_cents: int) -> str:
+def _why_unpaid(wanted: Finding, bet: BetRecord, account: Account | None, owed_cents: int) -> str:
+    """Return why nothing is paid for a finding, or ""."""
+    if wanted.resolved_at_millis is not None:
+        return f"The finding {wanted.id} was resolved by {wanted.resolved_by} already. Nothing was moved."
+    if bet.state not in _SETTLED:
+        return (
+            f"The bet {shown(bet.bet_id)} is {bet.state.value}, so what is owed for it is not known. Nothing was "
+            "moved: only for a bet that is CLOSED or ROLLED_BACK can something be paid."
+        )
     if account is None:
-        return f"There is no account {shown(wanted.account)} any more. Nothing was moved."
+        return f"There is no account {shown(bet.account)} any more. Nothing was moved."
     if owed_cents == 0:
         return f"Nothing is owed for the finding {wanted.id} any more. Resolve it without paying."
-    return (
-        f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding "
-        f"{wanted.id} takes {amount_from_cents(-owed_cents)} back. Nothing was moved."
+    holds = f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding"
+    # A balance below zero, as the operator's own table may have, is no reason not to pay.
+    if owed_cents < 0 and account.balance_cents + owed_cents < 0:
+        return f"{holds} {wanted.id} takes {amount_from_cents(-owed_cents)} back. Nothing was moved."
+    if account.balance_cents + owed_cents > MAX_BALANCE_CENTS:
+        return f"{holds} {wanted.id} pays {amount_from_cents(owed_cents)}, more than it can hold. Nothing was moved."
+    return ""
+
+
+def _changes_of_payment(wanted: Finding, bet: BetRecord, moved: Account, owed_cents: int) -> Changes:
+    """Return the call ``pay``, whose identity is the finding, and its posting."""
+    key, balance_cents, at_millis = moved
+    named = ("pay", str(wanted.id), bet.player_id, key, bet.bet_id, "PAY", owed_cents, None, balance_cents, at_millis)
+    changes = Changes(calls=[CallRecord(*named, bet.instance_id, bet.game, bet.currency)], accounts={key: moved})
+    changes.postings.append(posting(key, owed_cents, wanted.source, "pay", str(wanted.id), at_millis))
+    return changes
+
+
+def _call_of_payment(wanted: Finding, bet: BetRecord, owed_cents: int) -> DepositCall | None:
+    if owed_cents < 0:
+        return None
+    return DepositCall(
+        player_id=bet.player_id,
+        bet_id=bet.bet_id,
+        amount_cents=owed_cents,
+        tx_id=f"finding:{wanted.id}",
+        round_id=bet.round_id,
+        instance_id=bet.instance_id,
+        game=bet.game,
     )
 
 

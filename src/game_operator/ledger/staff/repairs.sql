@@ -6,3 +6,6 @@ SELECT tx_id FROM {prefix}calls WHERE source = ? AND bet_id = ? AND operation = 
 
 -- name: paid
 SELECT COALESCE(SUM(paid_cents), 0) FROM {prefix}findings WHERE source = ? AND subject = ? AND paid_cents IS NOT NULL
+
+-- name: paid_at
+SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'pay' AND tx_id = ?
