@@ -12,12 +12,11 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
-from game_operator.ledger.sql import read_with
-from game_operator.ledger.staff.findings import Finding, page_of_findings
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.repairs import findings, repair, won
 
 pytestmark = [pytest.mark.outside]
 
@@ -29,29 +28,6 @@ def ledger(database_url: str) -> Iterator[SqlLedger]:
         ledger.open_account("p1", Decimal("105.00"))
         assert ledger.apply(withdraw("b1", amount_cents=500)).applied
         yield ledger
-
-
-def nothing(_outcome: Outcome, _dialect: SqlDialect) -> Script[None]:
-    """Do nothing beside."""
-    yield from ()
-
-
-def won(cents: int, bet_id: str = "b1", player_id: str = "p1") -> DepositCall:
-    """Return the deposit that the evidence stands for."""
-    return DepositCall(player_id=player_id, bet_id=bet_id, amount_cents=cents, tx_id="reconcile:b1")
-
-
-def repair(ledger: SqlLedger, call: DepositCall | RollbackCall, **terms: Any) -> Outcome:
-    """Settle a bet without a call."""
-    return Wallet(ledger, **terms).repair(Repair(call, "reconcile", nothing))
-
-
-def findings(ledger: SqlLedger) -> list[Finding]:
-    """Return all findings."""
-    return read_with(
-        ledger,
-        lambda dialect: page_of_findings(dialect, after=0, most=99, resolved=True, source=None, subject=None),
-    )
 
 
 @pytest.mark.parametrize("cents", [0, 1, 1_250])

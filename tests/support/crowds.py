@@ -19,7 +19,7 @@ from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
 from tests.support.traffic import Answer, Log, deliver
 
-__all__ = ["Child", "Processes", "in_threads", "open_accounts"]
+__all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes"]
 
 PATIENCE_SECONDS = 30.0
 
@@ -54,13 +54,13 @@ def _begin(meeting: BarrierOfProcesses) -> None:
     _meeting.append(meeting)
 
 
-def _meet(_number: int = 0) -> None:
+def meet(_number: int = 0) -> None:
     _meeting[0].wait(PATIENCE_SECONDS)
 
 
 def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
     with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as ledger:
-        _meet()
+        meet()
         return in_threads(ledger, shares)
 
 
@@ -74,7 +74,7 @@ class Processes:
             count, mp_context=context, initializer=_begin, initargs=(context.Barrier(count),)
         )
         # Each takes one task, so that all are spawned.
-        list(self._pool.map(_meet, range(count)))
+        list(self._pool.map(meet, range(count)))
 
     def send(self, url: str, shares: Sequence[Sequence[Sequence[WebhookCall]]]) -> Log:
         """Give each process its share, which is a share for each of its threads; return all that was answered."""

@@ -1,0 +1,411 @@
+"""What a late call says is owed is paid once, whoever pays, and is worked out anew each time (docs/decisions/0040)."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from game_operator.errors import FindingError, UnknownSourceError
+from game_operator.ledger import MemoryLedger, Outcome, SqlLedger
+from game_operator.ledger.sql import write_with
+from game_operator.ledger.staff.findings import resolve_finding
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall
+from game_operator.wallet import Wallet
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.crowds import Processes, processes
+from tests.support.raw_sql import rows, run
+from tests.support.repairs import findings, lost, pay, pay_there, payment, repair, won
+from tests.support.seeds import random_of
+
+pytestmark = [pytest.mark.outside]
+
+OPENING = 10_000
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Processes]:
+    """Two processes, spawned once."""
+    with processes(2) as two:
+        yield two
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[SqlLedger]:
+    """A ledger in which p1 has 100.00 and the bet b1 of 5.00 is OPEN."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("105.00"))
+        assert ledger.apply(withdraw("b1", amount_cents=500)).applied
+        yield ledger
+
+
+def late(cents: int) -> DepositCall:
+    """Return a deposit of another amount, whose identity is its own."""
+    return deposit("b1", amount_cents=cents, tx_id=f"late {cents}")
+
+
+def owed_for(ledger: SqlLedger, first: DepositCall | RollbackCall, *calls: MovingCall) -> list[int]:
+    """Settle b1, let the calls come late, and return the ids of the findings."""
+    repair(ledger, first)
+    for call in calls:
+        assert not ledger.apply(call).applied
+    return [found.id for found in findings(ledger)]
+
+
+@pytest.mark.parametrize(
+    ("first", "call", "owed_cents", "due_cents"),
+    [
+        pytest.param(won(300), late(1_250), 950, 1_250, id="it pays more"),
+        pytest.param(won(0), late(1), 1, 1, id="a cent"),
+        pytest.param(won(300), late(100), -200, 100, id="it pays less"),
+        pytest.param(won(300), rollback("b1"), 200, 500, id="a rollback of a settled bet"),
+        pytest.param(won(800), rollback("b1"), -300, 500, id="a rollback of a bet that won"),
+        pytest.param(lost(), late(800), 300, 800, id="a deposit of a refunded bet"),
+        pytest.param(lost(), late(0), -500, 0, id="a loss of a refunded bet"),
+    ],
+)
+def test_what_is_owed_is_posted(
+    ledger: SqlLedger, first: DepositCall | RollbackCall, call: MovingCall, owed_cents: int, due_cents: int
+) -> None:
+    """The account ends with what the late call says is due, and the finding is resolved by who paid, and why."""
+    (number,) = owed_for(ledger, first, call)
+    before = findings(ledger)[0]
+    assert (before.owed_cents, before.cents, before.paid_cents) == (owed_cents, due_cents, None)
+    seen: list[Any] = []
+    found, outcome = pay(ledger, number, within=lambda *given: seen.append(given[:2]))
+    assert (outcome.code, outcome.applied, outcome.balance_cents) == (None, True, OPENING + due_cents)
+    assert (found.paid_cents, found.resolved_by, found.resolution) == (owed_cents, "ann", "the provider owes it")
+    assert found.resolved_at_millis is not None
+    assert findings(ledger) == [found]
+    assert ledger.balance("p1") == OPENING + due_cents
+    assert ledger.verify().findings == ()
+    # The operator's own code runs where money comes, with a deposit that stands for the payment.
+    if owed_cents < 0:
+        assert seen == []
+        return
+    ((stands, its_outcome),) = seen
+    assert (stands.operation, stands.bet_id, stands.player_id) == ("deposit", "b1", "p1")
+    assert (stands.amount_cents, stands.tx_id, its_outcome) == (owed_cents, f"finding:{number}", outcome)
+
+
+def test_a_payment_has_a_call_and_a_posting(ledger: SqlLedger, url: str) -> None:
+    """Its identity is the finding; time goes on with it."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    outcome = pay(ledger, number)[1]
+    ((tx_id, action, bet_id, cents, code, balance, at_millis),) = rows(
+        url,
+        "SELECT tx_id, action, bet_id, amount_cents, code, balance_cents, at_millis FROM {p}calls "
+        "WHERE operation = 'pay'",
+    )
+    assert (tx_id, action, bet_id, cents, code) == (str(number), "PAY", "b1", 950, None)
+    assert (balance, at_millis) == (outcome.balance_cents, outcome.at_millis)
+    assert rows(url, "SELECT to_account, amount_cents FROM {p}postings WHERE operation = 'pay'") == [("p1", 950)]
+    bet = ledger.bet("b1")
+    assert bet is not None
+    assert bet.settled_at_millis is not None
+    assert at_millis > bet.settled_at_millis
+
+
+@pytest.mark.parametrize(
+    ("amounts", "order", "paid"),
+    [
+        pytest.param([1_250, 800], [0, 1], [950, -450], id="the second says less than the first has paid"),
+        pytest.param([1_250, 800], [1, 0], [500, 450], id="the other way round"),
+        pytest.param([100, 1_250], [0, 1], [-200, 1_150], id="taken back, and paid after all"),
+        pytest.param([100, 0], [0, 1], [-200, -100], id="taken back twice"),
+        pytest.param([1, 2, 3], [2, 1, 0], [-297, -1, -1], id="three of them"),
+    ],
+)
+def test_two_late_calls_do_not_pay_twice(
+    ledger: SqlLedger, amounts: Sequence[int], order: Sequence[int], paid: Sequence[int]
+) -> None:
+    """After each payment the account has what that call says is due, and not what both say."""
+    numbers = owed_for(ledger, won(300), *map(late, amounts))
+    for index, cents in zip(order, paid, strict=True):
+        found, outcome = pay(ledger, numbers[index])
+        assert (found.paid_cents, outcome.balance_cents) == (cents, OPENING + amounts[index])
+    for number in numbers:
+        with pytest.raises(FindingError, match=f"finding {number} was resolved by ann already"):
+            pay(ledger, number)
+    assert ledger.balance("p1") == OPENING + amounts[order[-1]]
+    assert ledger.verify().findings == ()
+
+
+def test_the_same_amount_by_two_calls_is_paid_once(ledger: SqlLedger) -> None:
+    """Nothing is owed for the second any more: it is resolved without paying."""
+    first, second = owed_for(ledger, lost(), late(800), deposit("b1", amount_cents=800, tx_id="again"))
+    pay(ledger, first)
+    with pytest.raises(FindingError, match=f"Nothing is owed for the finding {second} any more"):
+        pay(ledger, second)
+    assert ledger.balance("p1") == OPENING + 800
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_payments_leave_what_the_last_one_says(sqlite_url: str, seed: int) -> None:
+    """Whatever comes late and is paid in whichever order, a bet never has more than the last payment says is due."""
+    random = random_of(seed)
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal("1000.00"))
+        money = 100_000
+        for number in range(12):
+            bet_id = f"b{number}"
+            ledger.apply(withdraw(bet_id, amount_cents=500))
+            first = lost(bet_id) if random.random() < 0.3 else won(random.choice([0, 300, 700]), bet_id)
+            repair(ledger, first)
+            calls = [
+                rollback(bet_id, tx_id=None)
+                if random.random() < 0.2
+                else deposit(bet_id, amount_cents=random.choice([0, 1, 500, 900]), tx_id=f"{bet_id}:{which}")
+                for which in range(4)
+            ]
+            for call in calls:
+                ledger.apply(call)
+            due = 500 if isinstance(first, RollbackCall) else first.amount_cents
+            mine = [found for found in findings(ledger) if found.subject == bet_id]
+            random.shuffle(mine)
+            for found in mine[: random.randrange(len(mine) + 1)]:
+                if found.cents == due:
+                    with pytest.raises(FindingError, match="Nothing is owed"):
+                        pay(ledger, found.id)
+                else:
+                    assert pay(ledger, found.id)[0].paid_cents == found.cents - due
+                due = found.cents
+                assert ledger.balance("p1") == money - 500 + due
+            money += due - 500
+        assert ledger.verify().findings == ()
+        moved = rows(
+            sqlite_url,
+            "SELECT sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) FROM {p}postings",
+        )
+        assert moved == [(ledger.balance("p1"),)] == [(money,)]
+
+
+def test_the_provider_s_own_deposit_after_a_payment(ledger: SqlLedger) -> None:
+    """It is taken for the one that the repair stood in for, and what is owed does not change by it."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    adopted = ledger.apply(deposit("b1", amount_cents=300))
+    assert (adopted.code, adopted.applied) == (None, False)
+    assert pay(ledger, number)[1].balance_cents == OPENING + 1_250
+    assert ledger.apply(late(1_250)).code == "BET_ALREADY_CLOSED"
+    assert [found.id for found in findings(ledger)] == [number]
+    assert ledger.verify().findings == ()
+
+
+def test_a_paid_finding_stays_resolved(ledger: SqlLedger) -> None:
+    """The provider sends the late call for days: it opens nothing again."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    pay(ledger, number)
+    assert ledger.apply(late(1_250)).code == "BET_ALREADY_CLOSED"
+    (found,) = findings(ledger)
+    assert (found.seen, found.paid_cents) == (2, 950)
+    assert ledger.balance("p1") == OPENING + 1_250
+
+
+def _new_finding(url: str, *, owed_cents: int | None = 200, subject: str = "b1", source: str = "") -> None:
+    """Leave a finding as a reconciliation might."""
+    run(
+        url,
+        "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, cents, owed_cents, first_at_millis, "
+        "last_at_millis, seen) VALUES (7, 'amount_differs', ?, ?, '', '', 700, ?, 1, 1, 1)",
+        source,
+        subject,
+        owed_cents,
+    )
+
+
+@pytest.mark.parametrize(
+    ("finding", "problem"),
+    [
+        pytest.param({"owed_cents": None}, "does not say what is owed", id="nothing is owed by it"),
+        pytest.param({"subject": "b9"}, "does not say what is owed", id="of an unknown bet"),
+        pytest.param({"source": "other"}, "does not say what is owed", id="of another source"),
+        pytest.param({}, "'b1' is OPEN, so what is owed for it is not known", id="of a bet that a call may settle"),
+        pytest.param({"subject": "spent"}, "'spent' is SPENT", id="of a bet that a rollback may refund"),
+        pytest.param({"subject": "tomb"}, "'tomb' is TOMBSTONE", id="of a tombstone"),
+        pytest.param({"subject": "declined"}, "'declined' is DECLINED", id="of a declined bet"),
+    ],
+)
+def test_what_is_not_paid(ledger: SqlLedger, url: str, finding: dict[str, Any], problem: str) -> None:
+    """It is refused with the reason; nothing is moved or resolved."""
+    ledger.apply(withdraw("spent", amount_cents=0, action="RAIN"))
+    ledger.apply(rollback("tomb", tx_id="withdraw:bet:tomb"))
+    ledger.apply(withdraw("declined", amount_cents=10**7))
+    _new_finding(url, **finding)
+    with pytest.raises(FindingError, match=problem):
+        pay(ledger, 7)
+    assert ledger.balance("p1") == OPENING
+    assert rows(url, "SELECT resolved_at_millis, paid_cents FROM {p}findings") == [(None, None)]
+
+
+@pytest.mark.parametrize("number", [0, -1, 99, 2**63, 2**200])
+def test_a_finding_that_does_not_exist(ledger: SqlLedger, number: int) -> None:
+    """It is refused, however large the number is."""
+    with pytest.raises(FindingError, match="There is no finding"):
+        pay(ledger, number)
+
+
+def test_a_finding_that_a_person_has_resolved(ledger: SqlLedger) -> None:
+    """Whoever decided that nothing is due decided it for good."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    write_with(ledger, lambda dialect: resolve_finding(number, "bob", "a test bet", dialect))
+    with pytest.raises(FindingError, match="resolved by bob already"):
+        pay(ledger, number)
+    assert ledger.balance("p1") == OPENING + 300
+
+
+@pytest.mark.parametrize(("left_cents", "is_paid"), [(200, True), (199, False)])
+def test_taking_back_more_than_there_is(ledger: SqlLedger, left_cents: int, is_paid: bool) -> None:
+    """An account does not go below zero; the finding stays open until there is enough."""
+    (number,) = owed_for(ledger, won(300), late(100))
+    ledger.adjust("p1", Decimal(left_cents - OPENING - 300) / 100, reference="cash-out")
+    if is_paid:
+        assert pay(ledger, number)[1].balance_cents == 0
+        return
+    with pytest.raises(FindingError, match=r"holds 1\.99, and the finding 1 takes 2\.00 back"):
+        pay(ledger, number)
+    ledger.adjust("p1", Decimal("0.01"), reference="pay-in")
+    assert pay(ledger, number)[1].balance_cents == 0
+
+
+def test_an_account_below_zero_is_paid(ledger: SqlLedger, url: str) -> None:
+    """What is owed to it is owed, even if it is below zero after that."""
+    (number,) = owed_for(ledger, won(300), late(301))
+    run(url, "UPDATE {p}accounts SET balance_cents = -1000")
+    assert pay(ledger, number)[1].balance_cents == -999
+
+
+@pytest.mark.parametrize(("room_cents", "is_paid"), [(950, True), (949, False)])
+def test_a_balance_that_cannot_hold_it(ledger: SqlLedger, url: str, room_cents: int, is_paid: bool) -> None:
+    """It is refused before the database overflows."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    run(url, f"UPDATE {{p}}accounts SET balance_cents = {2**63 - 1 - room_cents}")
+    if is_paid:
+        assert pay(ledger, number)[1].balance_cents == 2**63 - 1
+        return
+    with pytest.raises(FindingError, match=r"the finding 1 pays 9\.50, more than it can hold"):
+        pay(ledger, number)
+    assert findings(ledger)[0].resolved_at_millis is None
+
+
+def test_the_largest_win(ledger: SqlLedger) -> None:
+    """Amounts of any size that a call may have are paid."""
+    (number,) = owed_for(ledger, won(0), late(MAX_AMOUNT_CENTS))
+    assert pay(ledger, number)[1].balance_cents == OPENING + MAX_AMOUNT_CENTS
+
+
+def test_an_account_that_is_gone(ledger: SqlLedger, url: str) -> None:
+    """There is nobody to pay."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    run(url, "DELETE FROM {p}accounts")
+    with pytest.raises(FindingError, match="There is no account 'p1' any more"):
+        pay(ledger, number)
+
+
+def test_a_clock_in_the_past(tmp_path: Any) -> None:
+    """The payment's time follows that of the movement before it."""
+    millis = [2_000_000_000_000]
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", clock_millis=lambda: millis[0]) as ledger:
+        ledger.open_account("p1", Decimal("105.00"))
+        ledger.apply(withdraw("b1"))
+        (number,) = owed_for(ledger, won(300), late(1_250))
+        bet = ledger.bet("b1")
+        assert bet is not None
+        millis[0] -= 10_000_000
+        assert pay(ledger, number)[1].at_millis == (bet.settled_at_millis or 0) + 1
+        assert ledger.verify().findings == ()
+
+
+def test_what_within_raises_undoes_the_payment(ledger: SqlLedger) -> None:
+    """The finding stays open, and is paid by the next attempt."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+
+    def within(*_given: Any) -> None:
+        raise ValueError("not now")
+
+    with pytest.raises(ValueError, match="not now"):
+        pay(ledger, number, within=within)
+    assert findings(ledger)[0].resolved_at_millis is None
+    assert ledger.balance("p1") == OPENING + 300
+    assert pay(ledger, number)[1].applied
+
+
+def test_threads_pay_once(ledger: SqlLedger, url: str) -> None:
+    """Of eight, each with its own ledger, one pays; all others learn that it is paid."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    start = Barrier(8)
+
+    def paying(_number: int) -> Outcome | str:
+        with SqlLedger(url) as other:
+            start.wait()
+            try:
+                return pay(other, number)[1]
+            except FindingError as refused:
+                return str(refused)
+
+    with ThreadPoolExecutor(8) as threads:
+        results = list(threads.map(paying, range(8)))
+    assert [each for each in results if isinstance(each, Outcome)] != []
+    refusals = [each for each in results if isinstance(each, str)]
+    assert refusals == [f"The finding {number} was resolved by ann already. Nothing was moved."] * 7
+    assert ledger.balance("p1") == OPENING + 1_250
+    assert ledger.verify().findings == ()
+
+
+def test_processes_pay_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
+    """Two processes at the same moment: one of them pays, each time."""
+    for number in range(5):
+        bet_id = f"race {number}"
+        ledger.apply(withdraw(bet_id))
+        repair(ledger, won(0, bet_id))
+        ledger.apply(deposit(bet_id, amount_cents=700))
+        before = ledger.balance("p1")
+        paying = [crowd.submit(pay_there, url, findings(ledger)[-1].id) for _ in range(2)]
+        assert sorted(bool(each.result()) for each in paying) == [False, True]
+        assert ledger.balance("p1") == before + 700
+    assert ledger.verify().findings == ()
+
+
+def test_two_findings_of_a_bet_at_once(ledger: SqlLedger, url: str) -> None:
+    """Whichever is paid last, the account has what it says is due, and never the sum of both."""
+    first, second = owed_for(ledger, won(300), late(1_250), late(800))
+    start = Barrier(2)
+
+    def paying(number: int) -> int:
+        with SqlLedger(url) as other:
+            start.wait()
+            return pay(other, number)[0].paid_cents or 0
+
+    with ThreadPoolExecutor(2) as threads:
+        paid = list(threads.map(paying, [first, second]))
+    assert paid in ([950, -450], [450, 500])
+    assert ledger.balance("p1") == OPENING + 300 + sum(paid)
+    assert ledger.verify().findings == ()
+
+
+def test_findings_of_a_source(sqlite_url: str) -> None:
+    """A wallet pays for its own source; another's does not see the bet of the same name."""
+    with SqlLedger(sqlite_url) as ledger:
+        for source in ("eu", "uk"):
+            ledger.add_source(source)
+        ledger.open_account("p1", Decimal("100.00"))
+        wallet = Wallet(ledger, source="eu")
+        wallet.withdraw(withdraw("b1"))
+        Wallet(ledger, source="uk").withdraw(withdraw("b1"))
+        repair(ledger, won(0), source="eu")
+        wallet.deposit(deposit("b1", amount_cents=700))
+        (found,) = findings(ledger, "eu")
+        assert findings(ledger, "uk") == []
+        with pytest.raises(FindingError, match="does not say what is owed"):
+            pay(ledger, found.id, source="uk")
+        assert pay(ledger, found.id, source="eu")[1].balance_cents == 9_700
+        with pytest.raises(UnknownSourceError):
+            Wallet(ledger, source="us")
+        assert ledger.verify().findings == ()
+
+
+def test_a_ledger_in_memory_pays_nothing() -> None:
+    """Its findings are kept for tests; to pay them takes a database."""
+    with pytest.raises(TypeError, match="findings are paid in a SqlLedger, not in a MemoryLedger"):
+        Wallet(MemoryLedger()).pay(payment(1))
