@@ -30,18 +30,18 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
 
     async def fetch_games(self) -> list[GameInfo]:
         """Return all games and instances; see ``OperatorClient.fetch_games`` (spec §4.2)."""
-        return await self._perform(operations.fetch_games(self._settings.operator_id))
+        return await self.perform(operations.fetch_games(self._settings.operator_id))
 
     async def fetch_bet(self, bet_id: str) -> AnyBet:
         """Return the bet in its state; see ``OperatorClient.fetch_bet`` (spec §2.4, §4.2)."""
-        return await self._perform(operations.fetch_bet(self._settings.operator_id, bet_id))
+        return await self.perform(operations.fetch_bet(self._settings.operator_id, bet_id))
 
     async def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None
     ) -> AnyRound:
         """Return a round with its bets; see ``OperatorClient.fetch_round_bets`` (spec §2.8, §4.2)."""
         operation = operations.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
-        return await self._perform(operation)
+        return await self.perform(operation)
 
     async def grant_free_bet(
         self,
@@ -62,7 +62,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
             expire_duration_millis=expire_duration_millis,
             reference_id=reference_id,
         )
-        return await self._perform(operations.grant_free_bet(grant))
+        return await self.perform(operations.grant_free_bet(grant))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, unless they are yours or another client's."""
@@ -75,7 +75,8 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
     async def __aexit__(self, *_exc: object) -> None:
         await self.aclose()
 
-    async def _perform(self, operation: Operation[T]) -> T:
+    async def perform(self, operation: Operation[T]) -> T:
+        """Make the call that *operation* describes, as ``OperatorClient.perform`` does."""
         steps = self._steps(operation)
         step = next(steps)
         reply: Reply

@@ -50,7 +50,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             ApiError: The service said no.
             TransportError: The service did not answer.
         """
-        return self._perform(operations.fetch_games(self._settings.operator_id))
+        return self.perform(operations.fetch_games(self._settings.operator_id))
 
     def fetch_bet(self, bet_id: str) -> AnyBet:
         """
@@ -62,7 +62,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             ApiError: The service said no, or *bet_id* is "", "." or "..".
             TransportError: The service did not answer.
         """
-        return self._perform(operations.fetch_bet(self._settings.operator_id, bet_id))
+        return self.perform(operations.fetch_bet(self._settings.operator_id, bet_id))
 
     def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None
@@ -77,7 +77,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             TransportError: The service did not answer.
         """
         operation = operations.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
-        return self._perform(operation)
+        return self.perform(operation)
 
     def grant_free_bet(
         self,
@@ -117,7 +117,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             expire_duration_millis=expire_duration_millis,
             reference_id=reference_id,
         )
-        return self._perform(operations.grant_free_bet(grant))
+        return self.perform(operations.grant_free_bet(grant))
 
     def close(self) -> None:
         """Close the connections, unless they belong to your ``http_client`` or to another client."""
@@ -130,7 +130,16 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    def _perform(self, operation: Operation[T]) -> T:
+    def perform(self, operation: Operation[T]) -> T:
+        """
+        Make the call that *operation* describes, with its retries and within its deadline, and return what it reads.
+
+        The four calls are made by it. ``game_operator.protocol.operations`` describes them; one of them with another
+        ``parse`` reads the answer in another way.
+
+        Raises:
+            ApiError, TransportError: As the four calls do.
+        """
         steps = self._steps(operation)
         step = next(steps)
         reply: Reply

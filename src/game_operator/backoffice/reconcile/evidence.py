@@ -1,0 +1,117 @@
+"""What the provider answers about a bet, as it is kept: the bytes, what they say, and a digest of what they say."""
+
+import hashlib
+import json
+from typing import NamedTuple, TypeVar
+
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    OperatorInactiveError,
+    RateLimitedError,
+    ServiceError,
+    TransportError,
+    one_line,
+)
+from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
+from game_operator.protocol import operations
+from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.operations import AnyBet, Operation
+
+T = TypeVar("T")
+
+_LONGEST_PROBLEM = 300
+
+
+class Evidence(NamedTuple):
+    """
+    An answer about a bet.
+
+    Attributes:
+        bet_id: The bet that was asked for.
+        bet: What the answer says; None if there is none, or if it cannot be read.
+        body: The bytes of the answer.
+        problem: Why there is no bet, or "".
+        answered: Whether the service has answered at all.
+    """
+
+    bet_id: str
+    bet: AnyBet | None
+    body: bytes
+    problem: str = ""
+    answered: bool = True
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 over every field of the answer, also those this version does not know; 32 bytes."""
+        return hashlib.sha256(_canonical(self.bet)).digest()
+
+
+class TryLaterError(Exception):
+    """The service did not answer, or refused; *wait_seconds* is what it asked for, None if it asked for nothing."""
+
+    def __init__(self, problem: str, *, is_refusal: bool = False, wait_seconds: float | None = None) -> None:
+        super().__init__(problem)
+        self.is_refusal, self.wait_seconds = is_refusal, wait_seconds
+
+
+def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
+    """
+    Ask the provider about a bet, once.
+
+    Raises:
+        TryLaterError: There was no answer, or the service asks to be called less often.
+        AuthenticationError, OperatorInactiveError: No call will be answered.
+    """
+    try:
+        bet, body = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
+    except ApiError as failed:
+        return Evidence(bet_id, None, failed.body, one_line(str(failed), _LONGEST_PROBLEM))
+    return Evidence(bet_id, bet, body)
+
+
+def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tuple[Evidence, ...] | None:
+    """
+    Ask the provider about a round, once; return what it says of each bet, or None if it cannot be read or found.
+
+    Raises:
+        TryLaterError, AuthenticationError, OperatorInactiveError: As ``look_up_bet``.
+    """
+    try:
+        found, _ = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
+    except ApiError:
+        return None
+    if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):
+        return None
+    return tuple(map(_of_round, found.bets))
+
+
+def _of_round(bet: OpenBet | ClosedBet | RolledBackBet) -> Evidence:
+    return Evidence(bet.reference_id, bet, _canonical(bet))
+
+
+def _canonical(bet: AnyBet | None) -> bytes:
+    # What this version does not know is kept in the model, and may hold anything that JSON can.
+    fields = {} if bet is None else bet.model_dump(mode="json")
+    return json.dumps(fields, sort_keys=True, default=str).encode()
+
+
+def _with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
+    parse = operation.parse
+
+    def parse_both(response: HttpResponse) -> tuple[T, bytes]:
+        return parse(response), response.body
+
+    return Operation(operation.name, operation.method, operation.path, operation.to_sign, parse_both, operation.body)
+
+
+def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, bytes]:
+    try:
+        return client.perform(_with_body(operation))
+    except (AuthenticationError, OperatorInactiveError):
+        raise
+    except RateLimitedError as refused:
+        raise TryLaterError(str(refused), is_refusal=True, wait_seconds=refused.retry_after) from refused
+    except (ServiceError, TransportError) as failed:
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM)) from failed
