@@ -75,6 +75,11 @@ class LedgerBase(Forkable):
         notify_of_forks(self)
         self._begin()
 
+    @property
+    def accounts(self) -> AccountsSpec:
+        """Where balances live, as ``accounts=`` was given."""
+        return self._accounts
+
     def _locate(self, url: str) -> None:
         """Keep where the database is."""
         self._url = checked_url(url)

@@ -320,17 +320,21 @@ class Journal:
 
         They are taken from a row that all processes of the run share.
         """
+        return write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))[1]
 
-        def script(dialect: SqlDialect) -> Script[list[int]]:
-            now = yield from self.now_script(dialect)
-            micros = now * 1_000
-            rows: Rows = yield Execute(_sql(dialect)["take_slots"], (now, micros, micros, count, run_id))
-            if not rows:
-                return []
-            end, interval = rows[0]
-            return [(end - (count - number) * interval) // 1_000 for number in range(count)]
+    def turns(self, run_id: int, count: int) -> list[float]:
+        """Return for how many seconds from now to wait before each of the next calls, as ``slots`` gives them out."""
+        now, slots = write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))
+        return [max(0, slot - now) / 1_000 for slot in slots]
 
-        return write_with(self.ledger, script)
+    def _slots_script(self, dialect: SqlDialect, run_id: int, count: int) -> Script[tuple[int, list[int]]]:
+        now = yield from self.now_script(dialect)
+        micros = now * 1_000
+        rows: Rows = yield Execute(_sql(dialect)["take_slots"], (now, micros, micros, count, run_id))
+        if not rows:
+            return now, []
+        end, interval = rows[0]
+        return now, [(end - (count - number) * interval) // 1_000 for number in range(count)]
 
     def _pace_script(self, dialect: SqlDialect, run_id: int, paced: Paced) -> Script[None]:
         """Slow down after refusals, and speed up again after answers; pause a run whose calls keep failing."""
@@ -394,6 +398,13 @@ def add_items_script(
             raise ConflictError
         added += len((yield Execute(sql["add_items"], (run_id, number, json.dumps(rows)))))
     return added
+
+
+def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Script[set[str]]:
+    """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
+    rows = [[each.key, len(chunk.items), json.dumps(each.data, default=str), each.cents] for each in items]
+    added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, chunk.number, json.dumps(rows)))
+    return {row[0] for row in added}
 
 
 def move_items_script(dialect: SqlDialect, run_id: int, keys: Sequence[str], *, ready_at_millis: int) -> Script[None]:

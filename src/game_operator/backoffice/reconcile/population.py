@@ -1,0 +1,199 @@
+"""
+Which bets a reconciliation looks up, read page by page: each page follows an index, however many bets there are.
+
+First the bets that are OPEN for long, found by a partial index; then those of unresolved anomalies, those that no
+deposit settles (once each), those repaired in the last seven days, and a sample of all others.
+"""
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from game_operator.backoffice.journal.records import NewItem, Run
+from game_operator.backoffice.reconcile.evidence import Evidence
+from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
+from game_operator.errors import AccountNotFoundError, GameOperatorError
+from game_operator.ledger.api import BetRecord, Terms
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
+from game_operator.ledger.rules.book import named_account
+from game_operator.models.webhooks import BalanceCall, problem_of_id
+
+PAGE: Final = 500
+_PHASES: Final = ("open", "anomalies", "spent", "repaired", "sample")
+_KEPT_MILLIS: Final = 89 * DAY_MILLIS
+_REPAIRED_MILLIS: Final = 7 * DAY_MILLIS
+_START: Final[tuple[int, str]] = (-(2**62), "")
+
+
+class Page(NamedTuple):
+    """Some bets, and the cursor that the next page is read from; "" if there is none."""
+
+    items: list[NewItem]
+    cursor: str
+
+
+def first_cursor() -> str:
+    """Return the cursor of the first page."""
+    return _cursor("open", *_START)
+
+
+def page(run: Run, dialect: SqlDialect) -> Script[Page]:
+    """Return the next page of the bets of *run*."""
+    at = json.loads(run.cursor)
+    phase, millis, bet_id = at["phase"], at["millis"], at["bet"]
+    rows = yield from _PAGES[phase](run, (millis, bet_id), dialect)
+    items = [NewItem(row[1], {}) for row in rows]
+    if len(rows) == PAGE or (phase == "sample" and rows):
+        return Page(items, _cursor(phase, int(rows[-1][0]), rows[-1][1]))
+    following = _PHASES[_PHASES.index(phase) + 1 :]
+    return Page(items, _cursor(following[0], *_START) if following else "")
+
+
+def _cursor(phase: str, millis: int, bet_id: str) -> str:
+    return json.dumps({"phase": phase, "millis": millis, "bet": bet_id})
+
+
+def _open(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+    old = run.as_of_millis - int(run.options["min_age_millis"])
+    parameters = (*after, old, run.as_of_millis, run.source, PAGE)
+    return (yield Execute(_sql(dialect)["open"], parameters))  # type: ignore[no-any-return]  # Rows.
+
+
+def _anomalies(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+    rows: Rows = yield Execute(_sql(dialect)["anomalies"], (run.source, after[1], PAGE))
+    return [(0, row[0]) for row in rows]
+
+
+def _spent(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+    since, old = run.as_of_millis - _KEPT_MILLIS, run.as_of_millis - int(run.options["min_age_millis"])
+    parameters = (*after, since, old, run.source, run.service, PAGE)
+    return (yield Execute(_sql(dialect)["spent"], parameters))  # type: ignore[no-any-return]  # Rows.
+
+
+def _repaired(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+    parameters = (*after, run.as_of_millis - _REPAIRED_MILLIS, run.source, PAGE)
+    return (yield Execute(_sql(dialect)["repaired"], parameters))  # type: ignore[no-any-return]  # Rows.
+
+
+def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Rows]:
+    """Draw from the bets that are settled, refused or cancelled, by the seed of the run."""
+    share = float(run.options["sample"])
+    if share <= 0:
+        return ()
+    since, old = run.as_of_millis - _KEPT_MILLIS, run.as_of_millis - int(run.options["min_age_millis"])
+    limits = (run.source, since, old, since)
+    if dialect.kind == "postgres":
+        parameters = (share * 100, run.seed, *limits, after[1], PAGE)
+        rows: Rows = yield Execute(_sql(dialect)["sample_of_postgres"], parameters)
+        return [(0, row[0]) for row in rows]
+    number = max(after[0], 0)
+    last_row = (yield Execute(_sql(dialect)["last_row"], ()))[0][0]
+    first, last = number * _BLOCK + 1, min((number + 1) * _BLOCK, last_row)
+    while first <= last_row:
+        number += 1
+        drawn = _drawn(run.seed, first, last, share)
+        rows = (yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))) if drawn else ()
+        if rows:
+            return [(number, row[0]) for row in rows]
+        first, last = last + 1, min(last + _BLOCK, last_row)
+    return ()
+
+
+#: So many rows of SQLite's table are drawn from at a time.
+_BLOCK: Final = 100_000
+
+
+def _drawn(seed: int, first: int, last: int, share: float) -> list[int]:
+    random = Random(f"{seed}:{first}")  # noqa: S311 - a run must repeat
+    count = sum(random.random() < share for _ in range(last - first + 1)) if share < 1 else last - first + 1
+    return sorted(random.sample(range(first, last + 1), count))
+
+
+_PAGES: Final = {
+    "open": _open,
+    "anomalies": _anomalies,
+    "spent": _spent,
+    "repaired": _repaired,
+    "sample": _sample,
+}
+
+
+def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Script[dict[str, Ours]]:
+    """Return what the ledger knows of each bet."""
+    sql = _sql(dialect)
+    bets = {row[0]: bet_of(row) for row in (yield LookUp(dialect.kind, sql["bets"]).of(bet_ids, source))}
+    claims = dict((yield LookUp(dialect.kind, sql["claims"]).of(bet_ids, source)))
+    paid: dict[str, int] = {}
+    for subject, cents in (yield LookUp(dialect.kind, sql["paid"]).of(bet_ids, source)):
+        paid[subject] = paid.get(subject, 0) + cents
+    return {bet_id: Ours(bets.get(bet_id), claims.get(bet_id), paid.get(bet_id, 0)) for bet_id in bet_ids}
+
+
+def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect) -> Script[dict[str, Ours]]:
+    """Return what the ledger knows of the bets of a round; others' players have no account, free bets a claim."""
+    ours = yield from ours_of({each.bet_id for each in answers}, terms.source, dialect)
+    for each in answers:
+        known = ours[each.bet_id]
+        if known.bet is None and known.claim is None:
+            player_id: str = getattr(each.bet, "player_id", "")
+            has_account = yield from _has_account(player_id, terms, dialect)
+            claim = (yield from _claim_of(each, player_id, terms.source, dialect)) if has_account else None
+            ours[each.bet_id] = known._replace(has_account=has_account, claim=claim)
+    return ours
+
+
+def _has_account(player_id: str, terms: Terms, dialect: SqlDialect) -> Script[bool]:
+    if problem_of_id(player_id, 256):
+        return False
+    try:
+        key = named_account(BalanceCall(player_id=player_id), terms, dialect.key_parts)
+        return (yield from dialect.accounts.balance(key)) is not None
+    except (GameOperatorError, AccountNotFoundError):  # With more key parts a player alone has no account.
+        return False
+
+
+def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect) -> Script[str | None]:
+    """Return the identity of a claim whose body names the bet as one of its free bets."""
+    since = getattr(answer.bet, "timestamp", 0) - DAY_MILLIS
+    spellings = [json.dumps(answer.bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
+    rows = yield Execute(_sql(dialect)["claims_of_player"], (source, player_id, since))
+    return next((tx_id for tx_id, body in rows if any(each in bytes(body) for each in spellings)), None)
+
+
+def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[BetRecord]]:
+    """Return bets that calls have settled lately, the latest first."""
+    rows: Rows = yield Execute(_sql(dialect)["lately_settled"], (source, before_millis, most))
+    ids = {row[0] for row in rows}
+    ours = yield from ours_of(ids, source, dialect)
+    return [bet for row in rows if (bet := ours[row[0]].bet) is not None]
+
+
+def looks_of(bet_ids: Set[str], source: str, service: str, dialect: SqlDialect) -> Script[dict[str, tuple[int, bytes]]]:
+    """Return since when the service has given its latest answer about each bet, and the digest of that answer."""
+    rows: Rows = yield LookUp(dialect.kind, _sql(dialect)["looks"]).of(bet_ids, service, source)
+    return {row[0]: (int(row[1]), bytes(row[2])) for row in rows}
+
+
+def keep_looks(looks: Mapping[str, tuple[int, bytes]], source: str, service: str, dialect: SqlDialect) -> Script[None]:
+    """Keep the time and the digest of answers."""
+    rows: list[tuple[Any, ...]] = [(service, source, bet_id, at, digest) for bet_id, (at, digest) in looks.items()]
+    if rows:
+        yield Execute(_sql(dialect)["keep_look"], rows, many=True)
+
+
+def close_findings(
+    bet_ids: Sequence[str], source: str, why: str, now_millis: int, kinds: Sequence[str], dialect: SqlDialect
+) -> Script[None]:
+    """Resolve the open findings of *kinds* about bets whose answer agrees now."""
+    named = f"({', '.join(repr(str(kind)) for kind in kinds)})"
+    sql = _sql(dialect)["close_findings"].replace("(kinds)", named)
+    rows = [(now_millis, why, source, bet_id) for bet_id in bet_ids]
+    if rows:
+        yield Execute(sql, rows, many=True)
+
+
+def _sql(dialect: SqlDialect) -> dict[str, str]:
+    return sql_texts(__package__, "reconcile.sql", prefix=dialect.prefix, bet_columns=BET_COLUMNS, kinds="(kinds)")

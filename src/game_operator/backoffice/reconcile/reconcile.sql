@@ -1,0 +1,80 @@
+-- Which bets a reconciliation looks up, and what it reads and writes of them. The source is compared as a CAST: SQLite
+-- would else take a unique index that begins with it, and sort the whole table for each page.
+
+-- Those of the future are there because a clock was wrong: they are old.
+-- name: open
+SELECT opened_at_millis, bet_id FROM {prefix}bets
+WHERE state = 'OPEN' AND (opened_at_millis, bet_id) > (?, ?)
+    AND (opened_at_millis <= ? OR opened_at_millis > ?) AND CAST(source AS text) = ?
+ORDER BY opened_at_millis, bet_id LIMIT ?
+
+-- No deposit settles these, so each is looked up once.
+-- name: spent
+SELECT opened_at_millis, bet_id FROM {prefix}bets
+WHERE state = 'SPENT' AND (opened_at_millis, bet_id) > (?, ?) AND opened_at_millis >= ? AND opened_at_millis <= ?
+    AND CAST(source AS text) = ? AND NOT EXISTS (
+        SELECT 1 FROM {prefix}looks AS seen
+        WHERE seen.bet_id = {prefix}bets.bet_id AND seen.source = {prefix}bets.source AND seen.service = ?
+    )
+ORDER BY opened_at_millis, bet_id LIMIT ?
+
+-- name: repaired
+SELECT settled_at_millis, bet_id FROM {prefix}bets
+WHERE settled_by IS NOT NULL AND (settled_at_millis, bet_id) > (?, ?) AND settled_at_millis >= ?
+    AND CAST(source AS text) = ?
+ORDER BY settled_at_millis, bet_id LIMIT ?
+
+-- name: anomalies
+SELECT DISTINCT bet_id FROM {prefix}anomalies
+WHERE resolved_at_millis IS NULL AND bet_id IS NOT NULL AND source = ? AND bet_id > ? ORDER BY bet_id LIMIT ?
+
+-- Rows by their numbers, and blocks of the table: neither reads all of it.
+-- name: last_row
+SELECT COALESCE(MAX(rowid), 0) FROM {prefix}bets
+
+-- name: sample_of_sqlite
+SELECT bet_id FROM {prefix}bets WHERE rowid IN (SELECT value FROM json_each(?))
+    AND state NOT IN ('OPEN', 'SPENT') AND source = ?
+    AND COALESCE(settled_at_millis, opened_at_millis) BETWEEN ? AND ? AND opened_at_millis >= ? ORDER BY bet_id
+
+-- name: sample_of_postgres
+SELECT bet_id FROM {prefix}bets TABLESAMPLE SYSTEM (CAST(? AS real)) REPEATABLE (CAST(? AS double precision))
+WHERE state NOT IN ('OPEN', 'SPENT') AND source = ?
+    AND COALESCE(settled_at_millis, opened_at_millis) BETWEEN ? AND ? AND opened_at_millis >= ?
+    AND bet_id > ? ORDER BY bet_id LIMIT ?
+
+-- Of the latest bets those that calls have settled, for a look at whether the service answers from an old copy.
+-- name: lately_settled
+SELECT bet_id FROM (
+    SELECT bet_id, state, settled_by, settled_at_millis FROM {prefix}bets
+    WHERE CAST(source AS text) = ? ORDER BY opened_at_millis DESC LIMIT 2000
+) AS latest WHERE state IN ('CLOSED', 'ROLLED_BACK') AND settled_by IS NULL AND settled_at_millis <= ?
+ORDER BY settled_at_millis DESC LIMIT ?
+
+-- name: bets
+SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id
+
+-- name: claims
+SELECT bet_id, tx_id FROM {prefix}calls WHERE operation = 'deposit' AND action <> 'BET' AND source = ? AND bet_id
+
+-- name: paid
+SELECT subject, paid_cents FROM {prefix}findings WHERE paid_cents IS NOT NULL AND source = ? AND subject
+
+-- Free bets have no withdraw: the body of a claim names them.
+-- name: claims_of_player
+SELECT tx_id, body FROM {prefix}calls
+WHERE operation = 'deposit' AND action <> 'BET' AND source = ? AND player_id = ? AND at_millis >= ? AND body IS NOT NULL
+ORDER BY at_millis LIMIT 1000
+
+-- name: looks
+SELECT bet_id, at_millis, digest FROM {prefix}looks WHERE service = ? AND source = ? AND bet_id
+
+-- A look that is equal to the one before is no new one: what counts is for how long the service has said so.
+-- name: keep_look
+INSERT INTO {prefix}looks AS kept (service, source, bet_id, at_millis, digest) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (bet_id, source, service) DO UPDATE SET at_millis = excluded.at_millis, digest = excluded.digest
+WHERE kept.digest <> excluded.digest
+
+-- name: close_findings
+UPDATE {prefix}findings SET resolved_at_millis = ?, resolved_by = 'reconcile', resolution = ?
+WHERE source = ? AND subject = ? AND tx_id = '' AND resolved_at_millis IS NULL AND kind IN {kinds}

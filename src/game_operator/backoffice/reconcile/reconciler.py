@@ -1,0 +1,442 @@
+"""The reconciler as its users see it: begin a run or join one, share it among workers, and report what it found."""
+
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from datetime import timedelta
+from functools import lru_cache, partial
+from secrets import randbits
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+from game_operator.backoffice.journal.journal import LEASE_MILLIS, Journal
+from game_operator.backoffice.journal.records import Run
+from game_operator.backoffice.reconcile.evidence import TryLaterError, look_up_bet
+from game_operator.backoffice.reconcile.population import first_cursor, page
+from game_operator.backoffice.reconcile.report import ReconcileReport, report_of
+from game_operator.backoffice.reconcile.worker import Worker
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import (
+    ConfigurationError,
+    FindingError,
+    NoAnswerError,
+    RepairRefusedError,
+    RunError,
+    shown,
+)
+from game_operator.ledger.api import Outcome
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Script
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import SqlLedger, read_with, write_with
+from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models import BetNotFound
+from game_operator.models.webhooks import RollbackCall
+from game_operator.wallet import JoinedWallet, Wallet
+
+if TYPE_CHECKING:
+    from game_operator.backoffice.catalogue import Catalogue
+
+KIND: Final = "reconcile"
+#: Returns a client and a wallet, and can be imported by its name: other processes call it too.
+Make: TypeAlias = Callable[[], tuple[OperatorClient, Wallet | JoinedWallet]]
+
+_MOST_RATE: Final = 10_000.0
+_NAP_SECONDS: Final = 0.2
+#: How many tasks an executor is given at a time, unless it is said.
+_WORKERS: Final = 4
+
+
+class Reconciler:
+    """
+    Compares the bets of a ledger with the provider's, settles what was lost, and reports the rest.
+
+    Nothing is settled unless ``run(repair=True)`` asks for it. A run survives its process: any process goes on with it.
+
+    Args:
+        client: An OperatorClient; it stays yours to close.
+        wallet: A Wallet or JoinedWallet over a SqlLedger; a repair runs its ``within``, or its ``transaction`` and
+            ``after``.
+        min_age: An OPEN bet that is younger is left to its own calls.
+        second_look: How far apart the two looks are that a repair needs, at least.
+        sample: The share of settled, refused and cancelled bets that is looked up too, 0 to 1.
+        rate_per_second: How many calls a second all processes of a run make together.
+        clock_millis: The time in Unix milliseconds; by default the database's clock.
+        catalogue: Knows the limits of game instances; without it they are fetched once.
+        lease: For how long a process keeps its part of a run without a sign of life.
+        seed: What the sample is drawn by; by default another for each run.
+
+    Raises:
+        TypeError: The client or the wallet is of another kind: both are for threads.
+        ConfigurationError: A number is out of its range.
+    """
+
+    def __init__(
+        self,
+        client: OperatorClient,
+        wallet: Wallet | JoinedWallet,
+        *,
+        min_age: timedelta = timedelta(hours=2),
+        second_look: timedelta = timedelta(seconds=60),
+        sample: float = 0.001,
+        rate_per_second: float = 20.0,
+        clock_millis: Callable[[], int] | None = None,
+        catalogue: "Catalogue | None" = None,
+        lease: timedelta = timedelta(milliseconds=LEASE_MILLIS),
+        seed: int | None = None,
+    ) -> None:
+        _check_parts(client, wallet)
+        self._client, self._wallet, self._catalogue = client, wallet, catalogue
+        self._seed = seed
+        self._options = {
+            "min_age_millis": _millis("min_age", min_age, least=0),
+            "second_look_millis": _millis("second_look", second_look, least=0),
+            "sample": _number("sample", sample, 0.0, 1.0),
+            "interval_micros": round(1_000_000 / _number("rate_per_second", rate_per_second, 0.01, _MOST_RATE)),
+        }
+        self._ledger: SqlLedger = wallet.ledger  # type: ignore[assignment]  # Checked above.
+        lease_millis = _millis("lease", lease, least=100)
+        self._journal = Journal(self._ledger, clock_millis=clock_millis, lease_millis=lease_millis)
+        self._worker = Worker(client, wallet, self._journal, catalogue)
+        self._service = f"{client.base_url}|{client.operator_id}"
+        self._source = wallet.terms.source
+        self._make: Make | None = None
+        self._settings: dict[str, Any] = {}
+
+    @classmethod
+    def from_factory(cls, make: Make, **options: Any) -> "Reconciler":
+        """
+        Return a reconciler whose work other processes can share: ``run(executor=…)`` with processes or Dask.
+
+        Args:
+            make: Returns a client and a wallet. It must be a function that can be imported by its name, because each
+                worker process calls it once, for neither a client nor a ledger can travel.
+            options: As for ``Reconciler``; ``clock_millis`` and ``catalogue`` cannot travel either.
+
+        Raises:
+            ConfigurationError: *make* cannot be imported by its name, or an option cannot travel.
+        """
+        name = getattr(make, "__qualname__", "")
+        if not name or "<" in name:
+            raise ConfigurationError(
+                f"make must be a function that can be imported by its name, not {shown(make)}. Define it in a module."
+            )
+        for option in ("clock_millis", "catalogue"):
+            if options.get(option) is not None:
+                raise ConfigurationError(
+                    f"{option} cannot travel to other processes, so from_factory does not take it."
+                )
+        reconciler = cls(*make(), **options)
+        reconciler._make, reconciler._settings = make, options
+        return reconciler
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigurationError(
+            "A Reconciler holds a client and a ledger, and neither can travel to another process. Use "
+            "Reconciler.from_factory(make) with an executor of processes."
+        )
+
+    # --- running
+
+    def run(
+        self,
+        *,
+        repair: bool = False,
+        max_bets: int | None = None,
+        max_total_cents: int | None = None,
+        actor: str | None = None,
+        reason: str | None = None,
+        executor: Executor | None = None,
+        workers: int = _WORKERS,
+    ) -> ReconcileReport:
+        """
+        Look up all bets of a new run, or of one that is under way with the same arguments; return the report.
+
+        With *repair* it looks twice, and waits in between. It then settles OPEN bets that the provider has CLOSED or
+        ROLLED_BACK, each in a transaction of its own, through the rules of the ledger.
+
+        Args:
+            repair: Whether bets are settled. Then all of the next four are needed.
+            max_bets: At most so many are settled, counted over all processes.
+            max_total_cents: At most so much is credited, counted over all processes.
+            actor: Who asks for it.
+            reason: Why.
+            executor: Shares the work among its threads or processes.
+            workers: How many tasks the executor is given at a time.
+
+        Raises:
+            RunError: A run with other arguments is under way.
+            ConfigurationError: The brakes, the actor or the reason are missing, or *executor* has processes and the
+                reconciler does not come from ``from_factory``.
+            AuthenticationError, OperatorInactiveError: The service refuses the operator; the run is paused.
+            LedgerUnavailableError: The database cannot be used; the run can go on later.
+        """
+        if isinstance(executor, ProcessPoolExecutor) and self._make is None:
+            self.__reduce__()
+        options = dict(self._options, repair=repair)
+        if repair:
+            options |= _brakes(max_bets, max_total_cents, actor, reason)
+        elif (max_bets, max_total_cents) != (None, None):
+            raise ConfigurationError("max_bets and max_total_cents are for repair=True: a dry run settles nothing.")
+        run = self._joined(options) or self._begun(options, actor, reason)
+        self._planned(run)
+        self._journal.set_state(run.id, "running")
+        while self._journal.run(run.id).state == "running":
+            self._share(run.id, executor, workers)
+            waiting = self._journal.waiting(run.id)
+            if waiting is None:
+                self._journal.set_state(run.id, "finished")
+            else:
+                ready_millis = waiting[0] - self._journal.now_millis()
+                time.sleep(min(max(ready_millis / 1_000, 0.01), _NAP_SECONDS))
+        return self.report(run.id)
+
+    def run_some(self, seconds: float = 60.0) -> ReconcileReport:
+        """
+        Work for at most about *seconds* on the run that is under way, or begin a dry one; return the report so far.
+
+        It is for cron and job queues. It never begins a run that repairs; one that a person has begun goes on.
+
+        Raises:
+            As ``run``.
+        """
+        until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
+        known = self._journal.under_way(KIND, self._source, self._service)
+        run = known or self._begun(dict(self._options, repair=False), None, None)
+        if run.state == "paused":
+            self._journal.set_state(run.id, "running")
+        if self._planned(run, until):
+            self._worker.work(run.id, until=until)
+            if self._journal.run(run.id).state == "running" and self._journal.waiting(run.id) is None:
+                self._journal.set_state(run.id, "finished")
+        return self.report(run.id)
+
+    def stop(self) -> Run | None:
+        """Stop the run that is under way for good, and return it; None if there is none."""
+        run = self._journal.under_way(KIND, self._source, self._service)
+        if run is not None:
+            self._journal.set_state(run.id, "stopped", "by hand")
+        return run and self._journal.run(run.id)
+
+    def status(self) -> Run | None:
+        """Return the run that is under way, else the latest; None if there was none."""
+        under_way = self._journal.under_way(KIND, self._source, self._service)
+        mine = (run for run in self._journal.runs(KIND) if (run.source, run.service) == (self._source, self._service))
+        return under_way or next(mine, None)
+
+    def report(self, run_id: int | None = None) -> ReconcileReport:
+        """Return the report of a run, by default of the latest; raise RunError if there is none."""
+        if run_id is None:
+            latest = self.status()
+            if latest is None:
+                raise RunError("There was no reconciliation yet.", remedy="Begin one with run().")
+            run_id = latest.id
+        return report_of(self._journal, self._journal.run(run_id))
+
+    def _joined(self, options: dict[str, Any]) -> Run | None:
+        """Return the run that is under way if it was begun with these options."""
+        run = self._journal.under_way(KIND, self._source, self._service)
+        if run is None or run.options == options:
+            return run
+        waiting = self._journal.waiting(run.id)
+        kind = "repairs" if run.options.get("repair") else "is dry"
+        raise RunError(
+            f"Run {run.id} is under way with other arguments: it {kind}, and {waiting[1] if waiting else 0} of its "
+            "parts are left.",
+            remedy="Go on with it by run_some() or with its own arguments, or stop() it.",
+        )
+
+    def _begun(self, options: dict[str, Any], actor: str | None, reason: str | None) -> Run:
+        seed = randbits(31) if self._seed is None else self._seed
+        try:
+            return self._journal.begin(
+                KIND,
+                source=self._source,
+                service=self._service,
+                parameters=options,
+                interval_micros=int(options["interval_micros"]),
+                seed=seed,
+                actor=actor,
+                reason=reason,
+                cursor=first_cursor(),
+            )
+        except RunError:
+            run = self._journal.under_way(KIND, self._source, self._service)
+            if run is None or run.options != options:  # Another process has begun another one meanwhile.
+                raise
+            return run
+
+    def _planned(self, run: Run, until: float | None = None) -> bool:
+        """Add the bets of a run page by page, until all are there or it is time; return whether all are."""
+        run = self._journal.run(run.id)
+        while run.state == "planning":
+            if until is not None and time.monotonic() >= until:
+                return False
+            found = read_with(self._ledger, partial(page, run))
+            run = self._journal.add_page(run, found.items, cursor=found.cursor, ready=not found.cursor)
+        return True
+
+    def _share(self, run_id: int, executor: Executor | None, workers: int) -> None:
+        if executor is None:
+            self._worker.work(run_id)
+            return
+        make, settings = self._make, tuple(sorted(self._settings.items()))
+        task = partial(self._worker.work, run_id) if make is None else partial(work_on, make, settings, run_id)
+        futures: set[Future[None]] = {executor.submit(task) for _ in range(workers)}
+        while futures:
+            done, futures = wait(futures, return_when=FIRST_COMPLETED)
+            for each in done:
+                each.result()
+
+    # --- by hand
+
+    def findings(self, *, resolved: bool = False, bet_id: str | None = None) -> Iterator[Finding]:
+        """Yield the findings of this source, the oldest first: the open ones, or with *resolved* all."""
+        after, most = 0, 100
+        while True:
+            script = partial(
+                page_of_findings, after=after, most=most, resolved=resolved, source=self._source, subject=bet_id
+            )
+            found = read_with(self._ledger, script)
+            yield from found
+            if len(found) < most:
+                return
+            after = found[-1].id
+
+    def resolve(self, finding_id: int, *, actor: str, reason: str) -> Finding:
+        """
+        Mark a finding as looked after, without paying; return it.
+
+        Raises:
+            FindingError: There is no such finding, it is of another source, or it is resolved already.
+            ConfigurationError: The actor or the reason is missing.
+        """
+        _check_person(actor, reason)
+
+        def script(dialect: SqlDialect) -> Script[Finding]:
+            found = yield from finding(finding_id, dialect)
+            if found.source != self._source:
+                raise FindingError(f"The finding {finding_id} is of the source {shown(found.source)}.")
+            return (yield from resolve_finding(finding_id, actor, reason, dialect))
+
+        return write_with(self._ledger, script)
+
+    def refund(self, bet_id: str, *, actor: str, reason: str) -> Outcome:
+        """
+        Refund a bet that the provider does not know, as a person decides; it asks the provider first.
+
+        Raises:
+            RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.
+            NoAnswerError, ApiError: The provider does not say that it does not know the bet.
+            ConfigurationError: The actor or the reason is missing.
+        """
+        _check_person(actor, reason)
+        try:
+            evidence = look_up_bet(self._client, bet_id)
+        except TryLaterError as failed:
+            cause = failed.__cause__
+            raise cause if cause is not None else NoAnswerError(str(failed)) from None
+        bet = self._ledger.bet(bet_id, source=self._source)
+        if not isinstance(evidence.bet, BetNotFound):
+            there = (
+                evidence.problem or f"The provider has it as {evidence.bet.status if evidence.bet else 'unreadable'}."
+            )
+            raise RepairRefusedError(
+                f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
+            )
+        if bet is None:
+            raise RepairRefusedError(f"There is no bet {shown(bet_id)} in the ledger. Nothing was moved.")
+
+        def beside(_outcome: Outcome, dialect: SqlDialect) -> Script[None]:
+            found = NewFinding(
+                "refunded",
+                bet_id,
+                reason,
+                player_id=bet.player_id,
+                account=bet.account,
+                cents=bet.wager_cents,
+                evidence=evidence.body,
+            )
+            yield from dialect.store_findings(self._source, [found])
+            open_ones = yield from page_of_findings(
+                dialect, after=0, most=1_000, resolved=False, source=self._source, subject=bet_id
+            )
+            for each in open_ones:
+                yield from resolve_finding(each.id, actor, reason, dialect)
+
+        call = RollbackCall(
+            player_id=bet.player_id,
+            bet_id=bet_id,
+            action=bet.action,
+            tx_id=bet.withdraw_tx_id,
+            amount_cents=bet.wager_cents,
+        )
+        return self._wallet.repair(Repair(call, "refund", beside))
+
+
+@lru_cache(maxsize=8)
+def _reconciler_of(make: Make, settings: tuple[tuple[str, Any], ...]) -> Reconciler:
+    return Reconciler.from_factory(make, **dict(settings))
+
+
+def work_on(make: Make, settings: tuple[tuple[str, Any], ...], run_id: int) -> None:
+    """Work on a run in another process, whose client and ledger are made once."""
+    _reconciler_of(make, settings)._worker.work(run_id)
+
+
+def _check_parts(client: object, wallet: object) -> None:
+    if not isinstance(client, OperatorClient):
+        raise TypeError(
+            f"client must be an OperatorClient, not {type(client).__name__}: a reconciliation is for threads"
+        )
+    if not isinstance(wallet, Wallet | JoinedWallet):
+        raise TypeError(f"wallet must be a Wallet or a JoinedWallet, not {type(wallet).__name__}")
+    ledger: object = wallet.ledger
+    if not isinstance(ledger, SqlLedger):
+        raise TypeError(f"the wallet's ledger must be a SqlLedger, not {type(ledger).__name__}: it keeps the journal")
+    if inspect.iscoroutinefunction(getattr(ledger.accounts, "lock", None)):
+        raise TypeError("the ledger's accounts are awaited, and nothing awaits here: pass Accounts with plain methods")
+
+
+def _brakes(max_bets: int | None, max_total_cents: int | None, actor: str | None, reason: str | None) -> dict[str, Any]:
+    _check_person(actor, reason)
+    for name, value in (("max_bets", max_bets), ("max_total_cents", max_total_cents)):
+        if type(value) is not int or value < 0:
+            raise ConfigurationError(
+                f"{name} is {shown(value)}, and repairing needs it.",
+                setting=name,
+                remedy="Pass how many bets, and how many cents, may be settled at most.",
+            )
+    return {"max_bets": max_bets, "max_total_cents": max_total_cents, "actor": actor, "reason": reason}
+
+
+def _check_person(actor: object, reason: object) -> None:
+    for name, value in (("actor", actor), ("reason", reason)):
+        if not isinstance(value, str) or not value.strip() or len(value) > 1_000:
+            raise ConfigurationError(
+                f"{name} is {shown(value)}.",
+                setting=name,
+                remedy="Name who decides and why, in up to 1,000 characters.",
+            )
+
+
+def _millis(name: str, value: object, *, least: int) -> int:
+    if not isinstance(value, timedelta):
+        raise TypeError(f"{name} must be a timedelta, not {type(value).__name__} {shown(value)}")
+    millis = round(value / timedelta(milliseconds=1))
+    if not least <= millis <= 90 * 86_400_000:
+        raise ConfigurationError(
+            f"{name} is {value}.", setting=name, remedy="Pass at most 90 days, and not less than 0."
+        )
+    return millis
+
+
+def _number(name: str, value: object, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__} {shown(value)}")
+    if not least <= value <= most:
+        raise ConfigurationError(
+            f"{name} is {value}.", setting=name, remedy=f"Pass a number from {least:g} to {most:g}."
+        )
+    return float(value)

@@ -1,0 +1,497 @@
+"""
+Works on the chunks of a reconciliation: looks up, judges, commits, and settles what two equal looks agree on.
+
+Any number of workers share a run, in one process or in many. What the ledger knows of a bet is read before the provider
+is asked: a call that comes in between makes a repair be refused, and never a wrong finding.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script, move_items_script
+from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet, look_up_round
+from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
+from game_operator.backoffice.reconcile.population import (
+    close_findings,
+    keep_looks,
+    lately_settled,
+    looks_of,
+    ours_of,
+    ours_of_round,
+)
+from game_operator.codes import BetState
+from game_operator.errors import (
+    ApiError,
+    AuthenticationError,
+    LeaseLostError,
+    LedgerUnavailableError,
+    OperatorInactiveError,
+    RepairRefusedError,
+    TransportError,
+    one_line,
+)
+from game_operator.ledger.api import BetRecord, Outcome
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Script
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import read_with
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
+from game_operator.models.webhooks import DepositCall, RollbackCall
+from game_operator.money import cents_rounded_down
+
+if TYPE_CHECKING:
+    from game_operator.backoffice.catalogue import Catalogue
+    from game_operator.client.sync import OperatorClient
+    from game_operator.wallet import JoinedWallet, Wallet
+
+_LOG = logging.getLogger("game_operator.backoffice")
+
+#: How often one bet is asked for before it counts as unanswered.
+_MOST_TRIES: Final = 3
+#: What was found is committed about so often, which renews the lease.
+_COMMIT_MICROS: Final = 5_000_000
+_MOST_IN_A_BATCH: Final = 25
+#: A repair is committed while its second look is no older than this.
+_FRESH_MILLIS: Final = 5 * 60_000
+#: A run that is older settles nothing any more.
+_REPAIRING_MILLIS: Final = DAY_MILLIS
+#: Before its first repair a worker looks up so many bets that calls have settled; of those two may not disagree.
+_LATELY: Final = 20
+_LATELY_MILLIS: Final = 60_000
+_MOST_DISAGREEING: Final = 1
+#: What a look that agrees resolves. What a late call has left is resolved by a person alone.
+_BY_A_LOOK: Final = tuple(str(verdict) for verdict in Verdict if verdict.is_finding)
+_BY_AN_ANSWER: Final = (str(Verdict.UNREADABLE), str(Verdict.NO_ANSWER))
+
+
+class Looked(NamedTuple):
+    """
+    A bet, what the ledger knows of it, and the answer about it.
+
+    Attributes:
+        key: The bet's id.
+        ours: What the ledger knew before the provider was asked.
+        evidence: The answer.
+        at_millis: When it came.
+        first: The digest of the first answer, where this is the second.
+    """
+
+    key: str
+    ours: Ours
+    evidence: Evidence
+    at_millis: int
+    first: bytes | None = None
+
+
+class _BrakeError(RepairRefusedError):
+    """The brakes of the run let nothing more through."""
+
+
+class _Batch:
+    """What is to be committed of some bets that were looked up."""
+
+    def __init__(self) -> None:
+        self.results: list[ItemResult] = []
+        self.findings: list[NewFinding] = []
+        self.repairs: list[tuple[Looked, Judgement]] = []
+        self.again: list[str] = []
+        self.looks: dict[str, tuple[int, bytes]] = {}
+        self.agree: list[str] = []
+        self.answered: list[str] = []
+
+    def add(self, looked: Looked, judgement: Judgement, *, again: bool = False) -> None:
+        """Add a bet and its verdict; with *again* it is looked at a second time."""
+        self.results.append(result_of(looked, judgement, again=again))
+        if again:
+            self.again.append(looked.key)
+        if judgement.verdict.is_finding:
+            self.findings.append(finding_of(looked, judgement))
+        there, bet = looked.evidence.bet, looked.ours.bet
+        if bet is not None and bet.state in (BetState.OPEN, BetState.SPENT) and looked.evidence.answered:
+            self.looks[looked.key] = (looked.at_millis, looked.evidence.digest)
+        if judgement.verdict is Verdict.AGREES or (judgement.verdict is Verdict.WAIT and isinstance(there, OpenBet)):
+            self.agree.append(looked.key)
+        elif there is not None:
+            self.answered.append(looked.key)
+
+
+def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: str = "") -> ItemResult:
+    """Return what is kept of a bet that was judged."""
+    bet, there = looked.ours.bet, looked.evidence.bet
+    data: dict[str, object] = {
+        "detail": judgement.detail,
+        "here": None if bet is None else bet.state.value,
+        "there": None if there is None else there.status,
+        "opened_at_millis": None if bet is None else bet.opened_at_millis,
+        "player_id": bet.player_id if bet is not None else getattr(there, "player_id", None),
+    }
+    if judgement.owed_cents is not None:
+        data["owed_cents"] = judgement.owed_cents
+    if again:
+        data["again"] = True
+    if by:
+        data["left_by"] = by
+    evidence = looked.evidence
+    return ItemResult(looked.key, str(judgement.verdict), data, judgement.cents, evidence.body, evidence.digest)
+
+
+def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
+    """Return what a person should look into."""
+    bet = looked.ours.bet
+    return NewFinding(
+        str(judgement.verdict),
+        looked.key,
+        judgement.detail,
+        player_id=bet.player_id if bet is not None else getattr(looked.evidence.bet, "player_id", None),
+        account=None if bet is None else bet.account,
+        cents=judgement.cents,
+        owed_cents=judgement.owed_cents,
+        evidence=looked.evidence.body,
+    )
+
+
+class Worker:
+    """Works on runs of one service and one source."""
+
+    def __init__(
+        self,
+        client: "OperatorClient",
+        wallet: "Wallet | JoinedWallet",
+        journal: Journal,
+        catalogue: "Catalogue | None" = None,
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        # A repeat is an item's next try: it waits for its turn, as every call of the run does.
+        self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
+        self._catalogue, self._sleep = catalogue, sleep
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._max_wins: dict[str, int] = {}
+        self._fresh: dict[int, bool] = {}
+
+    def work(self, run_id: int, *, until: float | None = None) -> None:
+        """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
+        while until is None or time.monotonic() < until:
+            chunk = self._journal.claim(run_id, self._name)
+            if chunk is None:
+                return
+            try:
+                self._work_on(chunk, self._journal.run(run_id), until)
+            except LeaseLostError as lost:
+                _LOG.info("%s", lost)
+            except (AuthenticationError, OperatorInactiveError) as refused:
+                self._journal.set_state(run_id, "paused", one_line(str(refused), 300))
+                raise
+
+    # --- looking up
+
+    def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
+        waiting = [item for item in chunk.items if item.state == "" or item.values.get("again")]
+        keys = {item.key for item in waiting}
+        known = read_with(self._journal.ledger, lambda dialect: ours_of(keys, run.source, dialect))
+        size = max(1, min(_MOST_IN_A_BATCH, _COMMIT_MICROS // max(1, run.interval_micros)))
+        tries: Counter[str] = Counter()
+        seen: list[Evidence] = []
+        while waiting:
+            turns = self._journal.turns(run.id, min(size, len(waiting)))
+            is_over = not turns or (until is not None and time.monotonic() >= until)
+            if is_over:
+                self._journal.save(chunk, [], again_millis=0)
+                return
+            looked = self._look_up(chunk, waiting, turns, known, tries)
+            done = {each.key for each in looked}
+            waiting = [item for item in waiting if item.key not in done]
+            seen += [each.evidence for each in looked]
+            self._commit(chunk, run, looked)
+        self._look_at_rounds(chunk, run, seen)
+        self._journal.save(chunk, [], done=True)
+
+    def _look_up(
+        self, chunk: Chunk, waiting: Sequence[Item], turns: Sequence[float], known: dict[str, Ours], tries: Counter[str]
+    ) -> list[Looked]:
+        """Look up as many as there are turns; one that is not answered is left for another turn, but not for ever."""
+        looked: list[Looked] = []
+        began, now = time.monotonic(), self._now()
+        answered = 0
+        for item, turn in zip(waiting, turns, strict=False):
+            self._wait(began + turn)
+            try:
+                evidence = look_up_bet(self._client, item.key)
+                answered += 1
+            except TryLaterError as failed:
+                self._report(chunk, answered, failed)
+                answered = 0
+                if failed.is_refusal:
+                    return looked  # The turns after it came too early.
+                tries[item.key] += 1
+                if tries[item.key] < _MOST_TRIES:
+                    continue
+                evidence = Evidence(item.key, None, b"", str(failed), answered=False)
+            first = item.digest if item.state else None
+            at_millis = now + round(1_000 * (time.monotonic() - began))
+            looked.append(Looked(item.key, known[item.key], evidence, at_millis, first))
+        if answered:
+            self._journal.save(chunk, [], paced=Paced(answered=answered))
+        return looked
+
+    def _report(self, chunk: Chunk, answered: int, failed: TryLaterError) -> None:
+        wait_millis = round(1_000 * (failed.wait_seconds or 0))
+        if answered:
+            self._journal.save(chunk, [], paced=Paced(answered=answered))
+        paced = Paced(failed=1, refused=failed.is_refusal, wait_millis=wait_millis)
+        self._journal.save(chunk, [], paced=paced)
+
+    def _look_at_rounds(self, chunk: Chunk, run: Run, seen: Sequence[Evidence]) -> None:
+        """Look at each round that two or more of the bets belong to: it alone shows bets we never heard of."""
+        placed = [each.bet for each in seen if each.bet is not None and not isinstance(each.bet, BetNotFound)]
+        rounds = Counter((bet.instance_id, bet.round_id) for bet in placed)
+        for (instance_id, round_id), bets in rounds.items():
+            if bets < 2 or not (turns := self._journal.turns(run.id, 1)):
+                continue
+            self._wait(time.monotonic() + turns[0])
+            try:
+                answers = look_up_round(self._client, instance_id, round_id)
+            except TryLaterError as failed:
+                self._report(chunk, 0, failed)
+                _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed)
+                continue
+            others = [each for each in answers or () if each.bet_id not in {one.bet_id for one in seen}]
+            if others:
+                self._judge_others(chunk, run, others)
+
+    def _judge_others(self, chunk: Chunk, run: Run, answers: Sequence[Evidence]) -> None:
+        """Judge the bets of a round that are not items of the run yet."""
+        script = partial(ours_of_round, answers, self._wallet.terms)
+        known = read_with(self._journal.ledger, script)
+        now, batch = self._now(), _Batch()
+        for each in answers:
+            looked = Looked(each.bet_id, known[each.bet_id], each, now)
+            judgement = self._judged(looked, run)
+            if looked.ours.bet is not None or judgement.verdict.is_finding:
+                batch.add(looked, judgement, again=judgement.verdict.is_repair and self._is_repairing(run))
+
+        def beside(dialect: SqlDialect) -> Script[None]:
+            items = [NewItem(result.key, {}) for result in batch.results]
+            added = yield from add_items_to_script(dialect, chunk, items)
+            results = [result for result in batch.results if result.key in added]
+            findings = [each for each in batch.findings if each.subject in added]
+            batch.again = [key for key in batch.again if key in added]
+            yield from self._journal.results_script(dialect, run.id, results, findings)
+            yield from self._beside(run, batch, dialect)
+
+        self._journal.save(chunk, [], beside=beside)
+
+    # --- judging
+
+    def _judged(self, looked: Looked, run: Run) -> Judgement:
+        there = looked.evidence.bet
+        max_win = self._max_win_cents(there.instance_id) if isinstance(there, ClosedBet) and there.won else None
+        limits = Limits(looked.at_millis, int(run.options["min_age_millis"]), max_win)
+        judgement = judge(looked.ours, looked.evidence, limits)
+        bet = looked.ours.bet
+        is_open = bet is not None and bet.state is BetState.OPEN
+        if looked.first is None or not looked.evidence.answered or not is_open:
+            return judgement
+        if judgement.verdict.is_repair and looked.first == looked.evidence.digest:
+            return judgement
+        detail = f"The provider's second answer differs from its first. {judgement.detail}".strip()
+        return Judgement(Verdict.ANSWERS_DIFFER, detail, judgement.cents)
+
+    def _max_win_cents(self, instance_id: str) -> int | None:
+        """Return the most that a bet of a game instance can win, or None if that is unknown."""
+        if self._catalogue is not None:
+            instance = self._catalogue.instance(instance_id)
+            return None if instance is None else cents_rounded_down(instance.bet_config.max_win)
+        if not self._max_wins:
+            try:
+                games = self._client.fetch_games()
+            except (ApiError, TransportError) as failed:
+                _LOG.warning("The limits of the games are unknown: %s", failed)
+                return None
+            self._max_wins = {
+                instance.id: cents_rounded_down(instance.bet_config.max_win)
+                for game in games
+                for instance in game.instances
+            }
+        return self._max_wins.get(instance_id)
+
+    def _is_repairing(self, run: Run) -> bool:
+        return bool(run.options.get("repair")) and self._now() - run.began_at_millis < _REPAIRING_MILLIS
+
+    # --- committing
+
+    def _commit(self, chunk: Chunk, run: Run, looked: Sequence[Looked]) -> None:
+        """Commit what was found of some bets, then settle those that may be, each in a transaction of its own."""
+        keys = {each.key for each in looked}
+        before = read_with(self._journal.ledger, lambda dialect: looks_of(keys, run.source, run.service, dialect))
+        batch, is_repairing = _Batch(), self._is_repairing(run)
+        for each in looked:
+            judgement = self._judged(each, run)
+            if not (judgement.verdict.is_repair and is_repairing):
+                batch.add(each, judgement)
+            elif self._has_first_look(each, before.get(each.key), run):
+                batch.repairs.append((each, judgement))
+            else:
+                batch.add(each, judgement, again=True)
+        self._journal.save(
+            chunk, batch.results, findings=batch.findings, beside=lambda dialect: self._beside(run, batch, dialect)
+        )
+        for each, judgement in batch.repairs:
+            self._settle(chunk, run, each, judgement)
+
+    def _has_first_look(self, looked: Looked, before: tuple[int, bytes] | None, run: Run) -> bool:
+        if looked.first is not None:
+            return True  # It is equal, or the verdict would be another.
+        second_look_millis = int(run.options["second_look_millis"])
+        return (
+            before is not None
+            and before[1] == looked.evidence.digest
+            and looked.at_millis - before[0] >= second_look_millis
+        )
+
+    def _beside(self, run: Run, batch: _Batch, dialect: SqlDialect) -> Script[None]:
+        now = yield from self._journal.now_script(dialect)
+        yield from keep_looks(batch.looks, run.source, run.service, dialect)
+        why = f"a look of run {run.id} agrees"
+        yield from close_findings(batch.agree, run.source, why, now, _BY_A_LOOK, dialect)
+        yield from close_findings(batch.answered, run.source, why, now, _BY_AN_ANSWER, dialect)
+        if batch.again:
+            ready = now + int(run.options["second_look_millis"])
+            yield from move_items_script(dialect, run.id, batch.again, ready_at_millis=ready)
+
+    # --- repairing
+
+    def _settle(self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement) -> None:
+        """Settle a bet; what keeps it from being settled is its result, and holds up no other."""
+        if not self._is_service_fresh(chunk, run):
+            return
+        assert looked.ours.bet is not None
+        repair = Repair(
+            call_of(looked.ours.bet, looked.evidence, run),
+            "reconcile",
+            partial(self._moved, chunk, run, looked, judgement),
+        )
+        try:
+            self._wallet.repair(repair)
+        except (LeaseLostError, LedgerUnavailableError):
+            raise
+        except _BrakeError:
+            self._journal.save(chunk, [result_of(looked, judgement, by="brake")])
+        except RepairRefusedError as refused:
+            self._judge_again(chunk, run, looked, refused)
+        except Exception as failed:  # The operator's own statements may raise anything.
+            _LOG.exception("The bet %r was not settled", looked.key)
+            self._fail(chunk, looked, judgement, failed)
+
+    def _moved(
+        self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement, _outcome: Outcome, dialect: SqlDialect
+    ) -> Script[None]:
+        """Beside a repair: the fence, the brakes and the result, in the repair's own transaction."""
+        yield from self._journal.fence_script(dialect, chunk)
+        now = yield from self._journal.now_script(dialect)
+        if now - looked.at_millis > _FRESH_MILLIS or now - run.began_at_millis >= _REPAIRING_MILLIS:
+            raise RepairRefusedError("The second look, or the run, is too old. Nothing was moved.")
+        options = run.options
+        fits = yield from self._journal.count_moved_script(
+            dialect,
+            run.id,
+            judgement.cents,
+            most=int(options["max_bets"]),
+            most_cents=int(options["max_total_cents"]),
+        )
+        if not fits:
+            raise _BrakeError("The brakes of the run let nothing more through. Nothing was moved.")
+        verdict = Verdict.SETTLED if judgement.verdict is Verdict.SETTLE else Verdict.REFUNDED
+        result = result_of(looked, judgement._replace(verdict=verdict))
+        yield from self._journal.results_script(dialect, run.id, [result])
+
+    def _judge_again(self, chunk: Chunk, run: Run, looked: Looked, refused: RepairRefusedError) -> None:
+        """Judge by what the ledger knows now: a call may have come in between."""
+        known = read_with(self._journal.ledger, lambda dialect: ours_of({looked.key}, run.source, dialect))
+        now = looked._replace(ours=known[looked.key])
+        judgement = self._judged(now, run)
+        if judgement.verdict.is_repair:
+            self._fail(chunk, looked, judgement, refused)
+            return
+        batch = _Batch()
+        batch.add(now, judgement)
+        self._journal.save(
+            chunk, batch.results, findings=batch.findings, beside=lambda dialect: self._beside(run, batch, dialect)
+        )
+
+    def _fail(self, chunk: Chunk, looked: Looked, judgement: Judgement, failed: Exception) -> None:
+        detail = f"The bet was not settled: {one_line(f'{type(failed).__name__}: {failed}', 300)}"
+        failure = Judgement(Verdict.FAILED, detail, judgement.cents)
+        self._journal.save(chunk, [result_of(looked, failure)], findings=[finding_of(looked, failure)])
+
+    def _is_service_fresh(self, chunk: Chunk, run: Run) -> bool:
+        """Return whether the service knows what calls have settled lately; stop the run if it may be an old copy."""
+        if run.id not in self._fresh:
+            before = self._now() - _LATELY_MILLIS
+            script = partial(lately_settled, run.source, before, _LATELY)
+            disagreeing = sum(not self._agrees(chunk, run, bet) for bet in read_with(self._journal.ledger, script))
+            self._fresh[run.id] = disagreeing <= _MOST_DISAGREEING
+            if not self._fresh[run.id]:
+                why = (
+                    f"{disagreeing} of the {_LATELY} bets that were settled last disagree with the service: it may be "
+                    "answering from an old copy, so nothing is repaired"
+                )
+                self._journal.set_state(run.id, "stopped", why)
+        return self._fresh[run.id]
+
+    def _agrees(self, chunk: Chunk, run: Run, bet: BetRecord) -> bool:
+        turns = self._journal.turns(run.id, 1)
+        self._wait(time.monotonic() + (turns[0] if turns else 0))
+        try:
+            evidence = look_up_bet(self._client, bet.bet_id)
+        except TryLaterError as failed:
+            self._report(chunk, 0, failed)
+            return True  # No answer says nothing of how old the service's data is.
+        limits = Limits(self._now(), 0, None)
+        return judge(Ours(bet), evidence, limits).verdict is Verdict.AGREES
+
+    def _wait(self, until: float) -> None:
+        seconds = until - time.monotonic()
+        if seconds > 0:
+            self._sleep(seconds)
+
+    def _now(self) -> int:
+        return self._journal.now_millis()
+
+
+def call_of(bet: BetRecord, evidence: Evidence, run: Run) -> DepositCall | RollbackCall:
+    """Return the call that *evidence* stands for, as it should have come."""
+    there = evidence.bet
+    if isinstance(there, ClosedBet):
+        return DepositCall(
+            player_id=bet.player_id,
+            bet_id=bet.bet_id,
+            action=bet.action,
+            amount_cents=there.won,
+            tx_id=f"reconcile:{run.id}:{bet.bet_id}",
+            is_claim=False,
+            wager_cents=there.wager,
+            won_cents=there.won,
+            round_id=there.round_id,
+            instance_id=there.instance_id,
+            game=there.game,
+        )
+    assert isinstance(there, RolledBackBet)
+    return RollbackCall(
+        player_id=bet.player_id,
+        bet_id=bet.bet_id,
+        action=bet.action,
+        tx_id=bet.withdraw_tx_id,
+        amount_cents=bet.wager_cents,
+        round_id=there.round_id,
+        instance_id=there.instance_id,
+        game=there.game,
+    )
