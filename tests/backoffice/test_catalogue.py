@@ -335,6 +335,15 @@ def test_amounts_are_text_for_web_front_ends(service: ListedGames) -> None:
     }
 
 
+def test_what_json_cannot_say_is_left_out(service: ListedGames) -> None:
+    """Fields that we do not know may hold a number beyond all bounds; a browser reads the rest."""
+    service.games = wire({"games": [game(x=hole())]}, "1e999")
+    catalogue = service.catalogue()
+    catalogue.refresh()
+    (found,) = json.loads(catalogue.to_json(), parse_constant=pytest.fail)["games"]
+    assert "x" not in found
+
+
 def test_json_before_the_first_fetch(service: ListedGames) -> None:
     """It is valid, too."""
     assert json.loads(service.catalogue().to_json()) == {"fetched_at_millis": None, "games": []}

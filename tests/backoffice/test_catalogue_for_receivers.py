@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import InstancesUnavailableError
+from game_operator import InstancesUnavailableError, Profile
 from game_operator.backoffice import Catalogue
 from game_operator.sandbox import Sandbox
 from game_operator.webhooks import RsaSignature, WebhookReceiver
@@ -193,6 +194,35 @@ def test_a_call_waits_no_longer_than_it_may(service: ListedGames, post: Post) ->
     service.waits.set()
     assert _soon(lambda: post(catalogue, "i0") is None)
     assert service.fetches == 1
+
+
+def test_a_batch_waits_once(service: ListedGames, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """However many unknown instances its claims name, and though no look for them ends."""
+    service.waits.clear()
+    catalogue = service.catalogue(wait_seconds=0.2, clock=time.monotonic)
+    receiver = WebhookReceiver(
+        authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True), instances=catalogue
+    )
+    claims = [{**CLAIM, "instance_id": f"x{number}", "tx_id": f"t{number}"} for number in range(500)]
+    body, began = encoded(claims), time.monotonic()
+    reply = receiver.handle("/deposit-batch", signed(private_key, body), body, Handler())
+    assert json.loads(reply.body) == []  # All are sent again.
+    assert time.monotonic() - began < 50  # Were each to wait, it would be a hundred seconds.
+    assert service.fetches == 1
+
+
+@pytest.mark.parametrize("seconds", [0, 0.001, 5])
+def test_an_answer_lasts_longer_than_the_pause_between_two_calls(
+    service: ListedGames, post: Post, seconds: float
+) -> None:
+    """A service that repeats its call after half a minute gets its final answer, however often looks are allowed."""
+    catalogue = service.catalogue(min_refresh_seconds=seconds, wait_seconds=20)
+    assert post(catalogue, "theirs") == "INVALID_REQUEST"
+    service.clock.seconds += 30
+    assert post(catalogue, "theirs") == "INVALID_REQUEST"
+    assert service.fetches == 1
+    assert post(catalogue, "others") == "INVALID_REQUEST"
+    assert service.fetches == 2
 
 
 def _soon(is_so: Callable[[], bool]) -> bool:

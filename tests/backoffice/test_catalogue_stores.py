@@ -271,6 +271,14 @@ def test_a_lock_that_stays_is_an_error(service: ListedGames, path: Path, monkeyp
     assert len(catalogue.games) == 10
 
 
+def test_a_number_beyond_all_bounds_is_kept() -> None:
+    """JSON has no infinity, but a service may write 1e999 into a field that we do not know."""
+    body = wire([game(x=hole(), instances=[game_instance(y=hole())])], "1e999")
+    games = decode(TypeAdapter(tuple[GameInfo, ...]), body)
+    state = after_fetch(CatalogueState(service="s"), games, at_millis=1, most_gone=Decimal("0.3"))
+    assert decode_state(encode_state(state), service="s", place="it") == state
+
+
 @given(
     strategies.lists(PLAIN_NUMBER_TEXT, min_size=5, max_size=5),
     strategies.dictionaries(strategies.sampled_from(["x", "tags"]), JSON_VALUES),

@@ -10,7 +10,6 @@ import logging
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -66,8 +65,8 @@ class Catalogue(Forkable):
         most_gone: The share of the games, and of the instances, that may disappear at once: 0 to 1. A list in which
             more would be gone is held for a person.
         min_refresh_seconds: How far apart the refreshes are that unknown instances cause.
-        wait_seconds: How long a call for an unknown instance waits for that refresh, in a thread. An event loop never
-            waits.
+        wait_seconds: How long calls for unknown instances wait for such a refresh, in threads, from its beginning. An
+            event loop never waits.
         clock: The time in seconds, which never goes back.
 
     Raises:
@@ -99,7 +98,7 @@ class Catalogue(Forkable):
         self._one_at_a_time = threading.RLock()
         self._known: tuple[bytes | None, CatalogueState] = (None, CatalogueState(service=self._service))
         self._view = _view_of(self._read(self._store.read()))
-        self._changes: deque[CatalogueChange] = deque(maxlen=_MOST_CHANGES)
+        self._changes: tuple[CatalogueChange, ...] = ()
         self._subscribers: dict[object, Callable[[CatalogueChange], object]] = {}
         self._error: Exception | None = None
         notify_of_forks(self)
@@ -133,7 +132,7 @@ class Catalogue(Forkable):
     @property
     def changes(self) -> tuple[CatalogueChange, ...]:
         """The changes that this process has seen, the latest first; at most 1,000."""
-        return tuple(self._changes)
+        return self._changes
 
     def __iter__(self) -> Iterator[GameInfo]:
         return iter(self.games)
@@ -294,8 +293,8 @@ class Catalogue(Forkable):
         return changes
 
     def _report(self, changes: list[CatalogueChange]) -> None:
+        self._changes = (*reversed(changes), *self._changes)[:_MOST_CHANGES]
         for change in changes:
-            self._changes.appendleft(change)
             for callback in list(self._subscribers.values()):
                 try:
                     callback(change)

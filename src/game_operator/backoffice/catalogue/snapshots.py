@@ -23,7 +23,7 @@ _LONGEST_SHOWN: Final = 100
 _GAMES: Final = TypeAdapter(tuple[GameInfo, ...], config=ConfigDict(defer_build=True))
 
 
-class _Value(BaseModel, frozen=True, extra="forbid"):
+class _Value(BaseModel, frozen=True, extra="forbid", ser_json_inf_nan="constants"):
     """A frozen part of the document."""
 
 

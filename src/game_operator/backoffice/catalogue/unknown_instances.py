@@ -17,6 +17,17 @@ _LOG = logging.getLogger("game_operator.backoffice")
 #: Ids are remembered for as long as nobody asks for so many others. A forgotten one is looked for again.
 _MOST_REMEMBERED: Final = 10_000
 _FIRST_PAUSE_SECONDS: Final = 1.0
+#: How long a list answers for an instance that it lacks. With a shorter time, a call that is repeated after seconds
+#: would find its answer too old each time.
+_LEAST_ANSWER_SECONDS: Final = 60.0
+
+
+class _Look(threading.Event):
+    """A look under way, set when it has ended; *began* is the clock's time."""
+
+    def __init__(self, began: float) -> None:
+        super().__init__()
+        self.began = began
 
 
 class UnknownInstances:
@@ -26,9 +37,10 @@ class UnknownInstances:
     Args:
         refresh: Asks the service; returns whether its answer was applied. What it raises is a failed look.
         clock: The time in seconds; it never goes back.
-        min_refresh_seconds: How long one look answers for, and how far apart looks are. After a failed look the next
-            one follows earlier: after one second, then two, then four.
-        wait_seconds: How long a thread waits for a look. An event loop never waits.
+        min_refresh_seconds: How far apart looks are. After a failed look the next one follows earlier: after one
+            second, then two, then four.
+        wait_seconds: For how long of a look threads wait for it; one that comes later waits no more, so that a batch
+            of many unknown instances waits once. An event loop never waits.
     """
 
     def __init__(
@@ -42,6 +54,7 @@ class UnknownInstances:
         self._refresh = refresh
         self._clock = clock
         self._min_refresh_seconds = min_refresh_seconds
+        self._answer_seconds = max(min_refresh_seconds, _LEAST_ANSWER_SECONDS)
         self._wait_seconds = wait_seconds
         self._asked: OrderedDict[str, float] = OrderedDict()
         self._not_before = -math.inf
@@ -51,7 +64,7 @@ class UnknownInstances:
     def start_afresh(self) -> None:
         """Begin anew with locks and threads, as a child must after a fork: those of the parent are not its own."""
         self._lock = threading.Lock()
-        self._under_way: threading.Event | None = None
+        self._under_way: _Look | None = None
         self._looked_at = -math.inf
 
     def looked(self, began: float) -> None:
@@ -63,9 +76,9 @@ class UnknownInstances:
         """Look for *instance_id*; return whether the answer is final: a list that was asked for since is applied."""
         if self._is_settled(instance_id):
             return True
-        under_way = self._begin()
-        if under_way is not None and _may_wait():
-            under_way.wait(self._wait_seconds)
+        look = self._begin()
+        if look is not None and _may_wait():
+            look.wait(max(0.0, look.began + self._wait_seconds - self._clock()))
         return self._is_settled(instance_id)
 
     def _is_settled(self, instance_id: str) -> bool:
@@ -76,28 +89,27 @@ class UnknownInstances:
                 self._asked.popitem(last=False)
             if self._looked_at < asked:
                 return False
-            if now - self._looked_at < self._min_refresh_seconds:
+            if now - self._looked_at < self._answer_seconds:
                 return True
             self._asked[instance_id] = now  # The list is old by now: it may be a new instance.
             return False
 
-    def _begin(self) -> threading.Event | None:
-        """Return what is set when the look under way has ended, which begins now if none is; None if it must not."""
+    def _begin(self) -> _Look | None:
+        """Return the look under way, which begins now if none is; None if it must not."""
         with self._lock:
-            if self._under_way is None and self._clock() >= self._not_before:
-                under_way = threading.Event()
-                thread = threading.Thread(
-                    target=self._look, args=(under_way,), name="game-operator-catalogue", daemon=True
-                )
+            began = self._clock()
+            if self._under_way is None and began >= self._not_before:
+                look = _Look(began)
+                thread = threading.Thread(target=self._look, args=(look,), name="game-operator-catalogue", daemon=True)
                 try:
                     thread.start()
                 except RuntimeError:  # No thread can be started, as while the interpreter ends.
                     return None
-                self._under_way = under_way
+                self._under_way = look
             return self._under_way
 
-    def _look(self, under_way: threading.Event) -> None:
-        began, is_answered = self._clock(), False
+    def _look(self, look: _Look) -> None:
+        is_answered = False
         try:
             is_answered = self._refresh()
         except Exception as failed:
@@ -105,10 +117,10 @@ class UnknownInstances:
         finally:
             with self._lock:
                 self._failures = 0 if is_answered else self._failures + 1
-                self._not_before = began + self._pause()
-                if self._under_way is under_way:
+                self._not_before = look.began + self._pause()
+                if self._under_way is look:
                     self._under_way = None
-            under_way.set()
+            look.set()
 
     def _pause(self) -> float:
         if not self._failures:
