@@ -21,6 +21,7 @@ from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, is_sqlite, path_in, rows, run
+from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.seeds import random_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
@@ -485,6 +486,165 @@ def test_a_reconciliation_and_a_refund(book: str) -> None:
     """A bet is settled once, whoever settles it."""
     damage(book, [*RECONCILED, CALL % ("rollback", "r", "open", 0)])
     assert kinds(verified(book)) == {"settled_twice", "rollback_of_other_state"}
+
+
+@pytest.fixture(scope="module")
+def repaired(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer) -> Iterator[dict[str, str]]:
+    """The URL of a healthy book with repairs, late calls and payments in each kind of database."""
+    urls = {
+        "sqlite": f"sqlite:///{tmp_path_factory.mktemp('repaired') / 'wallet.db'}",
+        "postgres": postgres.create_database(),
+    }
+    for url in urls.values():
+        fill(url)
+        with SqlLedger(url) as ledger:
+            for bet_id in ("won", "refunded", "paid", "taken"):
+                ledger.apply(withdraw(bet_id))
+                repair(ledger, lost(bet_id) if bet_id == "refunded" else won(700, bet_id))
+            ledger.apply(deposit("won", amount_cents=700))
+            ledger.apply(deposit("paid", amount_cents=900))
+            ledger.apply(deposit("taken", amount_cents=100))
+            assert [pay(ledger, found.id)[0].paid_cents for found in findings(ledger)] == [200, -600]
+    yield urls
+    postgres.drop_database(urls["postgres"])
+
+
+_REPAIR = "WHERE operation = 'reconcile' AND tx_id = '{}'"
+_PAYMENT = "WHERE operation = 'pay' AND tx_id = '1'"
+_MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE account = 'p1'"
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        pytest.param([], set(), id="nothing"),
+        pytest.param(
+            [f"DELETE FROM {{p}}calls {_REPAIR.format('refunded')}"],
+            {"posting_without_call", "resolution_missing"},
+            id="a repair deleted",
+        ),
+        pytest.param(
+            [f"DELETE FROM {{p}}calls {_REPAIR.format('won')}"],
+            {"posting_without_call", "call_without_posting", "resolution_missing"},
+            id="a repair deleted whose deposit came",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET code = 'X' {_REPAIR.format('paid')}"],
+            {"resolution_missing", "wrong_posting"},
+            id="a repair turned into a refusal",
+        ),
+        pytest.param(
+            [f"DELETE FROM {{p}}postings {_REPAIR.format('won')}", _MONEY.format("-700")],
+            {"call_without_posting"},
+            id="the posting of a repair deleted, and the balance to suit",
+        ),
+        pytest.param(
+            [
+                f"UPDATE {{p}}calls SET amount_cents = 701 {_REPAIR.format('paid')}",
+                f"UPDATE {{p}}postings SET amount_cents = 701 {_REPAIR.format('paid')}",
+                _MONEY.format("1"),
+            ],
+            {"resolution_differs"},
+            id="a repair of a cent more than was won",
+        ),
+        pytest.param(
+            [
+                f"UPDATE {{p}}calls SET amount_cents = 499 {_REPAIR.format('refunded')}",
+                f"UPDATE {{p}}postings SET amount_cents = 499 {_REPAIR.format('refunded')}",
+                _MONEY.format("-1"),
+            ],
+            {"resolution_differs"},
+            id="a refund of a cent less than the wager",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET player_id = 'p2' {_REPAIR.format('refunded')}"],
+            {"resolution_differs"},
+            id="a refund of another player",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET account = 'p2' {_REPAIR.format('paid')}"],
+            {"resolution_differs", "wrong_account"},
+            id="a repair of another account",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET bet_id = 'nowhere' {_REPAIR.format('paid')}"],
+            {"bet_missing", "resolution_missing"},
+            id="a repair of a bet that is not there",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET settled_by = 'reconcile' WHERE bet_id = 'closed'"],
+            {"resolution_missing"},
+            id="a bet said to be repaired",
+        ),
+        pytest.param(
+            ["UPDATE {p}bets SET settled_by = 'refund' WHERE bet_id = 'open'"],
+            {"resolution_missing"},
+            id="an open bet said to be refunded",
+        ),
+        pytest.param(
+            [f"DELETE FROM {{p}}calls {_PAYMENT}"],
+            {"posting_without_call", "finding_without_payment"},
+            id="a payment deleted",
+        ),
+        pytest.param(
+            ["UPDATE {p}findings SET paid_cents = 201 WHERE id = 1"], {"payment_differs"}, id="another amount paid"
+        ),
+        pytest.param(
+            ["UPDATE {p}findings SET paid_cents = NULL WHERE id = 1"],
+            {"payment_differs"},
+            id="a payment that its finding does not know",
+        ),
+        pytest.param(
+            ["UPDATE {p}findings SET resolved_at_millis = NULL WHERE id = 2"],
+            {"payment_differs"},
+            id="a finding opened again, to be paid twice",
+        ),
+        pytest.param(["UPDATE {p}findings SET subject = 'won' WHERE id = 1"], {"payment_differs"}, id="of another bet"),
+        pytest.param(
+            [
+                f"UPDATE {{p}}calls SET account = 'p2' {_PAYMENT}",
+                f"UPDATE {{p}}postings SET to_account = 'p2' {_PAYMENT}",
+                LATER,
+                _MONEY.format("-200"),
+                "UPDATE {p}accounts SET balance_cents = balance_cents + 200 WHERE account = 'p2'",
+            ],
+            {"payment_differs"},
+            id="a payment to somebody else, and the balances to suit",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET player_id = 'p2' {_PAYMENT}"], {"payment_differs"}, id="of another player"
+        ),
+        pytest.param(
+            ["UPDATE {p}findings SET id = 9 WHERE id = 1"],
+            {"payment_without_finding", "finding_without_payment"},
+            id="a finding whose number was changed",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}calls SET bet_id = 'nowhere' {_PAYMENT}"],
+            {"bet_missing", "payment_differs"},
+            id="a payment of a bet that is not there",
+        ),
+        pytest.param(
+            [f"UPDATE {{p}}postings SET amount_cents = 100 {_PAYMENT}"],
+            {"wrong_posting", "balance_differs"},
+            id="a posting of less than was paid",
+        ),
+        pytest.param(
+            ["UPDATE {p}postings SET from_account = NULL, to_account = 'p1' WHERE operation = 'pay' AND tx_id = '2'"],
+            {"wrong_posting", "balance_differs"},
+            id="what was taken back, given",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_damage_of_repairs_and_payments_is_found(
+    repaired: dict[str, str], kind: str, statements: list[str], expected: set[str]
+) -> None:
+    """Repairs and payments are checked as calls are, against the bet and the finding that they belong to."""
+    with damaged(repaired[kind], statements) as perform:
+        report = drive(books_report(DEFAULT_PREFIX), perform)
+    assert kinds(report) == expected
+    assert all(finding.detail.endswith(".") for finding in report.findings)
 
 
 def test_at_most_so_many_findings_of_each_kind(book: str) -> None:

@@ -79,7 +79,7 @@ def books_report(prefix: str, most: int = 1_000) -> Script[BooksReport]:
 
     pruned_before = (yield from ask("pruned_before"))[0][0]
     findings = [finding for row in (yield from ask("accounts", most)) for finding in _of_account(row)]
-    for name in ("movements", "bets", "calls", "times"):
+    for name in ("movements", "bets", "calls", "payments", "times"):
         rows = yield from ask(name, *((pruned_before or 0, most) if name == "movements" else (most,)))
         findings += (_finding(name, row) for row in rows)
     # What was folded into one posting is the sum of the calls whose postings are gone. As all other postings are as

@@ -26,8 +26,14 @@ FROM ({movements_of_all}) AS movement GROUP BY tx_id, operation, source
 -- name: resolutions
 SELECT source, bet_id, SUM(CASE WHEN operation = 'rollback' THEN 1 ELSE 0 END) AS rollbacks,
     SUM(CASE WHEN operation = 'rollback' AND code IS NULL THEN 1 ELSE 0 END) AS refunds,
-    SUM(CASE WHEN operation = 'reconcile' AND code IS NULL THEN 1 ELSE 0 END) AS reconciled
+    SUM(CASE WHEN operation = 'reconcile' AND code IS NULL THEN 1 ELSE 0 END) AS reconciled,
+    MAX(CASE WHEN operation = 'reconcile' THEN amount_cents END) AS repaired_cents,
+    MAX(CASE WHEN operation = 'reconcile' THEN player_id END) AS repaired_player,
+    MAX(CASE WHEN operation = 'reconcile' THEN account END) AS repaired_account
 FROM {prefix}calls WHERE operation IN ('rollback', 'reconcile') AND bet_id IS NOT NULL GROUP BY source, bet_id
+
+-- name: repaired_elsewhere
+r.repaired_player <> b.player_id OR r.repaired_account <> b.account
 
 -- name: bet_fault
 CASE
@@ -40,19 +46,22 @@ CASE
         OR w.amount_cents <> b.wager_cents THEN 'withdraw_differs'
     WHEN b.state = 'DECLINED' THEN CASE WHEN w.code IS NULL THEN 'withdraw_was_applied' END
     WHEN w.code IS NOT NULL THEN 'withdraw_was_refused'
+    WHEN b.settled_by IS NOT NULL AND COALESCE(r.reconciled, 0) = 0 THEN 'resolution_missing'
     WHEN b.state IN ('OPEN', 'SPENT') THEN CASE
         WHEN b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL OR b.settled_at_millis IS NOT NULL
             OR r.refunds + r.reconciled > 0 THEN 'settled_while_open' END
     WHEN b.state = 'ROLLED_BACK' THEN CASE
         WHEN b.settled_at_millis IS NULL OR COALESCE(r.refunds + r.reconciled, 0) = 0 THEN 'resolution_missing'
         WHEN r.refunds + r.reconciled > 1 OR b.deposit_tx_id IS NOT NULL OR b.won_cents IS NOT NULL
-            THEN 'settled_twice' END
+            THEN 'settled_twice'
+        WHEN r.repaired_cents <> b.wager_cents OR {repaired_elsewhere} THEN 'resolution_differs' END
     WHEN b.won_cents IS NULL OR b.settled_at_millis IS NULL
         OR (d.tx_id IS NULL AND (b.deposit_tx_id IS NOT NULL OR COALESCE(r.reconciled, 0) = 0))
         THEN 'resolution_missing'
     WHEN d.code IS NOT NULL OR d.bet_id <> b.bet_id OR d.player_id <> b.player_id OR d.account <> b.account
         OR d.amount_cents <> b.won_cents THEN 'resolution_differs'
     WHEN r.refunds > 0 OR r.reconciled > 1 THEN 'settled_twice'
+    WHEN r.repaired_cents <> b.won_cents OR {repaired_elsewhere} THEN 'resolution_differs'
 END
 
 -- A claim names a bet and does not touch it. Whether a deposit of an action of the operator's own is a claim, only its
@@ -115,7 +124,26 @@ SELECT fault, account, source, bet_id, state FROM (
 SELECT fault, account, source, bet_id, operation, tx_id, state FROM (
     SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, {call_fault} AS fault
     FROM {prefix}calls AS c LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
-    WHERE c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile')
+    WHERE c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile', 'pay')
+) AS judged WHERE fault IS NOT NULL LIMIT ?
+
+-- A payment is a call of the operation pay, whose identity is the finding that it was made for.
+-- name: payments
+SELECT fault, account, source, bet_id, 'pay', tx_id FROM (
+    SELECT c.source, c.tx_id, c.bet_id, c.account, CASE
+        WHEN f.id IS NULL THEN 'payment_without_finding'
+        WHEN f.paid_cents IS NULL OR f.resolved_at_millis IS NULL OR f.paid_cents <> c.amount_cents
+            OR f.source <> c.source OR f.subject <> c.bet_id OR c.account <> b.account OR c.player_id <> b.player_id
+            THEN 'payment_differs' END AS fault
+    FROM {prefix}calls AS c
+    LEFT JOIN {prefix}findings AS f ON CAST(f.id AS text) = c.tx_id
+    LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
+    WHERE c.operation = 'pay'
+    UNION ALL
+    SELECT f.source, CAST(f.id AS text), f.subject, f.account, 'finding_without_payment'
+    FROM {prefix}findings AS f
+    LEFT JOIN {prefix}calls AS c ON c.source = f.source AND c.operation = 'pay' AND c.tx_id = CAST(f.id AS text)
+    WHERE f.paid_cents IS NOT NULL AND c.tx_id IS NULL
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
 
 -- name: times
