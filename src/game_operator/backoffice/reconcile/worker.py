@@ -176,6 +176,7 @@ class Worker:
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._max_wins: dict[str, int] = {}
         self._fresh: dict[int, bool] = {}
+        self._rounds: tuple[int, set[tuple[str, str]]] = (0, set())
 
     def work(self, run_id: int, *, until: float | None = None) -> None:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
@@ -253,8 +254,11 @@ class Worker:
         """Look at each round that two or more of the bets belong to: it alone shows bets we never heard of."""
         placed = [each.bet for each in seen if each.bet is not None and not isinstance(each.bet, BetNotFound)]
         rounds = Counter((bet.instance_id, bet.round_id) for bet in placed)
+        if self._rounds[0] != run.id:
+            self._rounds = (run.id, set())
         for (instance_id, round_id), bets in rounds.items():
-            if bets < 2 or not (turns := self._journal.turns(run.id, 1)):
+            known = self._rounds[1]
+            if bets < 2 or (instance_id, round_id) in known or not (turns := self._journal.turns(run.id, 1)):
                 continue
             self._wait(time.monotonic() + turns[0])
             try:
@@ -263,6 +267,7 @@ class Worker:
                 self._report(chunk, 0, failed)
                 _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed)
                 continue
+            known.add((instance_id, round_id))
             others = [each for each in answers or () if each.bet_id not in {one.bet_id for one in seen}]
             if others:
                 self._judge_others(chunk, run, others)
