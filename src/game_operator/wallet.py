@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
-from game_operator.ledger.api import AccountOf, Ledger, MayBet, Outcome, Terms, Within
+from game_operator.ledger.api import AccountOf, CurrencyOf, Ledger, MayBet, Outcome, Terms, Within
 from game_operator.ledger.engine.script import at_once, awaited
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
@@ -92,6 +92,7 @@ class _OverLedger(Generic[LedgerT]):
         may_bet: MayBet | None = None,
         account_of: AccountOf | None = None,
         within: Within | None = None,
+        currency_of: CurrencyOf | None = None,
     ) -> None:
         apply: Any = getattr(ledger, "apply", None)
         if not callable(apply):
@@ -105,8 +106,14 @@ class _OverLedger(Generic[LedgerT]):
         if check is not None:  # Before the first call comes, where the ledger can tell.
             check(source)
         self.ledger = ledger
-        rules = profile or Profile()
-        self.terms = Terms(rules=rules, source=source, may_bet=may_bet, account_of=account_of, within=within)
+        self.terms = Terms(
+            rules=profile or Profile(),
+            source=source,
+            may_bet=may_bet,
+            account_of=account_of,
+            within=within,
+            currency_of=currency_of,
+        )
 
 
 class Wallet(_OverLedger[Ledger], _Handler):
@@ -124,6 +131,10 @@ class Wallet(_OverLedger[Ledger], _Handler):
             keeps its account: its deposit and refund go there.
         within: ``within(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
             raises undoes the call, which is answered SYSTEM_ERROR.
+        currency_of: ``currency_of(call)`` names the currency of a withdraw, deposit or rollback, such as ``"EUR"``, or
+            None; totals are told apart by it. A bet keeps the currency of its withdraw. It is asked while the account
+            is locked, so it must answer from memory. What it raises, and what is not a text of 1 to 16 characters, is
+            logged and counts as None: it never refuses money.
 
     Raises:
         TypeError: The ledger is awaited: an AsyncWallet is for it.
@@ -187,6 +198,8 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
     """
     An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async.
 
+    ``currency_of`` may not: it answers from memory.
+
     Raises:
         TypeError: The ledger is not awaited: a Wallet is for it.
         UnknownSourceError: The ledger is open and knows other sources, and not this one; if it is not open yet, it
@@ -221,11 +234,14 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
         may_bet: MayBet | None = None,
         account_of: AccountOf | None = None,
         confirm: "Confirm" = "first",
+        currency_of: CurrencyOf | None = None,
     ) -> None:
         from game_operator.ledger.joined_block import JoinedBlock
 
         self.ledger = ledger
-        self.terms = Terms(rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of)
+        self.terms = Terms(
+            rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, currency_of=currency_of
+        )
         self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)
         ledger.check_source(source)
 
@@ -246,7 +262,7 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         after: ``after(call, outcome, connection)`` runs your own statements in that transaction, for every withdraw,
             deposit and rollback, refused and repeated ones too. It may run again for the same call: PostgreSQL's
             serialization failures and deadlocks repeat the whole block, three attempts in all.
-        profile, source, may_bet, account_of: As for a Wallet.
+        profile, source, may_bet, account_of, currency_of: As for a Wallet.
         confirm: ``"first"`` looks each call up over the ledger's own connection after its commit, for up to 2 seconds,
             until one was found; ``"always"`` looks up every call, for a *transaction* that runs statements after its
             ``yield``; ``"never"`` none, for a framework's TestCase, which does not commit.
@@ -301,7 +317,7 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
     """
     An AsyncWebhookHandler over an AsyncSqlLedger, made as a JoinedWallet is, for transactions of asyncio.
 
-    *transaction* returns an async context manager; *after* and ``may_bet`` may be async.
+    *transaction* returns an async context manager; *after* and ``may_bet`` may be async, ``currency_of`` may not.
 
     Raises:
         TypeError: The ledger is not an AsyncSqlLedger, or *transaction* or *after* cannot be called.

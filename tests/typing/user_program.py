@@ -378,7 +378,7 @@ class KeepingHandler(BareHandler):
 
 def every_handler(ledger: SqlLedger, other: AsyncSqlLedger) -> list[KeepsAnomalies]:
     """Wallets and the user's own."""
-    joined = JoinedWallet(ledger, transaction, after, source="live", confirm="always")
+    joined = JoinedWallet(ledger, transaction, after, source="live", confirm="always", currency_of=lambda _: "EUR")
     awaited = AsyncJoinedWallet(other, own_transaction, after_awaited, confirm="first")
     handlers: list[WebhookHandler] = [Wallet(ledger), joined, BareHandler(), KeepingHandler()]
     awaited_handlers: list[AsyncWebhookHandler] = [AsyncWallet(other), awaited]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
+    from game_operator.ledger.staff.totals import TotalsClose as TotalsClose
+    from game_operator.ledger.staff.totals import TotalsReport as TotalsReport
+    from game_operator.ledger.staff.totals import TotalsRow as TotalsRow
     from game_operator.ledger.staff.verify import BooksReport as BooksReport
     from game_operator.ledger.staff.verify import Finding as Finding
 
@@ -36,6 +39,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".staff.anomalies": "AnomalyRecord",
             ".staff.queries": "AccountHistory BetHistory Movement",
             ".staff.prune": "PruneReport",
+            ".staff.totals": "TotalsClose TotalsReport TotalsRow",
             ".staff.verify": "BooksReport Finding",
         },
     )

@@ -181,6 +181,8 @@ class AsyncSqlLedger(LedgerBase):
     verify = _awaited(SqlLedger.verify)
     correct_time = _awaited(SqlLedger.correct_time)
     prune = _awaited(SqlLedger.prune)
+    totals = _awaited(SqlLedger.totals)
+    close_totals = _awaited(SqlLedger.close_totals)
 
     async def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         async with self._mutex:

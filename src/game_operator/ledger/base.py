@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from random import uniform
 from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
@@ -18,8 +19,9 @@ from game_operator.ledger.engine.tables import check_prefix, migration_in_postgr
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff import anomalies
+from game_operator.ledger.staff import anomalies, totals
 from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.staff.totals import TotalsClose
 from game_operator.models.webhooks import WebhookCall
 
 T = TypeVar("T")
@@ -27,6 +29,9 @@ T = TypeVar("T")
 _MOST_CONFLICTS = 10
 #: How many anomalies are resolved in one transaction.
 _MOST_RESOLVED = 100
+#: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
+_MOST_LOCKS = 5
+_BETWEEN_LOCKS = (0.1, 0.3)
 
 
 class LedgerBase(Forkable):
@@ -50,6 +55,8 @@ class LedgerBase(Forkable):
     _read: Callable[[Callable[[], Script[Any]]], Any]
     #: Runs a script in a transaction.
     _write: Callable[[Callable[[], Script[Any]]], Any]
+    #: Runs a script that reads whole tables, beside our connection where that is possible.
+    _survey: Callable[[Callable[[], Script[Any]]], Any]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
@@ -175,10 +182,32 @@ class LedgerBase(Forkable):
         age = age_millis(older_than)
         in_order = "tx_id, operation, source" if is_postgres(self._url) else "source, operation, tx_id"
         run = Prune(self._prefix, identity=in_order)
-        for name, batch, start in (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
+        before_day = yield self._write(lambda: run.begin(age, now_millis, self._fit))
+        if before_day is None:
+            return run.report
+        yield from self._days_closed(now_millis, before_day)
+        for name, batch, start in (yield self._write(run.batches)):
             position = start
             while position is not None:
                 dropped, position = yield self._write(partial(run.batch, batch, position))
                 run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
                 yield self._sleep(PAUSE_SECONDS)
         return run.report
+
+    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Work[TotalsClose]:
+        """Store the totals of finished days, or of those before *before_day*; what of them is stored stays as it is."""
+        prefix = self._prefix
+        for left in reversed(range(_MOST_LOCKS)):
+            try:
+                wanted = yield self._write(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
+                break
+            except totals.StillOpenError:
+                if not left:
+                    raise
+            yield self._sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
+        if self._fit.kind == "postgres":
+            return (yield self._write(partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
+        while True:  # SQLite's one write lock is not held while whole tables are read.
+            draft = yield self._survey(partial(totals.close_drafted, prefix, wanted))
+            if draft.is_empty or (yield self._write(partial(totals.close_stored, prefix, draft))):
+                return draft.report  # type: ignore[no-any-return]  # A property of a Draft.

@@ -25,6 +25,15 @@ from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, a
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
 from game_operator.ledger.staff.prune import PruneReport
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
+from game_operator.ledger.staff.totals import (
+    DIMENSIONS,
+    TotalsClose,
+    TotalsReport,
+    checked_bound,
+    checked_dimensions,
+    checked_filter,
+    totals_report,
+)
 from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -299,6 +308,51 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def verify(self) -> BooksReport:
         """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
         return self._survey(partial(books_report, self._prefix))
+
+    def totals(
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        by: Sequence[str] = DIMENSIONS,
+        source: str | None = None,
+    ) -> TotalsReport:
+        """
+        Sum up wagers, wins, refunds and all other money from *since_millis* up to but not at *until_millis*.
+
+        It reads one snapshot, while calls go on: what closes have stored, and the postings of all other days. Days are
+        UTC's. Currencies are never summed up together, whatever *by* is.
+
+        Args:
+            since_millis: What moved at this time (Unix milliseconds) or later; in closed days a midnight. None for all.
+            until_millis: What moved before this time; in closed days a midnight. None for no end.
+            by: What to group by: any of ``day``, ``game``, ``instance``, ``currency``.
+            source: What belongs to one source; None for all. Openings and adjustments belong to the source "".
+
+        Raises:
+            TypeError, ValueError: *by* has another name, or a bound is not an int.
+            LedgerError: A bound cuts a closed day.
+        """
+        dimensions, name = checked_dimensions(by), checked_filter(source)
+        bounds = checked_bound("since_millis", since_millis), checked_bound("until_millis", until_millis)
+        return self._survey(partial(totals_report, self._prefix, *bounds, dimensions, name))
+
+    def close_totals(self, *, now_millis: int | None = None) -> TotalsClose:
+        """
+        Store the totals of all days that are over in UTC, as they are now, for good.
+
+        What comes later with a time in a closed day is a late entry, apart from the rest of its day. Closing again
+        changes nothing that is stored, and several processes may close at once. ``prune`` closes what it drops.
+
+        Args:
+            now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
+
+        Raises:
+            LedgerError: The newest posting is more than 30 days earlier than now and *now_millis* is not given: then
+                the clock is likely to be ahead.
+            LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
+        """
+        return self._done(self._days_closed(checked_bound("now_millis", now_millis)))
 
     def correct_time(self, player_id: str) -> TimeCorrection:
         """

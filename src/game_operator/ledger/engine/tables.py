@@ -39,7 +39,9 @@ FULL = 2
 BALANCE_TABLES = "game_operator_balance_tables"
 
 #: The tables with a prefix that versions after the first have added.
-ADDED_TABLES = ("chunks", "corrections", "documents", "findings", "items", "looks", "runs", "sources")
+ADDED_TABLES = (
+    *("chunks", "closes", "corrections", "documents", "findings", "items", "looks", "runs", "sources", "totals"),
+)
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
 Check: TypeAlias = Callable[[], Script[object]]

@@ -5,6 +5,7 @@ Calls are applied to it one after another, so that two calls of one batch see ea
 would. It is pure: a ledger loads the rows, applies, and stores ``changes``. A MemoryLedger keeps one for good.
 """
 
+import inspect
 import logging
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -337,10 +338,14 @@ def currency_named(call: MovingCall, terms: Terms) -> str | None:
     except Exception:
         _LOG.exception("currency_of raised: the currency of a %s is unknown", call.operation)
         return None
-    if currency is not None and (not isinstance(currency, str) or problem_of_id(currency, _LONGEST_CURRENCY)):
+    if currency is None:
+        return None
+    if not isinstance(currency, str) or problem_of_id(currency, _LONGEST_CURRENCY):
+        if inspect.iscoroutine(currency):
+            currency.close()
         _LOG.error("currency_of answered %s, which is not a currency: it is unknown", shown(currency))
         return None
-    return currency
+    return str.__str__(currency)  # A driver could write the member of an enum by its name.
 
 
 def _outcome(decision: Decision) -> Outcome:

@@ -14,6 +14,7 @@ from game_operator.errors import LedgerError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs, posting
+from game_operator.ledger.staff.totals import DAY_MILLIS, last_close, newest_posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
@@ -71,7 +72,7 @@ _Batch: TypeAlias = Callable[[Any], Script[tuple[int, Any]]]
 
 class Prune:
     """
-    One run of ``prune``: ``begin`` and then every batch of all three kinds, each in its own transaction.
+    One run of ``prune``: ``begin``, a close of days, ``batches``, and then every batch, each in its own transaction.
 
     It may be stopped after any batch and begun again later: each batch leaves the books sound.
 
@@ -90,33 +91,36 @@ class Prune:
             identity=identity,
             c_identity=with_table,
             account=POSTING_ACCOUNT.format(""),
-            account_of_posting=POSTING_ACCOUNT.format(f"{prefix}postings."),
             delta=POSTING_DELTA.format(""),
         )
         self._last_posting = 0
         self._before = 0
         self.report = PruneReport(0, 0, 0, 0)
 
-    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[list[tuple[str, _Batch, Any]]]:
+    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[int | None]:
+        """Return the day, counted since 1970, before which days must be closed first; None if nothing is old enough."""
+        yield from check_writer(self._prefix)
+        is_given = now_millis is not None
+        if now_millis is None:
+            now_millis = (yield from dialect.load(Needs(""))).clock_millis
+        newest = yield from newest_posting(self._prefix)
+        if newest is not None:
+            _check_clock(newest, now_millis, is_given=is_given)
+        self._before = now_millis - age
+        self.report = self.report._replace(before_millis=self._before)
+        return -(-self._before // DAY_MILLIS) if self._before > 0 else None
+
+    def batches(self) -> Script[list[tuple[str, _Batch, Any]]]:
         """
         Note how far this run goes, before anything is dropped, so that what is missing can be explained.
 
         Return the kinds of batches: the name in the report, what does a batch, and the first position.
         """
         yield from check_writer(self._prefix)
-        is_given = now_millis is not None
-        if now_millis is None:
-            now_millis = (yield from dialect.load(Needs(""))).clock_millis
-        newest = yield Execute(self._sql["newest"], ())
-        if newest:
-            _check_clock(newest[0][0], now_millis, is_given=is_given)
-        self._before = now_millis - age
-        self.report = self.report._replace(before_millis=self._before)
-        if self._before <= 0:
-            return []
         yield Execute(self._sql["note"], [("pruned_before", self._before)], many=True)
-        first, last = (yield Execute(self._sql["bounds"], ()))[0]
-        self._last_posting = last or 0
+        (first,) = (yield Execute(self._sql["first"], ()))[0]
+        # What no close has stored is kept: folded, it would be missing in the totals.
+        self._last_posting = (yield from last_close(self._prefix)).position
         return [
             ("postings", self._fold, (first or 1) - 1),
             ("calls", self._drop_replies, ("", "", "")),
@@ -144,6 +148,8 @@ class Prune:
             carried = yield Execute(self._sql["take_carried"], (after, until))
             folded = yield Execute(self._sql["take_old"], (after, until, self._before))
             yield from self._carry([*carried, *folded])
+            # SQLite gives the highest ids again if those who had them are gone.
+            yield Execute(self._sql["lower_position"], ())
             yield Execute(self._sql["unlock"], [(0,)], many=True)
         return len(folded), until if until < self._last_posting else None
 

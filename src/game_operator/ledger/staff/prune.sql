@@ -4,15 +4,15 @@
 INSERT INTO {prefix}meta AS kept (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value
 
--- Of an account whose time was brought back, what was posted before says nothing.
--- name: newest
-SELECT at_millis FROM {prefix}postings WHERE operation <> 'carry' AND NOT EXISTS (
-    SELECT 1 FROM {prefix}corrections AS c
-    WHERE c.account = {account_of_posting} AND c.last_posting_id >= {prefix}postings.id
-) ORDER BY id DESC LIMIT 1
+-- name: first
+SELECT MIN(id) FROM {prefix}postings
 
--- name: bounds
-SELECT MIN(id), MAX(id) FROM {prefix}postings
+-- All postings of the ids in between are gone, so the close stands for the same ones as before.
+-- name: lower_position
+UPDATE {prefix}closes SET position = highest.id,
+    first_id = CASE WHEN first_id > highest.id + 1 THEN highest.id + 1 ELSE first_id END
+FROM (SELECT COALESCE(MAX(id), 0) AS id FROM {prefix}postings) AS highest
+WHERE number = (SELECT MAX(number) FROM {prefix}closes) AND position > highest.id
 
 -- A posting without its call stays: folded, the books would seem sound.
 -- name: old

@@ -131,5 +131,35 @@ CREATE TABLE IF NOT EXISTS {prefix}documents (
     at_millis bigint NOT NULL
 );
 
+-- Each close of finished days, for totals. A posting is in the stored totals if its id is at most the position and its
+-- day, in days since 1970 in UTC, before before_day. All with an id below first_id are.
+CREATE TABLE IF NOT EXISTS {prefix}closes (
+    number bigint PRIMARY KEY,
+    position bigint NOT NULL,
+    before_day bigint NOT NULL,
+    first_id bigint NOT NULL,
+    since_day bigint NOT NULL,
+    at_millis bigint NOT NULL
+);
+
+-- What each close has stored. An amount is cents + 1,000,000,000 billions: a day may sum up to more than 63 bits hold.
+CREATE TABLE IF NOT EXISTS {prefix}totals (
+    close_number bigint NOT NULL REFERENCES {prefix}closes (number),
+    line bigint NOT NULL,
+    day bigint NOT NULL,
+    source text COLLATE "C" NOT NULL,
+    instance_id text COLLATE "C" NOT NULL,
+    game text COLLATE "C" NOT NULL,
+    currency text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    late bigint NOT NULL,
+    count bigint NOT NULL,
+    billions bigint NOT NULL,
+    cents bigint NOT NULL,
+    PRIMARY KEY (close_number, line)
+);
+
+CREATE INDEX IF NOT EXISTS {prefix}totals_day ON {prefix}totals (day);
+
 UPDATE {prefix}meta SET value = 2 WHERE name = 'oldest_writer' AND value < 2;
 UPDATE {prefix}meta SET value = 3 WHERE name = 'version';

@@ -130,5 +130,35 @@ CREATE TABLE IF NOT EXISTS {prefix}documents (
     at_millis INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Each close of finished days, for totals. A posting is in the stored totals if its id is at most the position and its
+-- day, in days since 1970 in UTC, before before_day. All with an id below first_id are.
+CREATE TABLE IF NOT EXISTS {prefix}closes (
+    number INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    before_day INTEGER NOT NULL,
+    first_id INTEGER NOT NULL,
+    since_day INTEGER NOT NULL,
+    at_millis INTEGER NOT NULL
+) STRICT;
+
+-- What each close has stored. An amount is cents + 1,000,000,000 billions: a day may sum up to more than 63 bits hold.
+CREATE TABLE IF NOT EXISTS {prefix}totals (
+    close_number INTEGER NOT NULL REFERENCES {prefix}closes (number),
+    line INTEGER NOT NULL,
+    day INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    instance_id TEXT NOT NULL,
+    game TEXT NOT NULL,
+    currency TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    late INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    billions INTEGER NOT NULL,
+    cents INTEGER NOT NULL,
+    PRIMARY KEY (close_number, line)
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS {prefix}totals_day ON {prefix}totals (day);
+
 UPDATE {prefix}meta SET value = 2 WHERE name = 'oldest_writer' AND value < 2;
 UPDATE {prefix}meta SET value = 3 WHERE name = 'version';

@@ -1,0 +1,159 @@
+"""currency_of: the currency of each call and bet is kept for totals, and is never a reason to refuse money."""
+
+import asyncio
+import enum
+import logging
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.models.webhooks import MovingCall
+from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
+from game_operator.webhooks import WithdrawCall
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.joined_wallets import WALLETS, WalletKind
+from tests.support.raw_sql import rows, run
+
+KEPT = "SELECT operation, tx_id, instance_id, game, currency FROM {p}calls WHERE operation <> 'open' ORDER BY at_millis"
+OWN = "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)"
+
+
+class Money(str, enum.Enum):  # noqa: UP042 - as operators have written them for years
+    """A currency as a member of an enum."""
+
+    EURO = "EUR"
+
+
+def by_operation(call: MovingCall) -> str | None:
+    """Answer something else for each operation."""
+    return {"withdraw": "EUR", "deposit": "USD", "rollback": None}[call.operation]
+
+
+def failing(_call: MovingCall) -> str:
+    raise KeyError("no such instance")
+
+
+def played(wallet: Any) -> None:
+    """Play a bet that wins, one that is cancelled and one that was never there, and claim a jackpot."""
+    at: dict[str, Any] = {"instance_id": "i1", "game": "aviator"}
+    for call in (
+        withdraw("b1", **at),
+        deposit("b1", instance_id="i2", game="other"),
+        withdraw("b2"),
+        rollback("b2", tx_id="withdraw:bet:b2", **at),
+        rollback("b3", tx_id=None),
+        claim("c1", action="JACKPOT", **at),
+    ):
+        getattr(wallet, call.operation)(call)
+
+
+@pytest.mark.parametrize("within", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
+def test_kept_with_calls_and_bets(database_url: str, within: Any) -> None:
+    """A call keeps what it reported and its currency; a bet keeps the currency of its withdraw."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        played(Wallet(ledger, currency_of=by_operation, within=within))
+        assert [(bet.bet_id, bet.currency, bet.state) for bet in ledger.bets()] == [
+            ("b1", "EUR", "CLOSED"),
+            ("b2", "EUR", "ROLLED_BACK"),
+            ("b3", None, "TOMBSTONE"),
+        ]
+        assert ledger.verify().sound
+    kept = rows(database_url, KEPT)
+    # The rollback that came first holds the identity of its withdraw.
+    assert sorted(row[1:] for row in kept if row[0] == "withdraw") == [
+        ("withdraw:bet:b1", "i1", "aviator", "EUR"),
+        ("withdraw:bet:b2", None, None, "EUR"),
+        ("withdraw:bet:b3", None, None, None),
+    ]
+    assert [row for row in kept if row[0] != "withdraw"] == [
+        ("deposit", "deposit:bet:b1", "i2", "other", "USD"),
+        ("rollback", "withdraw:bet:b2", "i1", "aviator", None),
+        ("rollback", "withdraw:bet:b3", None, None, None),
+        ("deposit", "c1", "i1", "aviator", "USD"),
+    ]
+
+
+async def _later(_call: MovingCall) -> str:
+    return "EUR"
+
+
+@pytest.mark.parametrize(
+    ("currency_of", "currency", "logged"),
+    [
+        pytest.param(lambda _: "EUR", "EUR", "", id="a text"),
+        pytest.param(lambda _: Money.EURO, "EUR", "", id="a member of an enum"),
+        pytest.param(lambda _: "E" * 16, "E" * 16, "", id="16 characters"),
+        pytest.param(lambda _: None, None, "", id="nothing"),
+        pytest.param(lambda _: "E" * 17, None, "not a currency", id="17 characters"),
+        pytest.param(lambda _: "", None, "not a currency", id="an empty text"),
+        pytest.param(lambda _: "E\0R", None, "not a currency", id="U+0000"),
+        pytest.param(lambda _: "\ud800", None, "not a currency", id="half of a pair"),
+        pytest.param(lambda _: 978, None, "not a currency", id="a number"),
+        pytest.param(lambda _: b"EUR", None, "not a currency", id="bytes"),
+        pytest.param(_later, None, "not a currency", id="to be awaited"),
+        pytest.param(failing, None, "currency_of raised", id="it raises"),
+    ],
+)
+@pytest.mark.parametrize("within", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
+def test_a_wrong_answer_refuses_nothing(
+    url: str,
+    within: Any,
+    currency_of: Callable[[MovingCall], Any],
+    currency: str | None,
+    logged: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is logged, and the currency is unknown; the money moves."""
+    with SqlLedger(url) as ledger, caplog.at_level(logging.ERROR, "game_operator.ledger"):
+        ledger.open_account("p1", Decimal(100))
+        wallet = Wallet(ledger, currency_of=currency_of, within=within)
+        assert wallet.withdraw(withdraw("b1")).code is None
+        assert wallet.deposit(deposit("b1")).code is None
+        bet = ledger.bet("b1")
+        assert bet is not None
+        assert bet.currency == currency
+        assert ledger.balance("p1") == 10_000 - 500 + 1_250
+    assert {row[4] for row in rows(url, KEPT)} == {currency}
+    assert bool(caplog.records) == bool(logged)
+    assert all(logged in record.getMessage() for record in caplog.records)
+
+
+async def test_awaited(database_url: str) -> None:
+    """An AsyncWallet keeps it as a Wallet does."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        wallet = AsyncWallet(ledger, currency_of=by_operation)
+        await asyncio.gather(*(wallet.withdraw(withdraw(f"b{number}")) for number in range(3)))
+        assert {bet.currency async for bet in ledger.bets()} == {"EUR"}
+
+
+def _joined(kind: WalletKind, url: str) -> None:
+    run(url, OWN)
+    with kind.open(url) as opened:
+        portal: Any = opened.portal
+        ask: Any = portal.call if portal else lambda work, *arguments: work(*arguments)
+        ask(opened.ledger.open_account, "p1", Decimal(100))
+        wallet = opened.wallet(None, currency_of=by_operation)
+        assert opened.call(wallet, WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)).code is None
+        assert opened.call(wallet, deposit("b1")).code is None
+        assert ask(opened.ledger.bet, "b1").currency == "EUR"
+    assert sorted(row[4] for row in rows(url, KEPT)) == ["EUR", "USD"]
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("kind", WALLETS, ids=str)
+def test_joined(kind: WalletKind, request: pytest.FixtureRequest, tmp_path: Any) -> None:
+    """Joined wallets of every kind keep it, too."""
+    is_sqlite = kind.database == "sqlite"
+    _joined(kind, f"sqlite:///{tmp_path / 'wallet.db'}" if is_sqlite else request.getfixturevalue("postgres_url"))
+
+
+def test_a_joined_wallet_takes_it_by_name_alone(sqlite_url: str) -> None:
+    """Its place among the arguments is not promised."""
+    with SqlLedger(sqlite_url) as ledger:
+        wallet = JoinedWallet(ledger, lambda: None, currency_of=by_operation)  # type: ignore[arg-type,return-value]
+        assert wallet.terms.currency_of is by_operation
