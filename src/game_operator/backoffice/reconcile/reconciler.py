@@ -109,6 +109,8 @@ class Reconciler:
         """
         Return a reconciler whose work other processes can share: ``run(executor=…)`` with processes or Dask.
 
+        Close it, or use it in a ``with`` statement: the client and the ledger are its own.
+
         Args:
             make: Returns a client and a wallet. It must be a function that can be imported by its name, because each
                 worker process calls it once, for neither a client nor a ledger can travel.
@@ -130,6 +132,18 @@ class Reconciler:
         reconciler = cls(*make(), **options)
         reconciler._make, reconciler._settings = make, options
         return reconciler
+
+    def close(self) -> None:
+        """Close the client and the ledger that ``from_factory`` made; others stay yours to close."""
+        if self._make is not None:
+            self._client.close()
+            self._ledger.close()
+
+    def __enter__(self) -> "Reconciler":
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
 
     def __reduce__(self) -> NoReturn:
         raise ConfigurationError(
