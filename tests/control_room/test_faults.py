@@ -7,7 +7,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from game_operator.control_room.faults import percent, read_fault_form, typed_form
-from game_operator.provider.faults import FAULTS, Fault, FaultPlan
+from game_operator.ledger import MemoryLedger
+from game_operator.provider.faults import FAULTS, LASTING_FAULTS, Fault, FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from tests.control_room.support import EVIL, page, post
@@ -71,6 +72,39 @@ def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
     """One button switches on all that strikes webhooks."""
     assert post(http, "/faults/all").status_code == 303
     assert sandbox.faults.plan == FaultPlan.parse("all")
+
+
+def test_lasting_faults_stand_apart(http: httpx.Client) -> None:
+    """Their section says what they leave, and the button for all of them leaves them out."""
+    source = page(http, "/faults").source
+    before, _, lasting = source.partition("Lasting faults")
+    for fault in LASTING_FAULTS:
+        assert f'name="rate-{fault}"' in lasting
+        assert f'name="rate-{fault}"' not in before
+    assert 'name="rate-slow"' in before
+    assert "service and wallet differ until you reconcile them" in lasting
+
+
+def test_what_is_held_is_sent_by_a_button(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """It is there while something is held; a wallet that cannot be reached leaves it held."""
+    assert "Send now" not in page(http, "/faults").text
+    assert "Nothing was held back." in post(http, "/faults/release").text
+    before = ledger.balance("p1")
+    (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold").bet_ids
+    assert "1 deposit or rollback held back. Send now" in page(http, "/faults").text
+    assert "The wallet has not confirmed that" in page(http, f"/bets?id={bet_id}").text
+    wallet_url, sandbox.wallet_url = sandbox.wallet_url, "http://127.0.0.1:1"
+    refused = post(http, "/faults/release")
+    assert (refused.status_code, "Is the wallet running?" in refused.text) == (502, True)
+    sandbox.wallet_url = None
+    refused = post(http, "/faults/release")
+    assert (refused.status_code, "knows no wallet" in refused.text) == (422, True)
+    sandbox.wallet_url = wallet_url
+    assert ledger.balance("p1") == before - 500
+    sent = post(http, "/faults/release")
+    assert (sent.status_code, "Sent late. The wallet answered: SUCCESS 1." in sent.text) == (200, True)
+    assert ledger.balance("p1") == before + 200
+    assert "Send now" not in sent.text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Faults: what goes wrong between the service and the wallet, switched on and off."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -8,7 +9,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from game_operator.control_room.outcomes import unreachable_wallet
 from game_operator.control_room.page_context import Page, checked, problem, see_other
+from game_operator.errors import GameOperatorError, TransportError
 from game_operator.provider.faults import FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 
@@ -84,7 +87,7 @@ class FaultsPage(Page):
 
     PATH = "/faults"
     TITLE = "Faults"
-    FORMS = ("set", "all", "none")
+    FORMS = ("set", "all", "none", "release")
 
     async def show(self, request: Request) -> Response:
         """Show what is on."""
@@ -111,15 +114,41 @@ class FaultsPage(Page):
         await self._context.form(request)
         return self._changed(FaultPlan())
 
+    async def release(self, request: Request) -> Response:
+        """Send the deposits and rollbacks that are held back."""
+        await self._context.form(request)
+        try:
+            answers = await self._context.call_wallet(self._sandbox.release_held)
+        except TransportError as unreachable:
+            return self._released(request, unreachable_wallet(self._sandbox.wallet_url or "", unreachable), status=502)
+        except GameOperatorError as failed:
+            return self._released(request, str(failed), status=422)
+        codes = Counter(answer.problem or answer.code or "SUCCESS" for answer in answers)
+        said = ", ".join(f"{code} {number}" for code, number in sorted(codes.items()))
+        return self._released(request, f"Sent late. The wallet answered: {said}." if said else "Nothing was held back.")
+
+    def _released(self, request: Request, said: str, status: int = 200) -> Response:
+        service = self._sandbox.service
+        return self._page(request, typed_form(service.faults.plan, service.retries), {}, released=said, status=status)
+
     def _changed(self, plan: FaultPlan) -> Response:
         self._sandbox.service.faults.plan = plan
         return see_other(f"{self.PATH}?saved")
 
-    def _page(self, request: Request, form: Mapping[str, str], problems: Mapping[str, str]) -> Response:
+    def _page(
+        self,
+        request: Request,
+        form: Mapping[str, str],
+        problems: Mapping[str, str],
+        *,
+        released: str | None = None,
+        status: int = 200,
+    ) -> Response:
         return self._context.page(
             request,
             "faults.html",
-            status=422 if problems else 200,
+            status=422 if problems else status,
+            released=released,
             form=form,
             problems=problems,
             faults=FAULTS,
