@@ -347,6 +347,36 @@ def test_expected_differences_are_named(
 
 
 @pytest.mark.outside
+def test_what_lasting_faults_left_is_reported(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """How many bets are open, and what is owed, for people and programs; the storm passes."""
+    faults = "settlement-lost=0.2,settlement-held=0.1,other-won=0.2"
+    with served(own_folder, private_key) as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--faults", faults)
+        told, read = run("storm", *options), run("storm", *options, "--json")
+    assert (told.code, read.code) == (0, 0)
+    found = re.search(
+        r"^Left open: (\d+) bets?, ([\d.]+) owed to players, as requested by (.*)\.$", told.out, re.MULTILINE
+    )
+    assert found
+    assert "settlement-lost" in found[3]
+    assert re.search(
+        r"^\d+ bets? with another win at the service than was paid, as requested\.$", told.out, re.MULTILINE
+    )
+    assert told.out.endswith(" claim, except for the expected differences.\n")
+    document = read.document
+    assert (document["passed"], document["differences"], document["expected_differences"]) == (True, [], [])
+    lasting = document["lasting_differences"]
+    left_open = [each for each in lasting if each["fault"] != "other-won"]
+    owed_cents = sum(each["owed_cents"] for each in left_open)
+    # The same seed: the same bets are struck in both storms.
+    assert document["left_open"] == {"bets": len(left_open), "owed_cents": owed_cents}
+    assert (int(found[1]), Decimal(found[2]) * 100) == (len(left_open), owed_cents)
+    assert {"settlement-lost", "other-won"} <= {each["fault"] for each in lasting}
+
+
+@pytest.mark.outside
 def test_everything_refused_is_no_pass(
     run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:

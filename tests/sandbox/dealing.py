@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Any
@@ -67,6 +68,7 @@ class InProcess:
         random: Decides how long each way takes, and what is still under way when nobody waits for it; None takes no
             time at all.
         replace: Returns the body that is heard in place of the wallet's answer, or None; called with post and body.
+        in_threads: Whether calls at once are at the wallet at once, which so shares commits.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class InProcess:
         random: Random | None = None,
         profile: Profile | None = None,
         replace: Callable[[Post, bytes], bytes | None] | None = None,
+        in_threads: bool = False,
     ) -> None:
         self.opening = dict.fromkeys(players, OPENING_CENTS) if opening is None else dict(opening)
         self.ledger = MemoryLedger(self.opening)
@@ -91,6 +94,7 @@ class InProcess:
         self.keys = keys or FastKeys()
         self.random = random
         self.replace = replace
+        self.in_threads = in_threads
         #: Every post, in the order of sending, and its signature.
         self.posts: list[tuple[Post, bytes, bytes]] = []
         #: How often each body arrived at the wallet, by path and body.
@@ -128,7 +132,8 @@ class InProcess:
             with suppress(asyncio.CancelledError):
                 await self._pause(10)
         self.arrived[post.path, body] += 1
-        reply = self.receiver.handle(post.path, {self.header: signature.decode()}, body, self.handler)
+        call = partial(self.receiver.handle, post.path, {self.header: signature.decode()}, body, self.handler)
+        reply = await asyncio.to_thread(call) if self.in_threads else call()
         replaced = None if self.replace is None else self.replace(post, reply.body)
         return reply.body if replaced is None else replaced
 

@@ -104,7 +104,8 @@ def storm_of_ledger(
     """Return a storm to be run against the ready wallet over a ledger at *url*, in process and without RSA keys."""
     head = head_of(**changes)
     with SqlLedger(url) as ledger:
-        courier = InProcess(opening=head.opening, handler=lambda _memory: Wallet(ledger, source=source))
+        wallet = Wallet(ledger, source=source)
+        courier = InProcess(opening=head.opening, handler=lambda _memory: wallet, in_threads=concurrency > 1)
         stormed = Storm(
             "http://127.0.0.1:1",
             cast("ServiceKeys", courier.keys),
