@@ -35,3 +35,9 @@ def ledger(database_url: str) -> Iterator[SqlLedger]:
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal("1000.00"))
         yield ledger
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """The URL of an empty database, for what no database decides."""
+    return f"sqlite:///{tmp_path / 'wallet.db'}"

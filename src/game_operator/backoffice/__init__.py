@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from game_operator.backoffice.case import CaseCheck as CaseCheck
+    from game_operator.backoffice.case import CaseFile as CaseFile
+    from game_operator.backoffice.case import case_file as case_file
+    from game_operator.backoffice.case import check_case_file as check_case_file
     from game_operator.backoffice.catalogue import Catalogue as Catalogue
     from game_operator.backoffice.catalogue import CatalogueChange as CatalogueChange
 
@@ -16,6 +20,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            ".case": "CaseCheck CaseFile case_file check_case_file",
             ".catalogue": "Catalogue CatalogueChange",
         },
     )

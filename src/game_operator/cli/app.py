@@ -23,6 +23,7 @@ from typer.main import get_command
 from game_operator._version import __version__
 from game_operator.cli.commands.anomalies import anomalies, resolve, retry
 from game_operator.cli.commands.call import call
+from game_operator.cli.commands.case import case
 from game_operator.cli.commands.certify import certify
 from game_operator.cli.commands.demo import demo
 from game_operator.cli.commands.doctor import doctor
@@ -71,7 +72,7 @@ def game_operator(
 
 
 app.callback(help=_unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify):
+for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify, case):
     # Names of options, as they were typed but without their dashes.
     context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)

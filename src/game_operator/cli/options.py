@@ -188,6 +188,12 @@ class ServiceOptions(OperatorOptions):
     base_url: str | None = None
     deadline: float = 30.0
 
+    @property
+    def are_given(self) -> bool:
+        """Whether the command line or the environment says anything of the service and the operator."""
+        environ = self.environment(self.base_url)
+        return any(environ.get(name) for names in _NEEDED.values() for name in names)
+
     def client(self) -> "OperatorClient":
         """
         Return a client set up by options and environment.

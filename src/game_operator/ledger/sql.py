@@ -428,6 +428,11 @@ def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T
     return ledger._read(lambda: script(ledger._fit))
 
 
+def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
+    """Run a script that reads whole tables, from one snapshot, over a connection beside the ledger's: no call waits."""
+    return ledger._survey(lambda: script(ledger._fit))
+
+
 def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
     """Run a script of the back office in one transaction; where it raises ConflictError it begins anew."""
     return ledger._write(lambda: script(ledger._fit))

@@ -60,7 +60,7 @@ class CallersOptions:
                 "No caller would be accepted: pass the service's public key as --service-key FILE. For tests on this "
                 "machine, --insecure-accept-unsigned answers every caller."
             )
-        authenticator = _signed(self.service_key) if self.service_key else _unsigned(host)
+        authenticator = signed_by(self.service_key) if self.service_key else _unsigned(host)
         if self.allow_ip:
             allowed = IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True)
             authenticator = AllOf(allowed, authenticator)
@@ -190,7 +190,8 @@ def serve(
     return ExitCode.FINE
 
 
-def _signed(keys: list[Path]) -> "Authenticator":
+def signed_by(keys: list[Path]) -> "Authenticator":
+    """Return what takes the signatures of *keys*, the service's public keys; raise ConfigurationError for others."""
     from game_operator.protocol.signing import MIN_KEY_BITS
     from game_operator.webhooks import RsaSignature
 

@@ -1,0 +1,72 @@
+"""
+Make the case file of a bet: our rows, the provider's answer, and the webhooks of our own log.
+
+The wallet answered the deposit and lost it. The case file says where the two sides differ. The log has the withdraw,
+which is genuine, and a copy in which somebody has changed the amount.
+"""
+
+import logging
+import tempfile
+from decimal import Decimal
+from pathlib import Path
+
+from game_operator.backoffice import case_file, check_case_file
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import DepositCall, Reply
+from game_operator.testing import InProcessSandbox
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature
+
+
+class Forgetful(Wallet):
+    """A wallet that answers deposits, and loses them."""
+
+    def deposit(self, call: DepositCall) -> Reply:
+        """Take a deposit for applied that was not."""
+        return Reply(balance_cents=self.ledger.balance(call.player_id))
+
+
+logging.basicConfig(level=logging.CRITICAL)
+file = Path(tempfile.mkdtemp(), "wallet.db")
+with SqlLedger(f"sqlite:///{file}") as ledger, InProcessSandbox() as sandbox, sandbox.client() as client:
+    ledger.open_account("ann", Decimal("100.00"))
+    sandbox.wallet = Forgetful(ledger)
+    (bet_id,) = sandbox.play_round(player_id="ann", wager_cents=500, won_cents=1250).bet_ids
+
+    log = []  # In production: what your web server has logged, byte for byte.
+    for exchange in sandbox.live.recent():
+        if exchange.path == "/withdraw":
+            headers = {name.decode(): value.decode() for name, value in exchange.request_headers}
+            log.append((exchange.path, headers, exchange.request_body))
+            log.append((exchange.path, headers, exchange.request_body.replace(b"500", b"100")))
+
+    case = case_file(
+        ledger,
+        bet_id,
+        client=client,
+        authenticator=RsaSignature(sandbox.service_public_key_pem),
+        exchanges=log,
+    )
+    for sentence in case.contents["summary"]:
+        print(sentence)
+    for difference in case.contents["comparison"]["differences"]:
+        print("-", difference["text"])
+    for exchange in case.contents["exchanges"]:
+        print("-", exchange["verdict"], exchange["kept_body"])
+
+    page = file.with_name("case.html")
+    page.write_text(case.to_html(), encoding="utf-8")
+    print(check_case_file(page.read_bytes()).is_unaltered)
+    page.write_text(page.read_text(encoding="utf-8").replace("OPEN", "CLOSED"), encoding="utf-8")
+    print(check_case_file(page.read_bytes()).is_unaltered)
+
+# Prints:
+# The ledger has the bet as OPEN.
+# The provider answers CLOSED.
+# The two sides differ in 1 point.
+# Exchanges whose signature does not verify: 1.
+# - The state differs: OPEN here, CLOSED there. The deposit that settles the bet has not arrived here.
+# - genuine same
+# - forged differs
+# True
+# False

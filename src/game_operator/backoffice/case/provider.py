@@ -1,0 +1,124 @@
+"""What the provider answers now: the bet, and the round it belongs to."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from game_operator.backoffice.case.comparison import Difference, compared, compared_with_round
+from game_operator.backoffice.case.redaction import Foreign
+from game_operator.errors import GameOperatorError
+from game_operator.ledger import BetRecord
+from game_operator.models.operator_api import BetNotFound, RoundFound
+from game_operator.protocol.operations import AnyBet, AnyRound
+
+if TYPE_CHECKING:
+    from game_operator.client.sync import OperatorClient
+
+#: Of a round, beside the bet itself; a round of a crash game may have thousands.
+_MOST_BETS: Final = 200
+_NOT_ASKED: Final = "The provider was not asked."
+
+
+class Answer(NamedTuple):
+    """
+    What came of one question.
+
+    Attributes:
+        at_millis: When it was asked; None if it was not.
+        found: The answer; None if there is none.
+        problem: Why there is no answer, or "".
+    """
+
+    at_millis: int | None
+    found: Any  # Any: a bet or a round, found or not.
+    problem: str = ""
+
+
+class Answers(NamedTuple):
+    """The provider's answers about the bet and its round, and whom it was that answered."""
+
+    service: str | None
+    bet: Answer
+    round: Answer
+
+    @property
+    def knows_bet(self) -> bool:
+        """Whether the provider has the bet."""
+        return self.bet.found is not None and not isinstance(self.bet.found, BetNotFound)
+
+    def in_contents(self) -> dict[str, Any]:
+        """Return the answers for the contents of a case file."""
+        bet = {"asked_at_millis": self.bet.at_millis, "problem": self.bet.problem, "answer": _dumped(self.bet.found)}
+        in_round = {"asked_at_millis": self.round.at_millis, "problem": self.round.problem}
+        return {
+            "was_asked": self.service is not None,
+            "service": self.service,
+            "bet": bet,
+            "round": in_round | {"answer": self._round()},
+        }
+
+    def _round(self) -> Any:  # Any: JSON, or None.
+        found = self.round.found
+        if not isinstance(found, RoundFound):
+            return _dumped(found)
+        ours = self.bet.found.reference_id if self.knows_bet else None
+        bets = sorted(found.bets, key=lambda each: each.reference_id != ours)
+        listed = bets[: _MOST_BETS + 1]
+        document = found.model_dump(exclude={"bets"}) | {"bets": [each.model_dump() for each in listed]}
+        totals = {"bet_count": len(bets), "bets_left_out": len(bets) - len(listed)}
+        totals |= {"wager_cents": sum(each.wager for each in bets)}
+        totals |= {"won_cents": sum(each.won for each in bets if each.status == "CLOSED")}
+        return {"document": Foreign(document), **totals}
+
+    def other_players(self, bet_id: str) -> frozenset[str]:
+        """Return the players of the round whose bets are not this one."""
+        found = self.round.found
+        if not isinstance(found, RoundFound):
+            return frozenset()
+        own = {each.player_id for each in found.bets if each.reference_id == bet_id}
+        return frozenset(each.player_id for each in found.bets) - own
+
+    def comparison(self, bet_id: str, ours: BetRecord | None) -> dict[str, Any]:
+        """Return how the ledger's bet and the provider's answers differ, for the contents of a case file."""
+        if self.bet.found is None:
+            text = "The two sides cannot be compared, because the provider was not asked or did not answer."
+            return {"agrees": None, "text": text, "differences": []}
+        found: list[Difference] = compared(ours, self.bet.found)
+        if self.round.found is not None:
+            found += compared_with_round(bet_id, self.bet.found, self.round.found)
+        text = f"The two sides differ in {len(found)} {'point' if len(found) == 1 else 'points'}."
+        if not found:
+            text = "The ledger and the provider agree about the bet."
+            if ours is None:
+                text = "Neither the ledger nor the provider has the bet."
+        return {"agrees": not found, "text": text, "differences": [each._asdict() for each in found]}
+
+
+def asked(
+    client: "OperatorClient | None", bet_id: str, ours: BetRecord | None, clock_millis: Callable[[], int]
+) -> Answers:
+    """Ask the provider for the bet and its round; *ours* names the round if the provider does not have the bet."""
+    if client is None:
+        nothing = Answer(None, None, _NOT_ASKED)
+        return Answers(None, nothing, nothing)
+    service = f"{client.base_url}|{client.operator_id}"
+    bet = _answer(lambda: client.fetch_bet(bet_id), clock_millis)
+    found: AnyBet | None = bet.found
+    named: Any = ours if found is None or isinstance(found, BetNotFound) else found  # Any: two kinds of bet.
+    if named is None or named.instance_id is None or named.round_id is None:
+        return Answers(service, bet, Answer(None, None, "Nobody names the round of the bet, so it was not asked for."))
+    of_round = _answer(
+        lambda: client.fetch_round_bets(instance_id=named.instance_id, round_id=named.round_id), clock_millis
+    )
+    return Answers(service, bet, of_round)
+
+
+def _answer(ask: Callable[[], AnyBet | AnyRound], clock_millis: Callable[[], int]) -> Answer:
+    at_millis = clock_millis()
+    try:
+        return Answer(at_millis, ask())
+    except GameOperatorError as failed:
+        return Answer(at_millis, None, f"{type(failed).__name__}: {failed}")
+
+
+def _dumped(found: Any) -> Any:  # Any: a bet or a round; JSON.
+    return None if found is None else {"document": Foreign(found.model_dump())}

@@ -1,0 +1,130 @@
+"""``game-operator case``: all that is known of one bet, and the check of a case file."""
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.cli.commands.serve import signed_by
+from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import ProfileFile, ServiceOptions, check_extra, read_file, read_profile
+from game_operator.cli.output import answer, is_written, say, waiting
+from game_operator.cli.reports.case import show_case, show_check
+from game_operator.errors import ConfigurationError, shown
+
+if TYPE_CHECKING:
+    from game_operator.backoffice.case import LoggedExchange
+    from game_operator.webhooks import Authenticator
+
+_MOST_BYTES = 64 * 1024 * 1024
+_MOST_CASE_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedOptions:
+    """Webhooks out of the operator's own logs, and the keys that verify them."""
+
+    exchange: list[Path] | None = None
+    service_key: list[Path] | None = None
+
+    def exchanges(self) -> "list[LoggedExchange]":
+        """Return the webhooks in the files; raise ConfigurationError if one cannot be read."""
+        from game_operator.backoffice.case import read_exchanges
+
+        return [each for file in self.exchange or () for each in read_exchanges(_content(file, _MOST_BYTES), str(file))]
+
+    def authenticator(self) -> "Authenticator | None":
+        """Return what verifies them; None without a key."""
+        return signed_by(self.service_key) if self.service_key else None
+
+
+def case(
+    *,
+    bet_id: Annotated[str | None, typer.Argument()] = None,
+    source: str = "",
+    html: Path | None = None,
+    redact: bool = False,
+    offline: bool = False,
+    profile: ProfileFile = None,
+    check: Path | None = None,
+    logged: LoggedOptions,
+    place: LedgerOptions,
+    balances: BalancesOptions,
+    service: ServiceOptions,
+) -> int:
+    """
+    Make the case file of a bet: all that the ledger, the provider and your logs know of it, with a hash.
+
+    --json prints it whole, --html writes it as a page. The provider is asked unless --offline is passed, or nothing
+    is set about the service. The exit code is 1 for a bet that nobody knows, and for a --check that fails.
+    """
+    if (bet_id is None) == (check is None):
+        raise typer.BadParameter("Name a bet, or pass --check FILE to check a case file: one of the two.")
+    if check is not None:
+        return _check(check)
+    assert bet_id is not None
+    from game_operator.backoffice.case import case_file
+
+    _check_page(html)
+    exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
+    with (
+        place.opened(accounts=balances.accounts()) as ledger,
+        _client(service, offline=offline) as client,
+        waiting("Making the case file …"),
+    ):
+        try:
+            made = case_file(
+                ledger,
+                bet_id,
+                source=source,
+                client=client,
+                redact=redact,
+                profile=assumed,
+                authenticator=authenticator,
+                exchanges=exchanges,
+            )
+        except ValueError as wrong:  # An id that no bet can have.
+            raise typer.BadParameter(f"{wrong}.") from None
+    answer({"format": 1, "digest": made.digest, "contents": made.contents})
+    show_case(made)
+    if html is not None:
+        if not is_written(html, made.to_html(), "case file"):
+            return ExitCode.UNWRITABLE
+        say(f"The case file is in {html}.")
+    return ExitCode.FINE if made.is_known else ExitCode.SAID_NO
+
+
+def _client(service: ServiceOptions, *, offline: bool) -> AbstractContextManager[Any]:  # Any: a client, or None.
+    return nullcontext() if offline or not service.are_given else service.client()
+
+
+def _check_page(path: Path | None) -> None:
+    """Raise ConfigurationError if a page cannot be written to *path*."""
+    if path is None:
+        return
+    check_extra("--html", "certify", ["jinja2"])
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"--html: there is no folder {shown(str(path.parent))}. Make it first.")
+    # As root, a device could be replaced. Not Path.exists(), which raises for a name that is too long.
+    if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
+        raise ConfigurationError(f"--html {shown(str(path))} is not a file. Pass a file that may be overwritten.")
+
+
+def _check(file: Path) -> int:
+    from game_operator.backoffice.case import check_case_file
+
+    checked = check_case_file(_content(file, _MOST_CASE_BYTES))
+    answer(checked._asdict() | {"is_unaltered": checked.is_unaltered})
+    show_check(checked)
+    return ExitCode.FINE if checked.is_unaltered else ExitCode.SAID_NO
+
+
+def _content(file: Path, most: int) -> bytes:
+    content = read_file(str(file), most + 1)
+    if len(content) > most:
+        raise ConfigurationError(f"{shown(str(file))} has more than {most:,} bytes. Pass a smaller file.")
+    return content

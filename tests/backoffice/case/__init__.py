@@ -1,0 +1,1 @@
+"""Case files: what is in them, what is left out, and how they look."""

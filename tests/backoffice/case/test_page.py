@@ -1,0 +1,185 @@
+"""The page and its check: what comes from outside stays data, and any change is found."""
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from game_operator.backoffice import CaseFile, case_file, check_case_file
+from game_operator.backoffice.case import canonical
+from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal.records import ItemResult, NewItem
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import SqlLedger
+from game_operator.ledger.rules.book import NewFinding
+from tests.support.browser import chromium, visiting
+from tests.support.calls import deposit, withdraw
+from tests.support.servers import wsgi_server
+
+HOSTILE = "</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>\"'\n\u202egnp\u2028{{7*7}}&lt;é\ufffd"
+
+
+def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
+    """Return a case file in which whatever a service, a player or a log can choose is hostile."""
+    ledger.open_account(HOSTILE, Decimal(100))
+    names: dict[str, Any] = {"instance_id": HOSTILE, "game": HOSTILE, "round_id": HOSTILE}
+    ledger.apply(withdraw(HOSTILE, HOSTILE, tx_id=HOSTILE, **names))
+    ledger.apply(deposit(HOSTILE, HOSTILE, tx_id=HOSTILE, **names))
+    body = json.dumps({"player_id": HOSTILE, "bet_id": HOSTILE, "much": "<b>" * 350_000}).encode()
+    ledger.keep_anomaly(HOSTILE, HOSTILE, body)
+    finding = NewFinding(HOSTILE, HOSTILE, HOSTILE, tx_id=HOSTILE, player_id=HOSTILE, evidence=b"\xff\x00<script>")
+    journal = Journal(ledger)
+    begun = journal.begin("reconcile", source="", service=HOSTILE, parameters={}, interval_micros=1, actor=HOSTILE)
+    journal.add_page(begun, [NewItem(HOSTILE, {"of": HOSTILE})], cursor="", ready=True)
+    chunk = journal.claim(begun.id, "one")
+    assert chunk is not None
+    journal.save(chunk, [ItemResult(HOSTILE, HOSTILE, {}, evidence=body)], findings=[finding], done=True)
+    exchanges = [(f"/{HOSTILE}", {"x-a": "b"}, body), ("/deposit", {HOSTILE.encode().hex(): "x"}, b"\xff<script>")]
+    return case_file(ledger, HOSTILE, redact=redact, exchanges=exchanges)
+
+
+@pytest.fixture
+def own(sqlite_url: str) -> Iterator[SqlLedger]:
+    with SqlLedger(sqlite_url) as ledger:
+        yield ledger
+
+
+class _Elements(HTMLParser):
+    """The elements of a page and their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:
+    """No element, attribute or character of theirs is in the page, and the JSON holds what they are, a megabyte too."""
+    case = hostile_case(own, redact=redact)
+    page = case.to_html()
+    seen = _Elements(page)
+    assert seen.tags.isdisjoint({"script", "img", "b", "a", "link", "iframe", "form", "object"})
+    assert not {name for name in seen.attributes if name.startswith("on") or name in ("src", "href", "style")}
+    assert not re.search("[\u202e\u2028\ufeff]", page)
+    assert "alert(1)" in page
+    assert check_case_file(page.encode()).is_unaltered
+    assert check_case_file(case.to_json().encode()) == (HOSTILE, case.digest, "")
+    assert case.to_json().isascii()
+    assert case.contents["bet_id"] == HOSTILE
+    data = case.contents["anomalies"][0]["body"]["kept"]["data"]
+    assert data.count("<b>") == 350_000
+    if not redact:
+        assert case.contents["ledger"]["bet"]["game"] == HOSTILE
+
+
+@pytest.mark.outside
+def test_nothing_of_a_hostile_page_runs(own: SqlLedger) -> None:
+    """In Chromium: no dialog, no request beside the page's own, nothing that the content security policy refuses."""
+    page_text = hostile_case(own).to_html().encode()
+
+    def application(_: Any, start: Any) -> list[bytes]:
+        start("200 OK", [("Content-Type", "text/html; charset=utf-8")])
+        return [page_text]
+
+    with chromium() as browser, wsgi_server(application) as port:
+        _visit(browser, f"http://127.0.0.1:{port}")
+
+
+def _visit(browser: Browser, url: str) -> None:
+    dialogs: list[str] = []
+    with visiting(browser, url) as page:
+        page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        page.goto("/")
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        document = json.loads(page.locator("#case-file").inner_text())
+        assert document["contents"]["bet_id"] == HOSTILE
+        assert page.locator("h1").inner_text().startswith("Bet </pre></script>")
+    assert dialogs == []
+
+
+def _changed(text: str, old: str, new: str) -> bytes:
+    assert old in text
+    return text.replace(old, new, 1).encode()
+
+
+@pytest.fixture
+def case(own: SqlLedger) -> CaseFile:
+    """A case file of a closed bet."""
+    own.open_account("p1", Decimal(100))
+    own.apply(withdraw())
+    own.apply(deposit())
+    return case_file(own, "b1")
+
+
+def test_each_change_of_a_json_case_file_is_found(case: CaseFile) -> None:
+    text = case.to_json()
+    assert check_case_file(text.encode()).is_unaltered
+    changed = check_case_file(_changed(text, '"won_cents":1250', '"won_cents":1251'))
+    assert not changed.is_unaltered
+    assert changed.problem.startswith("The contents were changed: their SHA-256 is ")
+    assert changed.digest != case.digest
+
+
+def test_each_change_of_a_page_is_found(case: CaseFile) -> None:
+    """Of what people read as well: the page follows from the JSON in it."""
+    page = case.to_html()
+    assert check_case_file(page.encode()).is_unaltered
+    assert check_case_file(page.replace("\n", "\r\n").encode()).is_unaltered
+    shown = check_case_file(_changed(page, "<dd>12.50</dd>", "<dd>12.51</dd>"))
+    assert shown.problem.startswith("The JSON in the page is unaltered, but the page around it is not")
+    inside = check_case_file(_changed(page, "&#34;won_cents&#34;:1250", "&#34;won_cents&#34;:1251"))
+    assert inside.problem.startswith("The contents were changed")
+
+
+def test_contents_with_a_hash_that_are_no_case(case: CaseFile) -> None:
+    """Somebody may write both: a page of them is not one that this version makes."""
+    contents = {"bet_id": "b1", "made_by": "me"}
+    forged = CaseFile(contents)
+    assert check_case_file(forged.to_json().encode()).is_unaltered
+    start, _, rest = case.to_html().partition('<pre id="case-file">')
+    page = f'{start}<pre id="case-file">{forged.to_json()}{rest[rest.index("</pre>") :]}'
+    assert "is not what this version makes of it" in check_case_file(page.encode()).problem
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"{}", id="an object"),
+        pytest.param(b"[]", id="a list"),
+        pytest.param(b"<html></html>", id="another page"),
+        pytest.param(b"[" * 100_000, id="too deep"),
+        pytest.param(b'{"format":1,"digest":"a","contents":[]}', id="contents of another kind"),
+        pytest.param(
+            b'{"format":1,"digest":"a","digest":"b","contents":{"bet_id":"b","made_by":"m"}}', id="a member twice"
+        ),
+        pytest.param(b'{"format":1,"digest":"a","contents":{"bet_id":"b","made_by":"m","x":NaN}}', id="NaN"),
+        pytest.param(b"\xff\xfe", id="not UTF-8"),
+    ],
+)
+def test_files_that_are_no_case_files(data: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="This is not a case file"):
+        check_case_file(data)
+
+
+def test_a_case_file_of_a_later_format() -> None:
+    with pytest.raises(ConfigurationError, match="has the format 2, and this version knows 1"):
+        check_case_file(b'{"format":2,"digest":"a","contents":{"bet_id":"b","made_by":"m"}}')
+
+
+def test_canonical_json() -> None:
+    """Sorted by name, without blanks, in ASCII; numbers that have no one spelling are refused."""
+    assert canonical({"b": [1, True, None], "a": "ä\n"}) == b'{"a":"\\u00e4\\n","b":[1,true,null]}'
+    with pytest.raises(ValueError, match="JSON"):
+        canonical({"a": float("nan")})
