@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies
-from hypothesis.strategies import SearchStrategy
+from hypothesis import given
 
 from game_operator import GameInfo, GameInstance
 from game_operator.backoffice.catalogue import (
@@ -24,7 +23,7 @@ from game_operator.backoffice.catalogue import (
     RtpChanged,
 )
 from game_operator.backoffice.catalogue.changes import changes_between
-from tests.support.catalogues import games_of, named
+from tests.support.catalogues import games_of, listed, named
 from tests.support.wire import JsonObject, bet_config, game, game_instance
 
 NOW = 1_700_000_000_000
@@ -196,28 +195,6 @@ def _changed_game(before: GameInfo, change: CatalogueChange) -> GameInfo:
         case _:
             raise AssertionError(change)
     return before.model_copy(update={"instances": tuple(instances.values())})
-
-
-def _maybe(**values: Any) -> SearchStrategy[JsonObject]:
-    return strategies.fixed_dictionaries({}, optional={name: strategies.just(each) for name, each in values.items()})
-
-
-LIMITS = _maybe(max_win=5, min_wager=0.25, currency="JPY", default_wager=3, tax=1).map(lambda it: bet_config(**it))
-INSTANCES = strategies.fixed_dictionaries(
-    {"bet_config": LIMITS, "active": strategies.booleans()}, optional={"name": strategies.just("Other")}
-)
-
-
-@strategies.composite
-def listed(draw: strategies.DrawFn) -> list[JsonObject]:
-    """A list of up to four games with instances of their own, few enough that two lists have much in common."""
-    games = []
-    for game_id in draw(strategies.lists(strategies.sampled_from("abcd"), unique=True)):
-        names = draw(strategies.lists(strategies.sampled_from("12"), unique=True))
-        instances = [game_instance(**draw(INSTANCES) | {"id": game_id + name}) for name in names]
-        changes = draw(_maybe(status="ASLEEP", rtp=None, name="Other", genre="Slots", tags=["new"]))
-        games.append(game(**changes | {"id": game_id, "instances": instances}))
-    return games
 
 
 @given(listed(), listed())

@@ -110,6 +110,22 @@ def test_another_unknown_instance_within_the_minute_is_not_refused_for_good(
     assert service.fetches == 3
 
 
+def test_a_list_that_another_call_asked_for_earlier_is_not_the_last_word(service: ListedGames, post: Post) -> None:
+    """An instance that was refused a minute ago may have been added while that list was on its way."""
+    catalogue = service.catalogue(wait_seconds=0)
+    assert _soon(lambda: post(catalogue, "x") == "INVALID_REQUEST")
+    service.clock.seconds += 60
+    service.waits.clear()
+    service.began.clear()
+    assert post(catalogue, "y") == "SYSTEM_ERROR"
+    assert service.began.wait(20)
+    service.clock.seconds += 1
+    assert post(catalogue, "x") == "SYSTEM_ERROR"
+    service.waits.set()
+    assert _soon(lambda: post(catalogue, "y") == "INVALID_REQUEST")
+    assert post(catalogue, "x") == "SYSTEM_ERROR"
+
+
 @pytest.mark.parametrize("answer", [500, None, b"{}", [named("a", "i", "i")]], ids=["500", "none", "bad", "ambiguous"])
 def test_until_a_fetch_succeeds_nothing_is_refused_for_good(
     service: ListedGames, catalogue: Catalogue, post: Post, handler: Handler, answer: Any

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from hypothesis import strategies
+from hypothesis.strategies import SearchStrategy
 from pydantic import TypeAdapter
 
 from game_operator import GameInfo, OperatorClient
@@ -15,7 +17,7 @@ from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from tests.support.wire import JsonObject, bet_config, game, game_instance, wire
 
-__all__ = ["BASE_URL", "OPERATOR", "Clock", "ListedGames", "games_of", "named"]
+__all__ = ["BASE_URL", "OPERATOR", "Clock", "ListedGames", "games_of", "listed", "named"]
 
 BASE_URL, OPERATOR = "https://api.example.com", "acme"
 
@@ -30,6 +32,28 @@ def named(game_id: str, *instance_ids: str, active: bool = True, currency: str =
     limits = bet_config(currency=currency)
     instances = [game_instance(id=each, active=active, bet_config=limits) for each in instance_ids]
     return game(**{"id": game_id, "name": game_id.title(), "instances": instances} | changes)
+
+
+def _maybe(**values: Any) -> SearchStrategy[JsonObject]:
+    return strategies.fixed_dictionaries({}, optional={name: strategies.just(each) for name, each in values.items()})
+
+
+_LIMITS = _maybe(max_win=5, min_wager=0.25, currency="JPY", default_wager=3, tax=1).map(lambda it: bet_config(**it))
+_INSTANCES = strategies.fixed_dictionaries(
+    {"bet_config": _LIMITS, "active": strategies.booleans()}, optional={"name": strategies.just("Other")}
+)
+
+
+@strategies.composite
+def listed(draw: strategies.DrawFn) -> list[JsonObject]:
+    """A list of up to four games with instances of their own, few enough that two lists have much in common."""
+    games = []
+    for game_id in draw(strategies.lists(strategies.sampled_from("abcd"), unique=True)):
+        names = draw(strategies.lists(strategies.sampled_from("12"), unique=True))
+        instances = [game_instance(**draw(_INSTANCES) | {"id": game_id + name}) for name in names]
+        changes = draw(_maybe(status="ASLEEP", rtp=None, name="Other", genre="Slots", tags=["new"]))
+        games.append(game(**changes | {"id": game_id, "instances": instances}))
+    return games
 
 
 class Clock:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +43,7 @@ _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_CHANGES: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _View:
     """A state as it is read: replaced as a whole, so that readers need no lock."""
 
@@ -50,6 +51,17 @@ class _View:
     listed: Mapping[str, tuple[str, GameInstance]]
     gone: Mapping[str, GoneInstance]
     instances: frozenset[str]
+
+    @cached_property
+    def json(self) -> str:
+        """The last good list as JSON; made once, because a web server hands it out often."""
+        current = self.state.current
+        document = {
+            "fetched_at_millis": current.at_millis if current else None,
+            "games": [_known_fields(game) for game in self.state.games],
+        }
+        text = json.dumps(document, default=lambda amount: format(amount, "f"), separators=(",", ":"))
+        return text.replace("<", "\\u003c")
 
 
 class Catalogue(Forkable):
@@ -220,9 +232,7 @@ class Catalogue(Forkable):
 
         It can stand inside a page: "<" is written as an escape.
         """
-        document = {"fetched_at_millis": self.fetched_at_millis, "games": [_known_fields(game) for game in self.games]}
-        text = json.dumps(document, default=lambda amount: format(amount, "f"), separators=(",", ":"))
-        return text.replace("<", "\\u003c")
+        return self._view.json
 
     def __contains__(self, instance_id: object) -> bool:
         """
