@@ -22,6 +22,7 @@ from benchmarks import (
     parsing,
     posts,
     receiver,
+    reconcile,
     threads,
     tokens,
     wallet,
@@ -46,6 +47,7 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
     "ledger": ledger.races,
     "wallet": wallet.races,
     "dealer": dealer.races,
+    "reconcile": reconcile.races,
     "growth": growth.races,
 }
 
