@@ -3,25 +3,29 @@ What a bet of ours and the provider's answer about it mean together: one table, 
 
 ::
 
-    ours         OPEN there       CLOSED there     ROLLED_BACK there  NOT_FOUND there
-    -----------  ---------------  ---------------  -----------------  ---------------
-    OPEN         wait ¹           settle ²         refund ²           missing there ³
-    SPENT        agrees           agrees ⁴         state differs      missing there ³
-    CLOSED       state differs    agrees ⁴         state differs      missing there ³
-    ROLLED_BACK  state differs    state differs    agrees             agrees
-    TOMBSTONE    state differs    state differs    agrees             agrees
-    DECLINED     declined here    state differs    agrees             agrees
-    none         unknown here     unknown here     agrees             agrees
+    ours         OPEN there      CLOSED there     ROLLED_BACK there  NOT_FOUND there
+    -----------  --------------  ---------------  -----------------  ---------------
+    OPEN         wait ¹          settle ²         refund ²           missing there ³
+    SPENT        agrees          agrees ⁴         state differs ⁶    missing there ³
+    CLOSED       state differs   agrees ⁴         state differs ⁶    missing there ³
+    ROLLED_BACK  state differs   state differs ⁶  agrees             agrees
+    TOMBSTONE    state differs   state differs    agrees             agrees
+    DECLINED     declined here   state differs    agrees             agrees
+    none         unknown here ⁵  unknown here ⁵   agrees             agrees
 
     ¹ From day 80 it is an alarm: nears the end. After 90 days a service knows no bet any more.
     ² Younger than the least age of a repair: wait. Named by a claim: claimed. A win above the limit of the game
       instance: win too high; a win whose limit is unknown: limit unknown.
     ³ Older than 89 days: too old.
     ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case.
+    ⁵ Younger than the least age, named by a claim, or of a player who has no account: agrees.
+    ⁶ Payments that made up for it: agrees.
 
 Before that: an answer about another bet is "bet differs", about another player "player differs", with another wager
 "amount differs", and with another instance, game or round "game differs". What could not be read is "unreadable", and
 no answer is "no answer".
+
+What is owed for a bet that a claim names is not known: its win may hold what the claim has paid.
 """
 
 from enum import StrEnum
@@ -140,9 +144,12 @@ def judge(ours: Ours, evidence: Evidence, limits: Limits) -> Judgement:
         return Judgement(Verdict.UNREADABLE if evidence.answered else Verdict.NO_ANSWER, evidence.problem, _stake(ours))
     if isinstance(there, BetNotFound):
         return _missing(ours, limits)
+    if there.reference_id != evidence.bet_id:
+        detail = f"The answer is about the bet {shown(there.reference_id)}."
+        return Judgement(Verdict.BET_DIFFERS, detail, _stake(ours))
     if ours.bet is None:
         return _unknown(ours, there, limits)
-    return _difference(ours.bet, there, evidence.bet_id) or _by_state(ours, ours.bet, there, limits)
+    return _difference(ours.bet, there) or _by_state(ours, ours.bet, there, limits)
 
 
 def _stake(ours: Ours) -> int:
@@ -163,8 +170,8 @@ def _missing(ours: Ours, limits: Limits) -> Judgement:
 
 
 def _unknown(ours: Ours, there: OpenBet | ClosedBet | RolledBackBet, limits: Limits) -> Judgement:
-    # A withdraw may be on the way; and others play in the same round.
-    is_young = limits.now_millis - there.timestamp < limits.min_age_millis
+    # A withdraw may be on the way, and two clocks differ; but a time far in the future keeps nothing from being seen.
+    is_young = abs(limits.now_millis - there.timestamp) < limits.min_age_millis
     if isinstance(there, RolledBackBet) or ours.claim is not None or not ours.has_account or is_young:
         return Judgement(Verdict.AGREES)
     detail = (
@@ -174,11 +181,8 @@ def _unknown(ours: Ours, there: OpenBet | ClosedBet | RolledBackBet, limits: Lim
     return Judgement(Verdict.UNKNOWN_HERE, detail, there.won if isinstance(there, ClosedBet) else there.wager)
 
 
-def _difference(bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet, bet_id: str) -> Judgement | None:
+def _difference(bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet) -> Judgement | None:
     """Return what says that the answer is not about this bet, or None."""
-    if there.reference_id != bet_id:
-        detail = f"The answer is about the bet {shown(there.reference_id)}."
-        return Judgement(Verdict.BET_DIFFERS, detail, bet.wager_cents)
     if there.player_id != bet.player_id:
         detail = f"The player is {shown(bet.player_id)} here, and {shown(there.player_id)} there."
         return Judgement(Verdict.PLAYER_DIFFERS, detail, bet.wager_cents)
@@ -202,30 +206,31 @@ def _by_state(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBac
     if bet.state is BetState.DECLINED and isinstance(there, OpenBet):
         detail = "The withdraw was refused here, and the provider has the bet as OPEN."
         return Judgement(Verdict.DECLINED_HERE, detail, bet.wager_cents)
-    got_cents = credited_cents(bet) + ours.paid_cents
     if isinstance(there, ClosedBet) and bet.state in (BetState.CLOSED, BetState.SPENT):
-        return _owed(Verdict.AMOUNT_DIFFERS, bet, there, got_cents, there.won)
+        return _owed(Verdict.AMOUNT_DIFFERS, ours, bet, there, there.won)
     if isinstance(there, OpenBet) and bet.state is BetState.SPENT:
         return Judgement(Verdict.AGREES)
     if isinstance(there, RolledBackBet) and bet.state not in (BetState.CLOSED, BetState.SPENT):
         return Judgement(Verdict.AGREES)
     if bet.state in (BetState.CLOSED, BetState.ROLLED_BACK, BetState.SPENT) and not isinstance(there, OpenBet):
         due_cents = there.won if isinstance(there, ClosedBet) else bet.wager_cents
-        return _owed(Verdict.STATE_DIFFERS, bet, there, got_cents, due_cents)
+        return _owed(Verdict.STATE_DIFFERS, ours, bet, there, due_cents)
     detail = f"The bet is {bet.state.value} here, and {there.status} there."
     return Judgement(Verdict.STATE_DIFFERS, detail, there.won if isinstance(there, ClosedBet) else bet.wager_cents)
 
 
-def _owed(
-    verdict: Verdict, bet: BetRecord, there: ClosedBet | RolledBackBet, got_cents: int, due_cents: int
-) -> Judgement:
+def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | RolledBackBet, due_cents: int) -> Judgement:
     """Compare what the account got with what is due; a payment may have made up for another state."""
+    got_cents = credited_cents(bet) + ours.paid_cents
     if got_cents == due_cents and (verdict is Verdict.AMOUNT_DIFFERS or got_cents != credited_cents(bet)):
         return Judgement(Verdict.AGREES)
     detail = (
         f"The bet is {bet.state.value} here and {there.status} there. Its account got {amount_from_cents(got_cents)}, "
         f"and {amount_from_cents(due_cents)} is due."
     )
+    if ours.claim is not None:
+        detail += f" The claim {shown(ours.claim)} names the bet, and may have paid the difference."
+        return Judgement(verdict, detail, due_cents)
     return Judgement(verdict, detail, due_cents, due_cents - got_cents)
 
 

@@ -1,0 +1,1 @@
+"""The reconciler: its table, its bets, its repairs, and what may go wrong."""
