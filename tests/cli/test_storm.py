@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator import OperatorClient
 from game_operator.cli.commands.storm import _warn_of_source, _written
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
@@ -374,6 +375,35 @@ def test_what_lasting_faults_left_is_reported(
     assert document["left_open"] == {"bets": len(left_open), "owed_cents": owed_cents}
     assert (int(found[1]), Decimal(found[2]) * 100) == (len(left_open), owed_cents)
     assert {"settlement-lost", "other-won"} <= {each["fault"] for each in lasting}
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.drawn(1)
+def test_bets_can_be_looked_up_after_the_report(
+    sign: signal.Signals, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """With --serve: a client made of the printed settings finds each open bet closed; a signal ends it, with code 0."""
+    with served(own_folder, private_key) as (url, app), closing(SqlLedger(app.database)) as ledger:
+        process = started(
+            *("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json"),
+            *("--faults", "settlement-lost=0.3", "--serve", own_folder / "keys"),
+        )
+        assert process.stdout is not None
+        document = json.loads(process.stdout.readline())
+        assert document["left_open"]["bets"] > 3
+        settings = document["environment"]
+        key = Path(settings["GAME_OPERATOR_PRIVATE_KEY_FILE"])
+        base_url, operator_id = settings["GAME_OPERATOR_BASE_URL"], settings["GAME_OPERATOR_ID"]
+        with OperatorClient(base_url, operator_id, key, trust_env=False) as client:
+            for each in document["lasting_differences"]:
+                bet_id = each["subject"].removeprefix("bet ")
+                kept, found = ledger.bet(bet_id), client.fetch_bet(bet_id)
+                assert kept is not None
+                assert (kept.state, found.status in {"CLOSED", "ROLLED_BACK"}) == ("OPEN", True)
+        process.send_signal(sign)
+        assert ended(process).code == 0
+    assert mode_of(own_folder / "keys" / "operator.pem") == 0o600
 
 
 @pytest.mark.outside

@@ -1,7 +1,10 @@
 """``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
 
 import secrets
+import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +13,7 @@ import typer
 
 from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
-from game_operator.cli.errors import ExitCode
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.options import MANY_CALLS, ProfileFile, check_extra, read_profile
 from game_operator.cli.output import is_written, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
@@ -114,12 +117,14 @@ def storm(
     profile: ProfileFile = None,
     replay: Path | None = None,
     trace: Path | None = None,
+    serve: Path | None = None,
     moves_money: bool = False,
 ) -> int:
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
 
-    Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay.
+    Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay. With
+    --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
     """
     check_extra("game-operator storm", "sandbox", MANY_CALLS)
     from game_operator.provider.keys import ServiceKeys
@@ -153,8 +158,42 @@ def storm(
     from game_operator.cli.reports.storm import show_report
 
     written = _written(place, report.trace)
-    show_report(report, written)
+    if serve is None or report.broken_off:
+        show_report(report, written)
+    else:
+        with _served(serve, played, wallet) as environment:
+            show_report(report, written, environment)
     return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+
+
+@contextmanager
+def _served(directory: Path, played: "Storm", wallet: str) -> "Iterator[Mapping[str, str]]":
+    """Answer the Operator API for the bets of *played*, yield the settings of a client, and wait for a signal."""
+    from game_operator.cli.keys import key_directory
+    from game_operator.control_room import ControlRoom
+    from game_operator.sandbox import Sandbox
+
+    stopped = threading.Event()
+    with (
+        on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
+        key_directory(directory) as keys,
+        Sandbox(
+            operator_public_key=keys.public,
+            wallet_url=wallet,
+            service_private_key=played.keys.current,
+            profile=played.profile,
+            control_room=ControlRoom,
+            seed=played.head.seed,
+        ) as sandbox,
+    ):
+        played.record_in(sandbox)
+        yield {
+            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
+            "GAME_OPERATOR_ID": sandbox.operator_id,
+            "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
+        }
+        if not lost_output():
+            stopped.wait()
 
 
 def _run(played: "Storm", bets: int, place: Path) -> "StormReport":

@@ -1,9 +1,11 @@
 """What came of a storm, as tables for people or as one document."""
 
+import shlex
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
@@ -36,9 +38,20 @@ _REMEDIES: Final = {
 _MOST_LISTED: Final = 20
 
 
-def show_report(report: "StormReport", trace: Path | None) -> None:
-    """Print the report; *trace* is where the trace was written, if it was."""
-    answer(_document(report, trace))
+def show_report(
+    report: "StormReport", trace: Path | None, environment: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Print the report, where the trace was written, and the *environment* of a client if the bets can be looked up."""
+    answer(_document(report, trace) | ({"environment": dict(environment)} if environment else {}))
+    _show(report, trace)
+    if environment:
+        say("The Operator API answers for these bets until Ctrl-C. Paste this where your client runs:")
+        for name, value in environment.items():
+            say(f"export {name}={shlex.quote(value)}")
+        say(f"The control room is at {environment['GAME_OPERATOR_BASE_URL']}/. Its page Faults sends held calls.")
+
+
+def _show(report: "StormReport", trace: Path | None) -> None:
     _show_figures(report)
     bars = _histogram(report)
     if bars:
