@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from game_operator.backoffice.case import check_case_file as check_case_file
     from game_operator.backoffice.catalogue import Catalogue as Catalogue
     from game_operator.backoffice.catalogue import CatalogueChange as CatalogueChange
+    from game_operator.backoffice.reconcile.judge import Verdict as Verdict
+    from game_operator.backoffice.reconcile.reconciler import Reconciler as Reconciler
+    from game_operator.backoffice.reconcile.report import ReconcileReport as ReconcileReport
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -22,5 +25,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         {
             ".case": "CaseCheck CaseFile case_file check_case_file",
             ".catalogue": "Catalogue CatalogueChange",
+            ".reconcile.judge": "Verdict",
+            ".reconcile.reconciler": "Reconciler",
+            ".reconcile.report": "ReconcileReport",
         },
     )

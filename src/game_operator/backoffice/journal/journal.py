@@ -223,6 +223,15 @@ class Journal:
 
         return read_with(self.ledger, script)
 
+    def progress(self, run_id: int) -> tuple[int, int]:
+        """Return how many chunks of a run are done, and how many there are."""
+
+        def script(dialect: SqlDialect) -> Script[tuple[int, int]]:
+            rows: Rows = yield Execute(_sql(dialect)["progress"], (run_id,))
+            return int(rows[0][0]), int(rows[0][1])
+
+        return read_with(self.ledger, script)
+
     def begin_items(self, chunk: Chunk, keys: Sequence[str], state: str) -> None:
         """Commit that items are about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``."""
 

@@ -11,34 +11,25 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from game_operator.backoffice.journal.journal import LEASE_MILLIS, Journal
 from game_operator.backoffice.journal.records import Run
-from game_operator.backoffice.reconcile.evidence import TryLaterError, look_up_bet
+from game_operator.backoffice.reconcile import by_hand
 from game_operator.backoffice.reconcile.population import first_cursor, page
-from game_operator.backoffice.reconcile.report import ReconcileReport, report_of
+from game_operator.backoffice.reconcile.report import KIND, ReconcileReport, report_of
 from game_operator.backoffice.reconcile.worker import Worker
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import (
     ConfigurationError,
-    FindingError,
-    NoAnswerError,
-    RepairRefusedError,
     RunError,
     shown,
 )
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Script
-from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import SqlLedger, read_with, write_with
-from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
-from game_operator.ledger.staff.repairs import Repair
-from game_operator.models import BetNotFound
-from game_operator.models.webhooks import RollbackCall
+from game_operator.ledger.sql import SqlLedger, read_with
+from game_operator.ledger.staff.findings import Finding
 from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:
     from game_operator.backoffice.catalogue import Catalogue
 
-KIND: Final = "reconcile"
+
 #: Returns a client and a wallet, and can be imported by its name: other processes call it too.
 Make: TypeAlias = Callable[[], tuple[OperatorClient, Wallet | JoinedWallet]]
 
@@ -193,15 +184,16 @@ class Reconciler:
             options |= _brakes(max_bets, max_total_cents, actor, reason)
         elif (max_bets, max_total_cents) != (None, None):
             raise ConfigurationError("max_bets and max_total_cents are for repair=True: a dry run settles nothing.")
+        self._worker.is_leaving.clear()
         run = self._joined(options) or self._begun(options, actor, reason)
-        self._planned(run)
-        self._journal.set_state(run.id, "running")
-        while self._journal.run(run.id).state == "running":
+        if self._planned(run):
+            self._journal.set_state(run.id, "running")
+        while self._journal.run(run.id).state == "running" and not self._worker.is_leaving.is_set():
             self._share(run.id, executor, workers)
             waiting = self._journal.waiting(run.id)
             if waiting is None:
                 self._journal.set_state(run.id, "finished")
-            else:
+            elif not self._worker.is_leaving.is_set():
                 ready_millis = waiting[0] - self._journal.now_millis()
                 time.sleep(min(max(ready_millis / 1_000, 0.01), _NAP_SECONDS))
         return self.report(run.id)
@@ -215,6 +207,7 @@ class Reconciler:
         Raises:
             As ``run``.
         """
+        self._worker.is_leaving.clear()
         until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
         known = self._journal.under_way(KIND, self._source, self._service)
         run = known or self._begun(dict(self._options, repair=False), None, None)
@@ -233,11 +226,25 @@ class Reconciler:
             self._journal.set_state(run.id, "stopped", "by hand")
         return run and self._journal.run(run.id)
 
+    def leave(self) -> None:
+        """
+        Let the threads of this process end after the calls under way; other processes go on.
+
+        It may be called from any thread or signal handler. ``run`` then returns the report so far, and the run can go
+        on later: with the same arguments, or by ``run_some``.
+        """
+        self._worker.is_leaving.set()
+
     def status(self) -> Run | None:
         """Return the run that is under way, else the latest; None if there was none."""
         under_way = self._journal.under_way(KIND, self._source, self._service)
         mine = (run for run in self._journal.runs(KIND) if (run.source, run.service) == (self._source, self._service))
         return under_way or next(mine, None)
+
+    def progress(self) -> tuple[int, int]:
+        """Return how many parts of the run under way are done, and how many there are; each has up to 25 bets."""
+        run = self._journal.under_way(KIND, self._source, self._service)
+        return (0, 0) if run is None else self._journal.progress(run.id)
 
     def report(self, run_id: int | None = None) -> ReconcileReport:
         """Return the report of a run, by default of the latest; raise RunError if there is none."""
@@ -285,7 +292,7 @@ class Reconciler:
         """Add the bets of a run page by page, until all are there or it is time; return whether all are."""
         run = self._journal.run(run.id)
         while run.state == "planning":
-            if until is not None and time.monotonic() >= until:
+            if self._worker.is_leaving.is_set() or (until is not None and time.monotonic() >= until):
                 return False
             found = read_with(self._ledger, partial(page, run))
             run = self._journal.add_page(run, found.items, cursor=found.cursor, ready=not found.cursor)
@@ -307,34 +314,26 @@ class Reconciler:
 
     def findings(self, *, resolved: bool = False, bet_id: str | None = None) -> Iterator[Finding]:
         """Yield the findings of this source, the oldest first: the open ones, or with *resolved* all."""
-        after, most = 0, 100
-        while True:
-            script = partial(
-                page_of_findings, after=after, most=most, resolved=resolved, source=self._source, subject=bet_id
-            )
-            found = read_with(self._ledger, script)
-            yield from found
-            if len(found) < most:
-                return
-            after = found[-1].id
+        return by_hand.findings_of(self._ledger, source=self._source, resolved=resolved, bet_id=bet_id)
 
-    def resolve(self, finding_id: int, *, actor: str, reason: str) -> Finding:
+    def resolve(self, finding_id: int, *, actor: str, reason: str, pay: bool = False) -> Finding:
         """
-        Mark a finding as looked after, without paying; return it.
+        Mark a finding as looked after; return it.
+
+        Args:
+            finding_id: The finding.
+            actor: Who decides.
+            reason: Why.
+            pay: Whether what is owed is posted first, once, with the wallet's ``within`` or ``after``. What is owed is
+                worked out at this moment; below zero it is taken back.
 
         Raises:
-            FindingError: There is no such finding, it is of another source, or it is resolved already.
+            FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it.
             ConfigurationError: The actor or the reason is missing.
         """
-        _check_person(actor, reason)
-
-        def script(dialect: SqlDialect) -> Script[Finding]:
-            found = yield from finding(finding_id, dialect)
-            if found.source != self._source:
-                raise FindingError(f"The finding {finding_id} is of the source {shown(found.source)}.")
-            return (yield from resolve_finding(finding_id, actor, reason, dialect))
-
-        return write_with(self._ledger, script)
+        if pay:
+            return by_hand.pay(self._wallet, finding_id, actor=actor, reason=reason)
+        return by_hand.resolve(self._ledger, finding_id, source=self._source, actor=actor, reason=reason)
 
     def refund(self, bet_id: str, *, actor: str, reason: str) -> Outcome:
         """
@@ -345,48 +344,7 @@ class Reconciler:
             NoAnswerError, ApiError: The provider does not say that it does not know the bet.
             ConfigurationError: The actor or the reason is missing.
         """
-        _check_person(actor, reason)
-        try:
-            evidence = look_up_bet(self._client, bet_id)
-        except TryLaterError as failed:
-            cause = failed.__cause__
-            raise cause if cause is not None else NoAnswerError(str(failed)) from None
-        bet = self._ledger.bet(bet_id, source=self._source)
-        if not isinstance(evidence.bet, BetNotFound):
-            there = (
-                evidence.problem or f"The provider has it as {evidence.bet.status if evidence.bet else 'unreadable'}."
-            )
-            raise RepairRefusedError(
-                f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
-            )
-        if bet is None:
-            raise RepairRefusedError(f"There is no bet {shown(bet_id)} in the ledger. Nothing was moved.")
-
-        def beside(_outcome: Outcome, dialect: SqlDialect) -> Script[None]:
-            found = NewFinding(
-                "refunded",
-                bet_id,
-                reason,
-                player_id=bet.player_id,
-                account=bet.account,
-                cents=bet.wager_cents,
-                evidence=evidence.body,
-            )
-            yield from dialect.store_findings(self._source, [found])
-            open_ones = yield from page_of_findings(
-                dialect, after=0, most=1_000, resolved=False, source=self._source, subject=bet_id
-            )
-            for each in open_ones:
-                yield from resolve_finding(each.id, actor, reason, dialect)
-
-        call = RollbackCall(
-            player_id=bet.player_id,
-            bet_id=bet_id,
-            action=bet.action,
-            tx_id=bet.withdraw_tx_id,
-            amount_cents=bet.wager_cents,
-        )
-        return self._wallet.repair(Repair(call, "refund", beside))
+        return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason)
 
 
 @lru_cache(maxsize=8)
@@ -414,7 +372,7 @@ def _check_parts(client: object, wallet: object) -> None:
 
 
 def _brakes(max_bets: int | None, max_total_cents: int | None, actor: str | None, reason: str | None) -> dict[str, Any]:
-    _check_person(actor, reason)
+    by_hand.check_person(actor, reason)
     for name, value in (("max_bets", max_bets), ("max_total_cents", max_total_cents)):
         if type(value) is not int or value < 0:
             raise ConfigurationError(
@@ -423,16 +381,6 @@ def _brakes(max_bets: int | None, max_total_cents: int | None, actor: str | None
                 remedy="Pass how many bets, and how many cents, may be settled at most.",
             )
     return {"max_bets": max_bets, "max_total_cents": max_total_cents, "actor": actor, "reason": reason}
-
-
-def _check_person(actor: object, reason: object) -> None:
-    for name, value in (("actor", actor), ("reason", reason)):
-        if not isinstance(value, str) or not value.strip() or len(value) > 1_000:
-            raise ConfigurationError(
-                f"{name} is {shown(value)}.",
-                setting=name,
-                remedy="Name who decides and why, in up to 1,000 characters.",
-            )
 
 
 def _millis(name: str, value: object, *, least: int) -> int:

@@ -3,14 +3,35 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
+from game_operator.backoffice.reconcile.advice import UNSEEN
+from game_operator.backoffice.reconcile.as_html import html
+from game_operator.backoffice.reconcile.by_hand import findings_of
 from game_operator.backoffice.reconcile.judge import Verdict
-from game_operator.ledger.sql import read_with
-from game_operator.ledger.staff.findings import Finding, page_of_findings
+from game_operator.errors import RunError
+from game_operator.ledger.sql import SqlLedger
+from game_operator.ledger.staff.findings import Finding
+from game_operator.provider.csv_text import csv_lines
+
+KIND: Final = "reconcile"
+_MOST_FINDINGS: Final = 1_000
+_COLUMNS: Final = (
+    "bet_id",
+    "verdict",
+    "cents",
+    "owed_cents",
+    "here",
+    "there",
+    "player_id",
+    "opened_at_millis",
+    "at_millis",
+    "left_by",
+    "detail",
+)
 
 
 class Tally(NamedTuple):
@@ -29,6 +50,7 @@ class ReconcileReport:
         run: The run: its state, its options, who began it.
         verdicts: Each verdict with its tally; "" for bets that were not judged yet.
         findings: The open findings that the run has seen, at most 1,000.
+        other_findings: How many other findings of the source are open: of late calls and earlier runs.
         repaired: The bets that were settled or refunded.
         open: The bets that could be settled and were not: in a dry run, or by the brakes.
         now_millis: When the report was made.
@@ -37,6 +59,7 @@ class ReconcileReport:
     run: Run
     verdicts: Mapping[str, Tally]
     findings: tuple[Finding, ...]
+    other_findings: int
     repaired: Tally
     open: Tally
     now_millis: int
@@ -47,18 +70,56 @@ class ReconcileReport:
         """Whether all bets of the run were judged."""
         return self.run.state == "finished"
 
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing waits for a person: no open finding, and no bet that could be settled and was not."""
+        return not (self.findings or self.other_findings or self.open.bets)
+
+    @property
+    def brakes_left(self) -> Tally | None:
+        """How many bets, and how many cents, the brakes of the run still let through; None for a dry run."""
+        options = self.run.options
+        if not options.get("repair"):
+            return None
+        most_cents = int(options["max_total_cents"])
+        return Tally(int(options["max_bets"]) - self.run.moved_count, most_cents - self.run.moved_cents)
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each bet of the run: bet_id, verdict, cents, at_millis, and what else is known of it."""
         for item in self._journal.items(self.run.id):
             yield _row(item)
 
+    def items(self, *verdicts: Verdict, most: int) -> list[Item]:
+        """Return at most *most* bets of the run with these verdicts, evidence included."""
+        found = (each for verdict in verdicts for each in self._journal.items(self.run.id, state=str(verdict)))
+        return list(islice(found, most))
+
     def to_json(self, *, indent: int | None = 2) -> str:
-        """Return the report as JSON, without the rows."""
+        """Return the report as JSON, without the rows; amounts are whole cents."""
         return json.dumps(self.document(), indent=indent)
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV, for spreadsheets too: no cell becomes a formula. Amounts are whole cents."""
+        return "".join(self.csv_lines())
+
+    def csv_lines(self) -> Iterator[str]:
+        """Yield the lines of ``to_csv``; only some of them are in memory."""
+        rows = ([row.get(name) for name in _COLUMNS] for row in self.rows())
+        yield from csv_lines([_COLUMNS])
+        yield from csv_lines(rows)
+
+    def to_html(self) -> str:
+        """
+        Return the report as one page that needs nothing else, to be written in UTF-8; amounts are currency units.
+
+        Raises:
+            ConfigurationError: Jinja2 is not installed.
+        """
+        return html(self)
 
     def document(self) -> dict[str, Any]:
         """Return what ``to_json`` writes."""
-        run = self.run
+        run, left = self.run, self.brakes_left
         return {
             "run": run.id,
             "state": run.state,
@@ -73,31 +134,58 @@ class ReconcileReport:
             "verdicts": {name or "waiting": tally._asdict() for name, tally in self.verdicts.items()},
             "repaired": self.repaired._asdict(),
             "open": self.open._asdict(),
-            "findings": [_finding(each, self.now_millis) for each in self.findings],
+            "brakes_left": left and left._asdict(),
+            "findings": [finding_document(each, self.now_millis) for each in self.findings],
+            "other_findings": self.other_findings,
+            "unseen": UNSEEN,
         }
 
 
 def report_of(journal: Journal, run: Run) -> ReconcileReport:
-    """Return the report of *run*."""
+    """Return the report of *run*; raise RunError if it is not a reconciliation."""
+    if run.kind != KIND:
+        raise RunError(f"Run {run.id} is a {run.kind}, not a reconciliation.")
     counts = {state: Tally(*tally) for state, tally in journal.counts(run.id).items()}
-    script = partial(page_of_findings, after=0, most=1_000, resolved=False, source=run.source, subject=None)
-    findings = tuple(each for each in read_with(journal.ledger, script) if each.run_id == run.id)
+    findings, others = list[Finding](), 0
+    for each in findings_of(journal.ledger, source=run.source):
+        if each.run_id != run.id:
+            others += 1
+        elif len(findings) < _MOST_FINDINGS:
+            findings.append(each)
     repaired = _sum(counts, Verdict.SETTLED, Verdict.REFUNDED)
     left = _sum(counts, Verdict.SETTLE, Verdict.REFUND)
-    return ReconcileReport(run, counts, findings, repaired, left, journal.now_millis(), journal)
+    return ReconcileReport(run, counts, tuple(findings), others, repaired, left, journal.now_millis(), journal)
 
 
-def _sum(counts: Mapping[str, Tally], *verdicts: Verdict) -> Tally:
-    found = [counts[verdict] for verdict in verdicts if verdict in counts]
-    return Tally(sum(each.bets for each in found), sum(each.cents for each in found))
+def latest_run(ledger: SqlLedger, source: str = "") -> Run | None:
+    """Return the latest reconciliation of a source, of whatever service; None if there was none."""
+    return next(runs_of(ledger, source), None)
 
 
-def _row(item: Item) -> dict[str, Any]:
-    values = {name: value for name, value in item.values.items() if name != "again"}
-    return {"bet_id": item.key, "verdict": item.state, "cents": item.cents, "at_millis": item.at_millis, **values}
+def runs_of(ledger: SqlLedger, source: str = "") -> Iterator[Run]:
+    """Yield the reconciliations of a source, the latest first."""
+    journal, before = Journal(ledger), 1 << 62
+    while page := journal.runs(KIND, before=before):
+        yield from (run for run in page if run.source == source)
+        before = page[-1].id
 
 
-def _finding(found: Finding, now_millis: int) -> dict[str, Any]:
+def report_in(ledger: SqlLedger, run_id: int | None = None, *, source: str = "") -> ReconcileReport:
+    """
+    Return the report of a run without a client: the latest of *source*, or the one with a number.
+
+    Raises:
+        RunError: There is none, or it is not a reconciliation.
+    """
+    journal = Journal(ledger)
+    run = latest_run(ledger, source) if run_id is None else journal.run(run_id)
+    if run is None:
+        raise RunError("There was no reconciliation yet.", remedy="Begin one with `game-operator reconcile run`.")
+    return report_of(journal, run)
+
+
+def finding_document(found: Finding, now_millis: int) -> dict[str, Any]:
+    """Return a finding for programs; amounts are whole cents."""
     return {
         "id": found.id,
         "kind": found.kind,
@@ -110,4 +198,19 @@ def _finding(found: Finding, now_millis: int) -> dict[str, Any]:
         "last_at_millis": found.last_at_millis,
         "age_millis": found.age_millis(now_millis),
         "seen": found.seen,
+        "run": found.run_id,
+        "resolved_at_millis": found.resolved_at_millis,
+        "resolved_by": found.resolved_by,
+        "resolution": found.resolution,
+        "paid_cents": found.paid_cents,
     }
+
+
+def _sum(counts: Mapping[str, Tally], *verdicts: Verdict) -> Tally:
+    found = [counts[verdict] for verdict in verdicts if verdict in counts]
+    return Tally(sum(each.bets for each in found), sum(each.cents for each in found))
+
+
+def _row(item: Item) -> dict[str, Any]:
+    values = {name: value for name, value in item.values.items() if name != "again"}
+    return {"bet_id": item.key, "verdict": item.state, "cents": item.cents, "at_millis": item.at_millis, **values}

@@ -8,6 +8,7 @@ is asked: a call that comes in between makes a repair be refused, and never a wr
 import logging
 import os
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -168,11 +169,14 @@ class Worker:
         journal: Journal,
         catalogue: "Catalogue | None" = None,
         *,
-        sleep: Callable[[float], object] = time.sleep,
+        sleep: Callable[[float], object] | None = None,
     ) -> None:
         # A repeat is an item's next try: it waits for its turn, as every call of the run does.
         self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
-        self._catalogue, self._sleep = catalogue, sleep
+        self._catalogue = catalogue
+        #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
+        self.is_leaving = threading.Event()
+        self._sleep = sleep or self.is_leaving.wait
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._max_wins: dict[str, int] = {}
         self._fresh: dict[int, bool] = {}
@@ -180,7 +184,7 @@ class Worker:
 
     def work(self, run_id: int, *, until: float | None = None) -> None:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
-        while until is None or time.monotonic() < until:
+        while not self._is_over(until):
             chunk = self._journal.claim(run_id, self._name)
             if chunk is None:
                 return
@@ -191,6 +195,9 @@ class Worker:
             except (AuthenticationError, OperatorInactiveError) as refused:
                 self._journal.set_state(run_id, "paused", one_line(str(refused), 300))
                 raise
+
+    def _is_over(self, until: float | None) -> bool:
+        return self.is_leaving.is_set() or (until is not None and time.monotonic() >= until)
 
     # --- looking up
 
@@ -203,8 +210,7 @@ class Worker:
         seen: list[Evidence] = []
         while waiting:
             turns = self._journal.turns(run.id, min(size, len(waiting)))
-            is_over = not turns or (until is not None and time.monotonic() >= until)
-            if is_over:
+            if not turns or self._is_over(until):
                 self._journal.save(chunk, [], again_millis=0)
                 return
             looked = self._look_up(chunk, waiting, turns, known, tries)
@@ -224,6 +230,8 @@ class Worker:
         answered = 0
         for item, turn in zip(waiting, turns, strict=False):
             self._wait(began + turn)
+            if self.is_leaving.is_set():
+                break
             try:
                 evidence = look_up_bet(self._client, item.key)
                 answered += 1

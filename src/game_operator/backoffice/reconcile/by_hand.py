@@ -1,0 +1,156 @@
+"""What people do about findings and lost bets: list them, resolve them, pay what is owed, and refund a bet."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import ConfigurationError, FindingError, NoAnswerError, RepairRefusedError, shown
+from game_operator.ledger.api import BetRecord, Outcome
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Script
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import SqlLedger, read_with, write_with
+from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
+from game_operator.ledger.staff.repairs import Payment, Repair
+from game_operator.models import BetNotFound
+from game_operator.models.webhooks import RollbackCall
+from game_operator.wallet import JoinedWallet, Wallet
+
+_PAGE = 100
+_LONGEST = 1_000
+
+
+def findings_of(
+    ledger: SqlLedger, *, source: str = "", resolved: bool = False, bet_id: str | None = None
+) -> Iterator[Finding]:
+    """Yield the findings of a source, the oldest first: the open ones, or with *resolved* all."""
+    after = 0
+    while True:
+        script = partial(page_of_findings, after=after, most=_PAGE, resolved=resolved, source=source, subject=bet_id)
+        found = read_with(ledger, script)
+        yield from found
+        if len(found) < _PAGE:
+            return
+        after = found[-1].id
+
+
+def resolve(ledger: SqlLedger, finding_id: int, *, source: str = "", actor: str, reason: str) -> Finding:
+    """
+    Mark a finding as looked after, without paying; return it.
+
+    Raises:
+        FindingError: There is no such finding, it is of another source, or it is resolved already.
+        ConfigurationError: The actor or the reason is missing.
+    """
+    check_person(actor, reason)
+
+    def script(dialect: SqlDialect) -> Script[Finding]:
+        _check_source((yield from finding(finding_id, dialect)), source)
+        return (yield from resolve_finding(finding_id, actor, reason, dialect))
+
+    return write_with(ledger, script)
+
+
+def pay(wallet: Wallet | JoinedWallet, finding_id: int, *, actor: str, reason: str) -> Finding:
+    """
+    Post what is owed for a finding, once, and resolve it; return it, with ``paid_cents``.
+
+    Raises:
+        FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it.
+        ConfigurationError: The actor or the reason is missing.
+    """
+    check_person(actor, reason)
+    found = read_with(_ledger_of(wallet), partial(finding, finding_id))
+    _check_source(found, wallet.terms.source)
+    return wallet.pay(Payment(finding_id, actor, reason))[0]
+
+
+def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *, actor: str, reason: str) -> Outcome:
+    """
+    Refund a bet that the provider does not know, as a person decides; ask the provider first.
+
+    Raises:
+        RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.
+        NoAnswerError, ApiError: The provider does not say that it does not know the bet.
+        ConfigurationError: The actor or the reason is missing.
+    """
+    check_person(actor, reason)
+    evidence, source = _asked(client, bet_id), wallet.terms.source
+    bet = _ledger_of(wallet).bet(bet_id, source=source)
+    if not isinstance(evidence.bet, BetNotFound):
+        there = f"The provider has it as {evidence.bet.status}." if evidence.bet else evidence.problem
+        raise RepairRefusedError(
+            f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
+        )
+    if bet is None:
+        raise RepairRefusedError(f"There is no bet {shown(bet_id)} in the ledger. Nothing was moved.")
+    call = RollbackCall(
+        player_id=bet.player_id,
+        bet_id=bet_id,
+        action=bet.action,
+        tx_id=bet.withdraw_tx_id,
+        amount_cents=bet.wager_cents,
+    )
+    return wallet.repair(Repair(call, "refund", partial(_refunded, bet, evidence, source, actor, reason)))
+
+
+def check_person(actor: object, reason: object) -> None:
+    """Raise ConfigurationError unless both are texts that say something."""
+    for name, value in (("actor", actor), ("reason", reason)):
+        if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST:
+            raise ConfigurationError(
+                f"{name} is {shown(value)}.",
+                setting=name,
+                remedy="Name who decides and why, in up to 1,000 characters.",
+            )
+
+
+def _ledger_of(wallet: Wallet | JoinedWallet) -> SqlLedger:
+    ledger: object = wallet.ledger
+    if not isinstance(ledger, SqlLedger):
+        raise TypeError(f"the wallet's ledger must be a SqlLedger, not {type(ledger).__name__}: it keeps the findings")
+    return ledger
+
+
+def _check_source(found: Finding, source: str) -> None:
+    if found.source != source:
+        raise FindingError(
+            f"The finding {found.id} is of the source {shown(found.source)}, not of {shown(source)}. Nothing was "
+            "changed."
+        )
+
+
+def _asked(client: OperatorClient, bet_id: str) -> Evidence:
+    try:
+        return look_up_bet(client, bet_id)
+    except TryLaterError as failed:
+        cause = failed.__cause__
+        raise cause if cause is not None else NoAnswerError(str(failed)) from None
+
+
+def _refunded(
+    bet: BetRecord,
+    evidence: Evidence,
+    source: str,
+    actor: str,
+    reason: str,
+    _outcome: Outcome,
+    dialect: SqlDialect,
+) -> Script[None]:
+    """Beside a refund: keep it as a finding that is resolved at once, and resolve the others about the bet."""
+    found = NewFinding(
+        "refunded",
+        bet.bet_id,
+        reason,
+        player_id=bet.player_id,
+        account=bet.account,
+        cents=bet.wager_cents,
+        evidence=evidence.body,
+    )
+    yield from dialect.store_findings(source, [found])
+    open_ones = yield from page_of_findings(
+        dialect, after=0, most=1_000, resolved=False, source=source, subject=bet.bet_id
+    )
+    for each in open_ones:
+        yield from resolve_finding(each.id, actor, reason, dialect)
