@@ -262,6 +262,8 @@ def test_both_sides_agree(ledger: SqlLedger, sandbox: InProcessSandbox, cancel: 
     assert provider["service"] == f"{sandbox.base_url}|acme"
     assert (provider["bet"]["asked_at_millis"], provider["round"]["asked_at_millis"]) == (77, 77)
     assert provider["bet"]["answer"]["document"]["reference_id"] == bet_id
+    assert json.loads(provider["bet"]["body"]["data"])["reference_id"] == bet_id
+    assert len(provider["round"]["body_sha256"]) == 64
     assert provider["round"]["answer"]["document"]["bets"][0]["reference_id"] == bet_id
     assert (provider["round"]["answer"]["bet_count"], provider["round"]["answer"]["wager_cents"]) == (1, 500)
 
@@ -329,10 +331,24 @@ def test_a_provider_that_does_not_answer(ledger: SqlLedger, sandbox: InProcessSa
     assert "The provider did not answer." in contents["summary"]
 
 
+def test_a_providers_error_with_its_bytes(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """What came instead of an answer is shown, as data."""
+    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(401, content=b"<b>who?</b>")))
+    with OperatorClient("https://api.example.com", "acme", sandbox.private_key_pem, http_client=http) as client:
+        bet = case_file(ledger, "b1", client=client).contents["provider"]["bet"]
+    assert bet["problem"].startswith("UnexpectedResponseError: The service answered HTTP 401")
+    assert bet["body"]["data"] == "<b>who?</b>"
+
+
 def test_the_provider_is_not_asked_without_a_client(ledger: SqlLedger) -> None:
     provider = case_file(ledger, "b1").contents["provider"]
     assert provider["was_asked"] is False
-    assert provider["bet"] == {"asked_at_millis": None, "problem": "The provider was not asked.", "answer": None}
+    assert provider["bet"] == {
+        "asked_at_millis": None,
+        "problem": "The provider was not asked.",
+        "answer": None,
+        "body": None,
+    }
 
 
 def test_the_digest_is_that_of_the_canonical_contents(ledger: SqlLedger) -> None:

@@ -8,12 +8,13 @@ from game_operator.models.operator_api import BetNotFound, ClosedBet, RoundFound
 from game_operator.money import amount_from_cents
 from game_operator.protocol.operations import AnyBet, AnyRound
 
-#: The provider's states that agree with each of ours. A rain has no settling call, so the provider may close it or not.
+#: The provider's states that agree with each of ours, as a reconciliation judges them. A rain has no settling call, so
+#: the provider may close it or not. Where no money moved here, none is missing there.
 _AGREES: Final = {
     BetState.OPEN: {"OPEN"},
     BetState.SPENT: {"OPEN", "CLOSED"},
     BetState.CLOSED: {"CLOSED"},
-    BetState.ROLLED_BACK: {"ROLLED_BACK"},
+    BetState.ROLLED_BACK: {"ROLLED_BACK", "NOT_FOUND"},
     BetState.TOMBSTONE: {"ROLLED_BACK", "NOT_FOUND"},
     BetState.DECLINED: {"ROLLED_BACK", "NOT_FOUND"},
 }
@@ -53,7 +54,7 @@ class Difference(NamedTuple):
 def compared(ours: BetRecord | None, theirs: AnyBet) -> list[Difference]:
     """Return the differences between the ledger's bet and the provider's answer; empty if they agree."""
     if ours is None:
-        if isinstance(theirs, BetNotFound):
+        if theirs.status in ("NOT_FOUND", "ROLLED_BACK"):  # No wager was taken, and none is to be.
             return []
         text = f"The ledger does not have the bet; the provider has it as {theirs.status}."
         return [Difference("bet", None, theirs.status, text)]
@@ -83,7 +84,9 @@ def _fields(ours: BetRecord, theirs: Any) -> list[Difference]:  # Any: one of th
     # A tombstone was made by a rollback, and has no wager.
     if ours.state is not BetState.TOMBSTONE and ours.wager_cents != theirs.wager:
         found.append(_amounts("wager_cents", "wager", ours.wager_cents, theirs.wager))
-    if ours.state is BetState.CLOSED and isinstance(theirs, ClosedBet) and ours.won_cents != theirs.won:
+    # A rain that has won something is owed it.
+    is_settled = ours.state in (BetState.CLOSED, BetState.SPENT)
+    if is_settled and isinstance(theirs, ClosedBet) and (ours.won_cents or 0) != theirs.won:
         found.append(_amounts("won_cents", "amount won", ours.won_cents or 0, theirs.won))
     for name in _IDS:
         here, there = getattr(ours, name), getattr(theirs, name)

@@ -1,14 +1,17 @@
 """What the provider answers now: the bet, and the round it belongs to."""
 
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from game_operator.backoffice.case.comparison import Difference, compared, compared_with_round
-from game_operator.backoffice.case.redaction import Foreign
-from game_operator.errors import GameOperatorError
+from game_operator.backoffice.case.redaction import Bytes, Foreign
+from game_operator.errors import ApiError, GameOperatorError
 from game_operator.ledger import BetRecord
 from game_operator.models.operator_api import BetNotFound, RoundFound
-from game_operator.protocol.operations import AnyBet, AnyRound
+from game_operator.protocol import operations
+from game_operator.protocol.operations import AnyBet, Operation
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -26,11 +29,17 @@ class Answer(NamedTuple):
         at_millis: When it was asked; None if it was not.
         found: The answer; None if there is none.
         problem: Why there is no answer, or "".
+        body: The bytes of the answer, also of one that is an error.
     """
 
     at_millis: int | None
     found: Any  # Any: a bet or a round, found or not.
     problem: str = ""
+    body: bytes = b""
+
+    def in_contents(self) -> dict[str, Any]:
+        """Return when it was asked, and what went wrong, for the contents of a case file."""
+        return {"asked_at_millis": self.at_millis, "problem": self.problem}
 
 
 class Answers(NamedTuple):
@@ -47,13 +56,17 @@ class Answers(NamedTuple):
 
     def in_contents(self) -> dict[str, Any]:
         """Return the answers for the contents of a case file."""
-        bet = {"asked_at_millis": self.bet.at_millis, "problem": self.bet.problem, "answer": _dumped(self.bet.found)}
-        in_round = {"asked_at_millis": self.round.at_millis, "problem": self.round.problem}
+        bet = {"answer": _dumped(self.bet.found), "body": Bytes(self.bet.body) if self.bet.body else None}
+        # The bytes of a round name all its players.
+        in_round = {
+            "answer": self._round(),
+            "body_sha256": sha256(self.round.body).hexdigest() if self.round.body else None,
+        }
         return {
             "was_asked": self.service is not None,
             "service": self.service,
-            "bet": bet,
-            "round": in_round | {"answer": self._round()},
+            "bet": self.bet.in_contents() | bet,
+            "round": self.round.in_contents() | in_round,
         }
 
     def _round(self) -> Any:  # Any: JSON, or None.
@@ -101,23 +114,27 @@ def asked(
         nothing = Answer(None, None, _NOT_ASKED)
         return Answers(None, nothing, nothing)
     service = f"{client.base_url}|{client.operator_id}"
-    bet = _answer(lambda: client.fetch_bet(bet_id), clock_millis)
+    bet = _answer(client, partial(operations.fetch_bet, client.operator_id, bet_id), clock_millis)
     found: AnyBet | None = bet.found
     named: Any = ours if found is None or isinstance(found, BetNotFound) else found  # Any: two kinds of bet.
     if named is None or named.instance_id is None or named.round_id is None:
         return Answers(service, bet, Answer(None, None, "Nobody names the round of the bet, so it was not asked for."))
-    of_round = _answer(
-        lambda: client.fetch_round_bets(instance_id=named.instance_id, round_id=named.round_id), clock_millis
-    )
-    return Answers(service, bet, of_round)
+    key = {"instance_id": named.instance_id, "round_id": named.round_id}
+    return Answers(service, bet, _answer(client, partial(operations.fetch_round_bets, **key), clock_millis))
 
 
-def _answer(ask: Callable[[], AnyBet | AnyRound], clock_millis: Callable[[], int]) -> Answer:
+def _answer(
+    client: "OperatorClient", ask: Callable[[], Operation[Any]], clock_millis: Callable[[], int]
+) -> Answer:  # Any: a bet or a round.
+    from game_operator.backoffice.reconcile.evidence import with_body  # It loads the client.
+
     at_millis = clock_millis()
     try:
-        return Answer(at_millis, ask())
+        found, body = client.perform(with_body(ask()))
+        return Answer(at_millis, found, body=body)
     except GameOperatorError as failed:
-        return Answer(at_millis, None, f"{type(failed).__name__}: {failed}")
+        body = failed.body if isinstance(failed, ApiError) else b""
+        return Answer(at_millis, None, f"{type(failed).__name__}: {failed}", body)
 
 
 def _dumped(found: Any) -> Any:  # Any: a bet or a round; JSON.

@@ -97,7 +97,8 @@ def _canonical(bet: AnyBet | None) -> bytes:
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
 
-def _with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
+def with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
+    """Return *operation* such that its answer comes with the bytes that it was read from."""
     parse = operation.parse
 
     def parse_both(response: HttpResponse) -> tuple[T, bytes]:
@@ -108,7 +109,7 @@ def _with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
 
 def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, bytes]:
     try:
-        return client.perform(_with_body(operation))
+        return client.perform(with_body(operation))
     except (AuthenticationError, OperatorInactiveError):
         raise
     except RateLimitedError as refused:
