@@ -331,9 +331,21 @@ class Journal:
         """
         return write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))[1]
 
-    def turns(self, run_id: int, count: int) -> list[float]:
-        """Return for how many seconds from now to wait before each of the next calls, as ``slots`` gives them out."""
-        now, slots = write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))
+    def turns(self, run_id: int, count: int, *, within_seconds: float | None = None) -> list[float]:
+        """
+        Return for how many seconds from now to wait before each of the next calls, as ``slots`` gives them out.
+
+        With *within_seconds* they are as many as fit into such a time at the rate of now, and at least one.
+        """
+
+        def script(dialect: SqlDialect) -> Script[tuple[int, list[int]]]:
+            most = count
+            if within_seconds is not None:
+                interval = (yield from _run(dialect, run_id)).interval_micros
+                most = max(1, min(count, round(within_seconds * 1_000_000) // max(1, interval)))
+            return (yield from self._slots_script(dialect, run_id, most))
+
+        now, slots = write_with(self.ledger, script)
         return [max(0, slot - now) / 1_000 for slot in slots]
 
     def _slots_script(self, dialect: SqlDialect, run_id: int, count: int) -> Script[tuple[int, list[int]]]:

@@ -11,7 +11,8 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +33,7 @@ from game_operator.errors import (
     ApiError,
     AuthenticationError,
     LeaseLostError,
+    LedgerError,
     LedgerUnavailableError,
     OperatorInactiveError,
     RepairRefusedError,
@@ -58,7 +60,7 @@ _LOG = logging.getLogger("game_operator.backoffice")
 #: How often one bet is asked for before it counts as unanswered.
 _MOST_TRIES: Final = 3
 #: What was found is committed about so often, which renews the lease.
-_COMMIT_MICROS: Final = 5_000_000
+_COMMIT_SECONDS: Final = 5.0
 _MOST_IN_A_BATCH: Final = 25
 #: A repair is committed while its second look is no older than this.
 _FRESH_MILLIS: Final = 5 * 60_000
@@ -184,16 +186,21 @@ class Worker:
 
     def work(self, run_id: int, *, until: float | None = None) -> None:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
+        run = self._journal.run(run_id)  # What it was begun with, and when, never changes.
+        self._max_wins = {}
         while not self._is_over(until):
             chunk = self._journal.claim(run_id, self._name)
             if chunk is None:
                 return
             try:
-                self._work_on(chunk, self._journal.run(run_id), until)
+                self._work_on(chunk, run, until)
             except LeaseLostError as lost:
                 _LOG.info("%s", lost)
-            except (AuthenticationError, OperatorInactiveError) as refused:
-                self._journal.set_state(run_id, "paused", one_line(str(refused), 300))
+            except BaseException as failed:  # Ctrl-C, too: nobody has to wait for the lease to run out.
+                with suppress(LedgerError):
+                    self._journal.save(chunk, [], again_millis=0)
+                if isinstance(failed, AuthenticationError | OperatorInactiveError):
+                    self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
                 raise
 
     def _is_over(self, until: float | None) -> bool:
@@ -204,31 +211,37 @@ class Worker:
     def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
         waiting = [item for item in chunk.items if item.state == "" or item.values.get("again")]
         keys = {item.key for item in waiting}
-        known = read_with(self._journal.ledger, lambda dialect: ours_of(keys, run.source, dialect))
-        size = max(1, min(_MOST_IN_A_BATCH, _COMMIT_MICROS // max(1, run.interval_micros)))
+        known, before = read_with(self._journal.ledger, partial(_known_of, keys, run))
         tries: Counter[str] = Counter()
         seen: list[Evidence] = []
+        rounds: Sequence[tuple[str, str]] = ()
+        is_done = False
         while waiting:
-            turns = self._journal.turns(run.id, min(size, len(waiting)))
+            most = min(_MOST_IN_A_BATCH, len(waiting))
+            turns = self._journal.turns(run.id, most, within_seconds=_COMMIT_SECONDS)
             if not turns or self._is_over(until):
                 self._journal.save(chunk, [], again_millis=0)
                 return
-            looked = self._look_up(chunk, waiting, turns, known, tries)
+            looked, paced = self._look_up(chunk, waiting, turns, known, tries)
             done = {each.key for each in looked}
             waiting = [item for item in waiting if item.key not in done]
             seen += [each.evidence for each in looked]
-            self._commit(chunk, run, looked)
-        self._look_at_rounds(chunk, run, seen)
-        self._journal.save(chunk, [], done=True)
+            rounds = () if waiting else self._rounds_of(run, seen)
+            is_done = self._commit(chunk, run, looked, before, paced, is_last=not waiting and not rounds)
+        if not is_done:
+            self._look_at_rounds(chunk, run, rounds, seen)
+            self._journal.save(chunk, [], done=True)
 
     def _look_up(
         self, chunk: Chunk, waiting: Sequence[Item], turns: Sequence[float], known: dict[str, Ours], tries: Counter[str]
-    ) -> list[Looked]:
+    ) -> tuple[list[Looked], Paced | None]:
         """Look up as many as there are turns; one that is not answered is left for another turn, but not for ever."""
         looked: list[Looked] = []
         began, now = time.monotonic(), self._now()
         answered = 0
         for item, turn in zip(waiting, turns, strict=False):
+            if time.monotonic() - began > 2 * _COMMIT_SECONDS:
+                break  # The service is slow: what was found is committed first, or the lease runs out.
             self._wait(began + turn)
             if self.is_leaving.is_set():
                 break
@@ -239,7 +252,7 @@ class Worker:
                 self._report(chunk, answered, failed)
                 answered = 0
                 if failed.is_refusal:
-                    return looked  # The turns after it came too early.
+                    return looked, None  # The turns after it came too early.
                 tries[item.key] += 1
                 if tries[item.key] < _MOST_TRIES:
                     continue
@@ -247,9 +260,7 @@ class Worker:
             first = item.digest if item.state else None
             at_millis = now + round(1_000 * (time.monotonic() - began))
             looked.append(Looked(item.key, known[item.key], evidence, at_millis, first))
-        if answered:
-            self._journal.save(chunk, [], paced=Paced(answered=answered))
-        return looked
+        return looked, Paced(answered=answered) if answered else None
 
     def _report(self, chunk: Chunk, answered: int, failed: TryLaterError) -> None:
         wait_millis = round(1_000 * (failed.wait_seconds or 0))
@@ -258,16 +269,24 @@ class Worker:
         paced = Paced(failed=1, refused=failed.is_refusal, wait_millis=wait_millis)
         self._journal.save(chunk, [], paced=paced)
 
-    def _look_at_rounds(self, chunk: Chunk, run: Run, seen: Sequence[Evidence]) -> None:
-        """Look at each round that two or more of the bets belong to: it alone shows bets we never heard of."""
+    def _rounds_of(self, run: Run, seen: Sequence[Evidence]) -> list[tuple[str, str]]:
+        """Return instance and round, of each that two or more of the bets belong to, once in a run."""
         placed = [each.bet for each in seen if each.bet is not None and not isinstance(each.bet, BetNotFound)]
         rounds = Counter((bet.instance_id, bet.round_id) for bet in placed)
         if self._rounds[0] != run.id:
             self._rounds = (run.id, set())
-        for (instance_id, round_id), bets in rounds.items():
-            known = self._rounds[1]
-            if bets < 2 or (instance_id, round_id) in known or not (turns := self._journal.turns(run.id, 1)):
-                continue
+        fresh = [key for key, bets in rounds.items() if bets > 1 and key not in self._rounds[1]]
+        self._rounds[1].update(fresh)
+        return fresh
+
+    def _look_at_rounds(
+        self, chunk: Chunk, run: Run, rounds: Sequence[tuple[str, str]], seen: Sequence[Evidence]
+    ) -> None:
+        """Look at rounds: they alone show bets we never heard of."""
+        for instance_id, round_id in rounds:
+            turns = self._journal.turns(run.id, 1)
+            if not turns:
+                return
             self._wait(time.monotonic() + turns[0])
             try:
                 answers = look_up_round(self._client, instance_id, round_id)
@@ -275,7 +294,6 @@ class Worker:
                 self._report(chunk, 0, failed)
                 _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed)
                 continue
-            known.add((instance_id, round_id))
             others = [each for each in answers or () if each.bet_id not in {one.bet_id for one in seen}]
             if others:
                 self._judge_others(chunk, run, others)
@@ -289,7 +307,7 @@ class Worker:
             looked = Looked(each.bet_id, known[each.bet_id], each, now)
             judgement = self._judged(looked, run)
             if looked.ours.bet is not None or judgement.verdict.is_finding:
-                batch.add(looked, judgement, again=judgement.verdict.is_repair and self._is_repairing(run))
+                batch.add(looked, judgement, again=judgement.verdict.is_repair and _is_repairing(run, now))
 
         def beside(dialect: SqlDialect) -> Script[None]:
             items = [NewItem(result.key, {}) for result in batch.results]
@@ -336,29 +354,44 @@ class Worker:
             }
         return self._max_wins.get(instance_id)
 
-    def _is_repairing(self, run: Run) -> bool:
-        return bool(run.options.get("repair")) and self._now() - run.began_at_millis < _REPAIRING_MILLIS
-
     # --- committing
 
-    def _commit(self, chunk: Chunk, run: Run, looked: Sequence[Looked]) -> None:
-        """Commit what was found of some bets, then settle those that may be, each in a transaction of its own."""
-        keys = {each.key for each in looked}
-        before = read_with(self._journal.ledger, lambda dialect: looks_of(keys, run.source, run.service, dialect))
-        batch, is_repairing = _Batch(), self._is_repairing(run)
+    def _commit(
+        self,
+        chunk: Chunk,
+        run: Run,
+        looked: Sequence[Looked],
+        before: Mapping[str, tuple[int, bytes]],
+        paced: Paced | None,
+        *,
+        is_last: bool,
+    ) -> bool:
+        """
+        Commit what was found of some bets, then settle those that may be, each in a transaction of its own.
+
+        Return whether the chunk is done, which it is with its last bets if none of them has to be settled.
+        """
+        batch = _Batch()
         for each in looked:
             judgement = self._judged(each, run)
-            if not (judgement.verdict.is_repair and is_repairing):
+            if not (judgement.verdict.is_repair and _is_repairing(run, each.at_millis)):
                 batch.add(each, judgement)
             elif self._has_first_look(each, before.get(each.key), run):
                 batch.repairs.append((each, judgement))
             else:
                 batch.add(each, judgement, again=True)
+        is_done = is_last and not batch.repairs
         self._journal.save(
-            chunk, batch.results, findings=batch.findings, beside=lambda dialect: self._beside(run, batch, dialect)
+            chunk,
+            batch.results,
+            findings=batch.findings,
+            paced=paced,
+            done=is_done,
+            beside=partial(self._beside, run, batch),
         )
         for each, judgement in batch.repairs:
             self._settle(chunk, run, each, judgement)
+        return is_done
 
     def _has_first_look(self, looked: Looked, before: tuple[int, bytes] | None, run: Run) -> bool:
         if looked.first is not None:
@@ -385,6 +418,7 @@ class Worker:
     def _settle(self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement) -> None:
         """Settle a bet; what keeps it from being settled is its result, and holds up no other."""
         if not self._is_service_fresh(chunk, run):
+            self._journal.save(chunk, [result_of(looked, judgement, by="old_copy")])
             return
         assert looked.ours.bet is not None
         repair = Repair(
@@ -478,6 +512,17 @@ class Worker:
 
     def _now(self) -> int:
         return self._journal.now_millis()
+
+
+def _known_of(
+    keys: Set[str], run: Run, dialect: SqlDialect
+) -> Script[tuple[dict[str, Ours], dict[str, tuple[int, bytes]]]]:
+    ours = yield from ours_of(keys, run.source, dialect)
+    return ours, (yield from looks_of(keys, run.source, run.service, dialect))
+
+
+def _is_repairing(run: Run, now_millis: int) -> bool:
+    return bool(run.options.get("repair")) and now_millis - run.began_at_millis < _REPAIRING_MILLIS
 
 
 def call_of(bet: BetRecord, evidence: Evidence, run: Run) -> DepositCall | RollbackCall:
