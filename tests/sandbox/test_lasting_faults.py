@@ -3,6 +3,7 @@
 import asyncio
 from decimal import Decimal
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from game_operator.sandbox.dealing.dealt import DealtBet, ServiceState
 from game_operator.sandbox.dealing.plan import BetEnd, PlannedClaim
 from game_operator.sandbox.in_process import InProcessSandbox
 from game_operator.sandbox.storm.audit import Closing, audit
+from game_operator.sandbox.storm.trace import read_trace
 from game_operator.wallet import Wallet
 from tests.sandbox.dealing import OPENING_CENTS, InProcess, bet, deal, disagreements, faults, problems, round_of
 from tests.sandbox.storming import storm, storm_of_ledger
@@ -242,7 +244,7 @@ def ledger_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Any) -> str:
+def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'wallet.db'}"
 
 
@@ -271,6 +273,30 @@ def test_a_bug_does_not_hide_behind_lasting_faults(wallet: type[RightWallet]) ->
     assert not report.passed
     assert report.differences
     assert report.left_open
+
+
+@pytest.mark.slow
+def test_a_trace_with_lasting_faults_is_replayed(tmp_path: Path) -> None:
+    """What was kept back is in no trace, and is kept back again: the same posts, the same bets left open."""
+    report, courier = storm(PaysRepeatsTwice, bets=200, faults=MIXED)
+    path = tmp_path / "storm.trace"
+    path.write_text("".join(f"{line}\n" for line in report.trace))
+    again, replayed = storm(PaysRepeatsTwice, trace=read_trace(path))
+    assert [body for _, body, _ in replayed.posts] == [body for _, body, _ in courier.posts]
+    assert [str(one) for one in again.lasting] == [str(one) for one in report.lasting] != []
+    assert again.faults == report.faults
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None:
+    """Deposits that are due together go in a batch, without those of struck bets."""
+    report, courier = storm(bets=400, batches=True, faults=MIXED, concurrency=concurrency)
+    assert report.passed, report.differences
+    assert len(report.left_open) > 5
+    in_batches = {call.bet_id for post, _, _ in courier.posts if len(post.calls) > 1 for call in post.calls}
+    assert in_batches
+    assert in_batches.isdisjoint(one.subject.removeprefix("bet ") for one in report.left_open)
 
 
 @pytest.mark.slow
