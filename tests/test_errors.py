@@ -22,6 +22,7 @@ from game_operator.errors import (
     ApiError,
     AuthenticationError,
     BadRequestError,
+    CampaignRefusedError,
     ConfigurationError,
     DeliveryInDoubtError,
     FindingError,
@@ -60,6 +61,7 @@ TREE = {
     "GameOperatorError": "Exception",
     "ConfigurationError": "GameOperatorError",
     "SigningKeyError": "ConfigurationError",
+    "CampaignRefusedError": "ConfigurationError",
     "TransportError": "GameOperatorError",
     "RequestNotSentError": "TransportError",
     "NoAnswerError": "TransportError",
@@ -104,6 +106,7 @@ ANSWER: dict[str, Any] = {  # Any: keyword arguments of several types
 ERRORS: list[GameOperatorError] = [
     ConfigurationError("base_url is missing.", setting="base_url", remedy="Set it."),
     SigningKeyError("the key is short. Make another."),
+    CampaignRefusedError("2 rows are wrong.", remedy="Fix them.", problems=[(2, "blank")], problem_count=2),
     SessionTokenError("refused. Build a new one."),
     WebhookError("refused. Look at the log."),
     WebhookSignatureError("there is no header signature: the service signs each call."),

@@ -22,6 +22,7 @@ ERRORS = [
     "ApiError",
     "AuthenticationError",
     "BadRequestError",
+    "CampaignRefusedError",
     "ConfigurationError",
     "DeliveryInDoubtError",
     "FindingError",

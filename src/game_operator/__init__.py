@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from game_operator.errors import ApiError as ApiError
     from game_operator.errors import AuthenticationError as AuthenticationError
     from game_operator.errors import BadRequestError as BadRequestError
+    from game_operator.errors import CampaignRefusedError as CampaignRefusedError
     from game_operator.errors import ConfigurationError as ConfigurationError
     from game_operator.errors import DeliveryInDoubtError as DeliveryInDoubtError
     from game_operator.errors import FindingError as FindingError
@@ -91,12 +92,12 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
             ".errors": (
                 "AccountExistsError AccountNotFoundError AdjustmentRefusedError ApiError AuthenticationError "
-                "BadRequestError ConfigurationError DeliveryInDoubtError FindingError FreeBetRejectedError "
-                "GameOperatorError InstancesUnavailableError LeaseLostError LedgerError LedgerUnavailableError "
-                "MalformedCallError NoAnswerError OperatorInactiveError OutcomeUnknownError RateLimitedError "
-                "RepairRefusedError RequestNotSentError RetryRefusedError RunError SchemaError ServiceError "
-                "SessionTokenError SigningKeyError TransactionRequiredError TransportError UnexpectedResponseError "
-                "UnknownSourceError WebhookError WebhookSignatureError"
+                "BadRequestError CampaignRefusedError ConfigurationError DeliveryInDoubtError FindingError "
+                "FreeBetRejectedError GameOperatorError InstancesUnavailableError LeaseLostError LedgerError "
+                "LedgerUnavailableError MalformedCallError NoAnswerError OperatorInactiveError OutcomeUnknownError "
+                "RateLimitedError RepairRefusedError RequestNotSentError RetryRefusedError RunError SchemaError "
+                "ServiceError SessionTokenError SigningKeyError TransactionRequiredError TransportError "
+                "UnexpectedResponseError UnknownSourceError WebhookError WebhookSignatureError"
             ),
             ".models": (
                 "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "

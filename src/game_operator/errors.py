@@ -5,7 +5,8 @@ Every error this package raises, in one tree.
 
     GameOperatorError
     ├── ConfigurationError                a setting is missing or cannot work
-    │   └── SigningKeyError               the signing key cannot be used
+    │   ├── SigningKeyError               the signing key cannot be used
+    │   └── CampaignRefusedError          a campaign cannot be planned like that; nothing was kept or sent
     ├── TransportError                    no usable answer arrived
     │   ├── RequestNotSentError           no attempt left us: nothing happened at the service
     │   ├── NoAnswerError                 a lookup went unanswered: safe to repeat
@@ -43,7 +44,7 @@ pickles and copies. None holds a key, a signature, a token or a live request.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import wraps
 from reprlib import Repr
@@ -142,6 +143,23 @@ class ConfigurationError(GameOperatorError):
 
 class SigningKeyError(ConfigurationError):
     """The key cannot sign Operator API requests (spec §5): unreadable, too short, public, or not RSA."""
+
+
+class CampaignRefusedError(ConfigurationError):
+    """
+    A campaign cannot be planned as asked. Nothing was kept, and nothing was sent.
+
+    Attributes:
+        problems: What is wrong with the rows of the players, each with ``line`` and ``text``; at most 100 of them.
+        problem_count: How many rows have a problem.
+    """
+
+    def __init__(
+        self, what: str, *, remedy: str = "", problems: "Sequence[tuple[int, str]]" = (), problem_count: int = 0
+    ) -> None:
+        super().__init__(what, remedy=remedy)
+        self.problems = tuple(problems)
+        self.problem_count = problem_count
 
 
 class SessionTokenError(GameOperatorError):

@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from game_operator.backoffice.campaigns import Campaign as Campaign
+    from game_operator.backoffice.campaigns import CampaignPlan as CampaignPlan
+    from game_operator.backoffice.campaigns import CampaignReport as CampaignReport
+    from game_operator.backoffice.campaigns import CampaignStatus as CampaignStatus
     from game_operator.backoffice.case import CaseCheck as CaseCheck
     from game_operator.backoffice.case import CaseFile as CaseFile
     from game_operator.backoffice.case import case_file as case_file
@@ -23,6 +27,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
     __getattr__, __dir__ = lazy_names(
         __name__,
         {
+            ".campaigns": "Campaign CampaignPlan CampaignReport CampaignStatus",
             ".case": "CaseCheck CaseFile case_file check_case_file",
             ".catalogue": "Catalogue CatalogueChange",
             ".reconcile.judge": "Verdict",

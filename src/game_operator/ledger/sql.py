@@ -438,6 +438,15 @@ def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> 
     return ledger._write(lambda: script(ledger._fit))
 
 
+def known_accounts(ledger: SqlLedger, keys: Collection[str]) -> set[str] | None:
+    """
+    Return which of *keys* are accounts of the ledger, or rows of its TableAccounts.
+
+    None if that cannot be asked for many at once: accounts behind an object, and keys of several columns.
+    """
+    return ledger._read(lambda: ledger._fit.accounts.known(frozenset(keys)))
+
+
 def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
     return ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))

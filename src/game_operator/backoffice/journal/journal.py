@@ -31,6 +31,8 @@ LEASE_MILLIS: Final = 60_000
 #: So many calls that fail in a row pause a run.
 MOST_FAILURES: Final = 20
 _PAGE: Final = 1_000
+#: One encoder for all items: ``json.dumps`` would make one for each.
+_encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
 #: The longest time between two calls of a run that the service keeps refusing.
 _SLOWEST_MICROS: Final = 60_000_000
 
@@ -301,7 +303,7 @@ class Journal:
         rows = [
             (
                 each.state,
-                json.dumps(each.data, default=str),
+                _encode(each.data),
                 each.cents,
                 each.evidence,
                 each.digest,
@@ -409,16 +411,18 @@ def add_items_script(
     dialect: SqlDialect, run_id: int, items: Sequence[NewItem], *, chunk_size: int, ready_at_millis: int
 ) -> Script[int]:
     """Add items in chunks; those whose keys the run has are left out. Return how many were added."""
-    sql, added = _sql(dialect), 0
-    number = (yield Execute(sql["last_chunk"], (run_id,)))[0][0]
-    for start in range(0, len(items), chunk_size):
-        number += 1
-        page = items[start : start + chunk_size]
-        rows = [[each.key, place, json.dumps(each.data, default=str), each.cents] for place, each in enumerate(page)]
-        if not (yield Execute(sql["add_chunk"], (run_id, number, ready_at_millis))):
-            raise ConflictError
-        added += len((yield Execute(sql["add_items"], (run_id, number, json.dumps(rows)))))
-    return added
+    sql = _sql(dialect)
+    first = (yield Execute(sql["last_chunk"], (run_id,)))[0][0] + 1
+    chunks = [(run_id, first + number, ready_at_millis) for number in range(-(-len(items) // chunk_size))]
+    if not chunks:
+        return 0
+    if (yield Execute(sql["add_chunks"], chunks, many=True)) != len(chunks):
+        raise ConflictError
+    rows = [
+        [each.key, first + place // chunk_size, place % chunk_size, _encode(each.data), each.cents]
+        for place, each in enumerate(items)
+    ]
+    return len((yield Execute(sql["add_items"], (run_id, json.dumps(rows)))))
 
 
 def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Script[set[str]]:

@@ -35,10 +35,13 @@ SELECT COALESCE(MAX(number), 0) FROM {prefix}chunks WHERE run_id = ?
 INSERT INTO {prefix}chunks (run_id, number, state, ready_at_millis) VALUES (?, ?, 'ready', ?)
 ON CONFLICT DO NOTHING RETURNING number
 
+-- name: add_chunks
+INSERT INTO {prefix}chunks (run_id, number, state, ready_at_millis) VALUES (?, ?, 'ready', ?) ON CONFLICT DO NOTHING
+
 -- name: add_items
 INSERT INTO {prefix}items (run_id, key, chunk, place, state, data, cents)
-SELECT CAST(? AS bigint), item ->> 0, CAST(? AS bigint), CAST(item ->> 1 AS bigint), '', item ->> 2,
-    CAST(item ->> 3 AS bigint)
+SELECT CAST(? AS bigint), item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), '', item ->> 3,
+    CAST(item ->> 4 AS bigint)
 FROM {rows} WHERE true ON CONFLICT (run_id, key) DO NOTHING RETURNING key
 
 -- name: move_items

@@ -68,6 +68,12 @@ class TableBalances(OperatorBalances):
         balances = self._exact((yield self._read({key})))
         return cents_of(balances[key], self._unit) if key in balances else None
 
+    def known(self, keys: Set[str]) -> Script[set[str] | None]:
+        """Return which of *keys* have a row; None if a key has several columns, for no player's id is one."""
+        if self.key_parts > 1:
+            return None
+        return {row[0] for row in (yield self._read(keys))}
+
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the rows in sorted order, then read *others*; return those that exist, the clock, and their rows."""
         seen = (self._read(keys),) if self._has_policies else ()

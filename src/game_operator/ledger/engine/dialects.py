@@ -96,6 +96,10 @@ class Balances:
         rows: Rows = yield Execute(self._sql["balance"], (key,))
         return rows[0][0] if rows else None
 
+    def known(self, keys: Set[str]) -> Script[set[str] | None]:
+        """Return which of *keys* are accounts; None if that cannot be said of all at once."""
+        return {row[0] for row in (yield self._own.of(keys))}
+
 
 class SqlDialect:
     """Which rows a batch needs and changes, in which order they are read, and how they are written."""

@@ -1,0 +1,21 @@
+"""Campaigns: free bets for many players, each of them once, whatever is killed, restored or answered in between."""
+
+from game_operator.backoffice.campaigns.answers import GrantState
+from game_operator.backoffice.campaigns.campaign import Campaign
+from game_operator.backoffice.campaigns.granting import Counted
+from game_operator.backoffice.campaigns.plan import CampaignPlan
+from game_operator.backoffice.campaigns.players import Problem
+from game_operator.backoffice.campaigns.report import CampaignReport, CampaignStatus, Cost, GrantResult, Tally
+
+__all__ = [
+    "Campaign",
+    "CampaignPlan",
+    "CampaignReport",
+    "CampaignStatus",
+    "Cost",
+    "Counted",
+    "GrantResult",
+    "GrantState",
+    "Problem",
+    "Tally",
+]

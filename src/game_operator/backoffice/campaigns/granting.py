@@ -1,0 +1,250 @@
+"""
+The work of a campaign: one thread that takes chunks, sends their grants one after another, and commits each answer.
+
+Before each call it is committed that the call is sent. Whatever kills the process then, the grant is in doubt, and is
+asked for again under the same reference id. Nothing else in here can grant twice: the service keeps reference ids
+(spec §2.2), and an attempt is made again only with the same values.
+"""
+
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from threading import Event, get_ident
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from game_operator.backoffice.campaigns.answers import IN_DOUBT, SETTLED, Answer, GrantState, answer_of
+from game_operator.backoffice.campaigns.grants import grant_in
+from game_operator.backoffice.campaigns.run_states import PARKED, explain_script, open_gate_script, pause_script
+from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, Run
+from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Script
+
+if TYPE_CHECKING:
+    from game_operator.client.sync import OperatorClient
+
+#: The first chunk: its grants are made one at a time, before all others, and any refusal stops the campaign.
+CANARY_CHUNK: Final = 1
+CANARY_GRANTS: Final = 10
+#: So many attempts at a grant without a definite answer are enough; then a person resumes.
+MOST_ATTEMPTS: Final = 20
+#: One attempt takes less than a lease, whatever the client's own bounds are.
+_ATTEMPT_SECONDS: Final = 30.0
+#: After how long a chunk with unanswered grants is taken again, doubled each time.
+AGAIN_MILLIS: Final = 1_000
+LONGEST_AGAIN_MILLIS: Final = 60_000
+_POLL_SECONDS: Final = 0.5
+#: Slots are taken in advance for so long at most, and so many.
+_AHEAD_MICROS: Final = 250_000
+_MOST_AHEAD: Final = 10
+
+
+class Counted(NamedTuple):
+    """
+    How far a campaign is.
+
+    Attributes:
+        settled: How many grants were granted or refused, by all processes.
+        total: How many there are.
+        granted: How many were granted, by all processes.
+    """
+
+    settled: int
+    total: int
+    granted: int
+
+
+class Stopping:
+    """Whether this process stops, and why; shared by its threads, and safe to set from a signal handler."""
+
+    def __init__(self) -> None:
+        self._event = Event()
+
+    def __call__(self) -> None:
+        """Ask the threads to finish what is under way, and to begin nothing more."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait, unless it stops; return whether it does."""
+        return self._event.wait(max(0.0, seconds))
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the threads were asked to stop."""
+        return self._event.is_set()
+
+
+class Granting:
+    """One thread's work at a run."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        run: Run,
+        client: "OperatorClient",
+        *,
+        stopping: Stopping,
+        on_settled: Callable[[GrantState], None],
+    ) -> None:
+        self._journal, self._run_id, self._name = journal, run.id, run.name
+        # One attempt a call: what became of each is known, and is written down before the next.
+        self._client = client.with_options(retries=0, deadline=_ATTEMPT_SECONDS)
+        self._stopping, self._on_settled = stopping, on_settled
+        self._worker = f"{socket.gethostname()}:{os.getpid()}:{get_ident()}"
+        self._slots = deque[int]()
+        self._clock_ahead_millis = 0
+
+    def work(self) -> None:
+        """
+        Work until the run ends or pauses, or this process stops.
+
+        Raises:
+            LedgerError: The database cannot be used.
+        """
+        while not self._stopping.is_asked:
+            chunk = self._journal.claim(self._run_id, self._worker)
+            if chunk is None:
+                if not self._waits_for_others():
+                    return
+                continue
+            with suppress(LeaseLostError), self._given_back(chunk):
+                self._visit(chunk)
+
+    def _waits_for_others(self) -> bool:
+        """Wait for a chunk; return False if there is nothing more to do. The last one to see it ends the run."""
+        if self._journal.run(self._run_id).state != "running":
+            return False
+        waiting = self._journal.waiting(self._run_id)
+        if waiting is None:
+            self._journal.set_state(self._run_id, "finished")
+            return False
+        at_millis, _ = waiting
+        if at_millis >= PARKED:
+            why = f"some grants had no definite answer in {MOST_ATTEMPTS} attempts"
+            self._journal.set_state(self._run_id, "paused", why)
+            return False
+        self._stopping.wait(min(_POLL_SECONDS, max(0.01, (at_millis - self._journal.now_millis()) / 1_000)))
+        return True
+
+    @contextmanager
+    def _given_back(self, chunk: Chunk) -> Iterator[None]:
+        """Give *chunk* back if the block raises: whoever comes next need not wait for the lease to end."""
+        try:
+            yield
+        except LeaseLostError:
+            raise
+        except BaseException:
+            with suppress(LedgerError):
+                self._journal.save(chunk, (), again_millis=0)
+            raise
+
+    def _visit(self, chunk: Chunk) -> None:
+        """Make one attempt at each grant of *chunk* that is not settled."""
+        unsettled, is_canary = list[int](), chunk.number == CANARY_CHUNK
+        for item in chunk.items:
+            if item.state in SETTLED:
+                continue
+            if unsettled and is_canary:  # One at a time: first what became of that one.
+                break
+            if not self._has_turn():
+                self._journal.save(chunk, (), again_millis=0)
+                return
+            answer = self._attempt(chunk, item)
+            if stops := answer.stops or (answer.refused and is_canary and f"one of the first grants: {_said(answer)}"):
+                self._save(chunk, item, answer, again_millis=0, beside=self._pausing(str(stops)))
+                return
+            self._save(chunk, item, answer)
+            if answer.state in SETTLED:
+                self._on_settled(answer.state)
+            else:
+                unsettled.append(item.attempts + 1)
+        self._leave(chunk, unsettled, is_canary=is_canary)
+
+    def _leave(self, chunk: Chunk, unsettled: list[int], *, is_canary: bool) -> None:
+        """End the visit of *chunk*, some of whose grants are *unsettled* after so many attempts."""
+        if not unsettled:
+            gate = partial(open_gate_script, run_id=self._run_id) if is_canary else None
+            self._journal.save(chunk, (), done=True, beside=gate)
+        elif min(unsettled) >= MOST_ATTEMPTS:
+            self._journal.save(chunk, (), again_millis=PARKED)
+        else:
+            wait_millis = min(AGAIN_MILLIS * 2 ** min(chunk.attempt - 1, 10), LONGEST_AGAIN_MILLIS)
+            self._journal.save(chunk, (), again_millis=self._journal.now_millis() + wait_millis)
+
+    def _attempt(self, chunk: Chunk, item: Item) -> Answer:
+        """Commit that a grant is asked for, ask, and return what the answer means."""
+        grant = grant_in(item)
+        request = grant.request(self._name)
+        in_doubt = item.state in IN_DOUBT
+        self._journal.begin_items(chunk, [item.key], GrantState.SENDING)
+        try:
+            accepted = self._client.grant_free_bet(**request.model_dump())
+        except GameOperatorError as failed:
+            return answer_of(failed, grant, request.reference_id, in_doubt=in_doubt)
+        return answer_of(accepted, grant, request.reference_id, in_doubt=in_doubt)
+
+    def _save(
+        self,
+        chunk: Chunk,
+        item: Item,
+        answer: Answer,
+        *,
+        again_millis: int | None = None,
+        beside: Callable[[SqlDialect], Script[None]] | None = None,
+    ) -> None:
+        state = "" if answer.state is GrantState.PLANNED else answer.state
+        values = item.values
+        sent_at_millis = values.get("sent_at_millis", self._now_millis())
+        data = {"terms": values["terms"], "sent_at_millis": sent_at_millis, **answer.facts}
+        self._journal.save(
+            chunk,
+            [ItemResult(item.key, state, data, item.cents, answer.evidence)],
+            findings=() if answer.finding is None else (answer.finding,),
+            paced=answer.paced,
+            again_millis=again_millis,
+            beside=beside or (self._explaining(answer) if answer.paced.failed else None),
+        )
+        if answer.paced.refused:
+            self._slots.clear()  # They were taken at a rate that the service refuses.
+
+    def _explaining(self, answer: Answer) -> Callable[[SqlDialect], Script[None]]:
+        return lambda dialect: explain_script(dialect, self._run_id, _said(answer))
+
+    def _pausing(self, why: str) -> Callable[[SqlDialect], Script[None]]:
+        return lambda dialect: pause_script(self._journal, dialect, self._run_id, why)
+
+    def _has_turn(self) -> bool:
+        """Wait for the next slot; return False if this process stops meanwhile, or the run is not running any more."""
+        if self._stopping.is_asked:
+            return False
+        if not self._slots and not self._take_slots():
+            return False
+        at_millis, waited = self._slots.popleft(), False
+        while (left := at_millis - self._now_millis()) > 0:
+            waited = waited or left > 1_000
+            if self._stopping.wait(min(left, 1_000) / 1_000):
+                return False
+            if waited and self._journal.run(self._run_id).state != "running":
+                return False
+        return True
+
+    def _take_slots(self) -> bool:
+        interval_micros = max(1, self._journal.run(self._run_id).interval_micros)
+        count = min(_MOST_AHEAD, max(1, _AHEAD_MICROS // interval_micros))
+        self._slots.extend(self._journal.slots(self._run_id, count))
+        self._clock_ahead_millis = self._journal.now_millis() - time.monotonic_ns() // 1_000_000
+        return bool(self._slots)
+
+    def _now_millis(self) -> int:
+        """Return the time of the journal's clock, as it was when slots were taken, and what has passed since."""
+        return self._clock_ahead_millis + time.monotonic_ns() // 1_000_000
+
+
+def _said(answer: Answer) -> str:
+    code = answer.facts.get("error_code")
+    return f"{code}, {answer.facts['message']}" if code else str(answer.facts["message"])

@@ -1,0 +1,1 @@
+"""Campaigns: each grant once, and nobody left out."""

@@ -1,0 +1,126 @@
+"""What an attempt at a grant means: the table that keeps a grant from being lost or made twice."""
+
+import pytest
+
+from game_operator import (
+    ApiError,
+    AuthenticationError,
+    BadRequestError,
+    FreeBetRejectedError,
+    GameOperatorError,
+    GrantAccepted,
+    GrantErrorCode,
+    OperatorInactiveError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    RequestNotSentError,
+    ServiceError,
+    UnexpectedResponseError,
+)
+from game_operator.backoffice.campaigns.answers import GrantState, answer_of
+from game_operator.backoffice.campaigns.grants import Grant
+
+GRANT = Grant("p1", "i1", 5, 100, 1_000)
+PLANNED, UNANSWERED, GRANTED, REFUSED, DUPLICATE = (
+    GrantState.PLANNED,
+    GrantState.UNANSWERED,
+    GrantState.GRANTED,
+    GrantState.REFUSED,
+    GrantState.DUPLICATE,
+)
+
+
+def rejected(code: str, *, possibly: bool = False) -> FreeBetRejectedError:
+    """Return the error for a refusal."""
+    known = GrantErrorCode(code) if code in GrantErrorCode.__members__ else code
+    return FreeBetRejectedError(
+        "no", error_code=known, reference_id="c/p1", possibly_granted=possibly, body=b"{}", attempts=1
+    )
+
+
+def unknown(cause: GameOperatorError | None = None) -> OutcomeUnknownError:
+    """Return the error for an attempt that may have been carried out."""
+    error = OutcomeUnknownError("it hung up", reference_id="c/p1", instance_id="i1")
+    error.__cause__ = cause
+    return error
+
+
+ACCEPTED = GrantAccepted(success=True, free_bet_id="f1", message="ok")
+HTML = UnexpectedResponseError("HTML", status_code=404, attempts=1)
+
+
+@pytest.mark.parametrize(
+    ("result", "state", "state_in_doubt"),
+    [
+        pytest.param(ACCEPTED, GRANTED, GRANTED, id="accepted"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), DUPLICATE, GRANTED, id="duplicate"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID", possibly=True), GRANTED, GRANTED, id="possibly granted"),
+        pytest.param(rejected("INVALID_COUNT"), REFUSED, REFUSED, id="refused"),
+        pytest.param(rejected("A_NEW_CODE"), REFUSED, UNANSWERED, id="refused by a code that nobody knows"),
+        pytest.param(BadRequestError("bad", status_code=400, attempts=1), REFUSED, UNANSWERED, id="400 without a code"),
+        pytest.param(rejected("INSTANCE_NOT_FOUND"), PLANNED, UNANSWERED, id="no such instance"),
+        pytest.param(rejected("INVALID_INSTANCE_ID"), PLANNED, UNANSWERED, id="an invalid instance"),
+        pytest.param(AuthenticationError("401", status_code=401, attempts=1), PLANNED, UNANSWERED, id="401"),
+        pytest.param(OperatorInactiveError("403", status_code=403, attempts=1), PLANNED, UNANSWERED, id="403"),
+        pytest.param(RateLimitedError("429", attempts=1), PLANNED, UNANSWERED, id="429"),
+        pytest.param(HTML, PLANNED, UNANSWERED, id="404 in HTML"),
+        pytest.param(RequestNotSentError("refused"), PLANNED, UNANSWERED, id="never sent"),
+        pytest.param(unknown(), UNANSWERED, UNANSWERED, id="no answer"),
+        pytest.param(unknown(ServiceError("500", status_code=500)), UNANSWERED, UNANSWERED, id="500"),
+    ],
+)
+def test_the_table(result: GrantAccepted | GameOperatorError, state: GrantState, state_in_doubt: GrantState) -> None:
+    """By what came of an attempt, and whether an earlier one may have been carried out."""
+    assert answer_of(result, GRANT, "c/p1", in_doubt=False).state is state
+    assert answer_of(result, GRANT, "c/p1", in_doubt=True).state is state_in_doubt
+
+
+@pytest.mark.parametrize(
+    ("result", "in_doubt", "kind"),
+    [
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, "grant_duplicate", id="another's reference id"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), True, None, id="our own"),
+        pytest.param(rejected("INVALID_COUNT"), True, "grant_refused_in_doubt", id="refused after silence"),
+        pytest.param(rejected("INVALID_COUNT"), False, None, id="refused"),
+        pytest.param(ACCEPTED, True, None, id="accepted"),
+    ],
+)
+def test_findings(result: GrantAccepted | GameOperatorError, in_doubt: bool, kind: str | None) -> None:
+    finding = answer_of(result, GRANT, "c/p1", in_doubt=in_doubt).finding
+    assert (finding and finding.kind) == kind
+    if finding is not None:
+        assert (finding.subject, finding.tx_id, finding.player_id, finding.cents) == ("c/p1", "i1", "p1", 500)
+
+
+@pytest.mark.parametrize(
+    ("result", "stops", "refused"),
+    [
+        pytest.param(rejected("INSTANCE_NOT_FOUND"), True, True, id="no such instance"),
+        pytest.param(rejected("INVALID_INSTANCE_ID"), True, True, id="an invalid instance"),
+        pytest.param(AuthenticationError("401", status_code=401, attempts=1), True, True, id="401"),
+        pytest.param(OperatorInactiveError("403", status_code=403, attempts=1), True, True, id="403"),
+        pytest.param(rejected("INVALID_COUNT"), False, True, id="a refusal of this grant"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, True, id="another's reference id"),
+        pytest.param(HTML, False, True, id="HTML"),
+        pytest.param(RateLimitedError("429", attempts=1), False, False, id="429 passes"),
+        pytest.param(unknown(), False, False, id="silence passes"),
+        pytest.param(RequestNotSentError("refused"), False, False, id="a service that is down passes"),
+        pytest.param(ACCEPTED, False, False, id="accepted"),
+    ],
+)
+def test_what_stops_a_campaign(result: GrantAccepted | GameOperatorError, stops: bool, refused: bool) -> None:
+    """In the canary, whatever is refused does."""
+    answer = answer_of(result, GRANT, "c/p1", in_doubt=False)
+    assert (bool(answer.stops), answer.refused) == (stops, refused)
+
+
+@pytest.mark.parametrize(("retry_after", "millis"), [(None, 0), (0.0, 0), (2.5, 2_500), (1e9, 86_400_000)])
+def test_retry_after(retry_after: float | None, millis: int) -> None:
+    paced = answer_of(RateLimitedError("429", retry_after=retry_after), GRANT, "c/p1", in_doubt=False).paced
+    assert (paced.refused, paced.wait_millis, paced.failed) == (True, millis, 1)
+
+
+@pytest.mark.parametrize("cause", [ServiceError("500", status_code=500, body=b"oops"), None])
+def test_a_service_in_trouble_is_asked_less_often(cause: ApiError | None) -> None:
+    answer = answer_of(unknown(cause), GRANT, "c/p1", in_doubt=False)
+    assert (answer.paced.refused, answer.evidence) == (cause is not None, b"oops" if cause else None)

@@ -1,0 +1,475 @@
+"""A campaign from its plan to its end, on both databases, whatever the service answers and whoever is killed."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from game_operator import ConfigurationError, DepositCall, RunError
+from game_operator.backoffice import Campaign
+from game_operator.backoffice.campaigns import Counted, GrantState
+from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
+from game_operator.backoffice.journal.journal import Journal
+from game_operator.ledger import SqlLedger
+from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
+
+pytestmark = pytest.mark.outside
+
+FAST: dict[str, Any] = {"rate_per_second": 5_000.0, "concurrency": 1}
+HOUR_MILLIS = 3_600_000
+
+
+def planned(service: GrantingService, ledger: SqlLedger, number: int = 30, **options: Any) -> Campaign:
+    """Return a campaign of so many players, planned."""
+    made = campaign(service, ledger, **options)
+    made.plan(players(number))
+    return made
+
+
+def states(made: Campaign) -> dict[str, int]:
+    """Return how many grants are in each state."""
+    return {state.value: tally.grants for state, tally in made.status().by_state.items()}
+
+
+def once(number: int, plot: "httpx.Response | str") -> Plot:
+    """Return the plot that strikes one request."""
+    return lambda asked, _: plot if asked == number else None
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_everybody_is_granted_once(service: GrantingService, books: SqlLedger, concurrency: int) -> None:
+    made = planned(service, books)
+    seen: list[Counted] = []
+    report = made.run(rate_per_second=5_000.0, concurrency=concurrency, progress=seen.append)
+    assert (report.state, report.granted, report.left, report.findings) == ("finished", 30, 0, ())
+    assert service.players() == sorted(players(30))
+    assert len(service.asked) == 30
+    assert [each["player_id"] for each in service.asked[:10]] == players(30)[:10]
+    assert service.asked[0] == {
+        "player_id": "p1",
+        "instance_id": "i1",
+        "count": 5,
+        "wager_amount_cents": 100,
+        "expire_duration_millis": DAY_MILLIS,
+        "reference_id": "summer/p1",
+    }
+    assert (report.exposure_cents, report.granted_exposure_cents) == ({"EUR": 15_000}, {"EUR": 15_000})
+    assert seen[-1] == Counted(30, 30, 30)
+    assert made.run(**FAST).granted == 30  # It is finished: nothing is sent again.
+    assert made.resume(**FAST).granted == len(service.asked) == 30
+
+
+@pytest.mark.parametrize("number", [1, 9, 10, 11, 60, 61])
+def test_campaigns_of_all_sizes(service: GrantingService, memory: SqlLedger, number: int) -> None:
+    """Around the canary's ten, and the chunks behind it."""
+    made = campaign(service, memory)
+    made.plan(players(number), check_players=False)
+    assert made.run(**FAST).granted == number
+    assert service.players() == sorted(players(number))
+
+
+def test_results_say_what_became_of_each(service: GrantingService, books: SqlLedger) -> None:
+    service.plot = lambda _, asked: refusal("PLAYER_ID_TOO_LONG") if asked["player_id"] == "p20" else None
+    made = planned(service, books, 21)
+    made.run(**FAST)
+    results = {each.player_id: each for each in made.results()}
+    assert len(results) == 21
+    granted, refused = results["p1"], results["p20"]
+    assert granted[:6] == ("p1", "i1", 5, 100, DAY_MILLIS, "summer/p1")
+    assert (granted.state, granted.free_bet_id, granted.error_code, granted.attempts) == ("granted", "fb-1", None, 1)
+    assert (refused.state, refused.free_bet_id, refused.error_code) == ("refused", None, "PLAYER_ID_TOO_LONG")
+    assert refused.message == "no: PLAYER_ID_TOO_LONG"
+
+
+@pytest.mark.parametrize(
+    "plot",
+    [
+        pytest.param("lost", id="granted, and the answer lost"),
+        pytest.param("hung", id="no answer in time, and not granted"),
+        pytest.param("unsent", id="never sent"),
+        pytest.param(httpx.Response(500, text="oops"), id="500"),
+        pytest.param(httpx.Response(503, json={"error": "later"}), id="503"),
+        pytest.param(httpx.Response(200, text="<html>"), id="a 200 in HTML"),
+        pytest.param(httpx.Response(200, json={"success": True}), id="a 200 without an id"),
+        pytest.param(httpx.Response(429, json={}, headers={"retry-after": "0"}), id="429"),
+    ],
+)
+@pytest.mark.parametrize("number", [1, 10, 15])
+def test_what_is_unanswered_is_asked_for_again_by_the_same_reference_id(
+    service: GrantingService, memory: SqlLedger, plot: "httpx.Response | str", number: int
+) -> None:
+    """In the canary and behind it, and nobody is granted twice."""
+    service.plot = once(number, plot)
+    report = planned(service, memory, 20).run(**FAST)
+    assert (report.state, report.granted, report.findings) == ("finished", 20, ())
+    assert service.players() == sorted(players(20))
+    asked = Counter(each["reference_id"] for each in service.asked)
+    assert sorted(asked.values()) == [1] * 19 + [2]
+    struck = service.asked[number - 1]
+    assert [each for each in service.asked if each["reference_id"] == struck["reference_id"]] == [struck, struck]
+
+
+def test_a_duplicate_without_doubt_is_a_finding_and_not_a_grant(service: GrantingService, books: SqlLedger) -> None:
+    made = planned(service, books)
+    service.granted["i1", "summer/p25"] = {"player_id": "p25"}
+    report = made.run(**FAST)
+    assert (report.state, report.granted, report.count(GrantState.DUPLICATE)) == ("finished", 29, 1)
+    (finding,) = report.findings
+    assert (finding.kind, finding.subject, finding.player_id, finding.cents) == (
+        "grant_duplicate",
+        "summer/p25",
+        "p25",
+        500,
+    )
+    assert report.granted_exposure_cents == {"EUR": 14_500}
+
+
+def test_a_duplicate_after_a_crash_is_a_grant(service: GrantingService, books: SqlLedger) -> None:
+    """Between the service's grant and our note of it: what was committed before says "sending"."""
+    made = planned(service, books, 12)
+
+    class Killed(BaseException):
+        """As if the process had died: nothing of ours runs any more."""
+
+    def dies(self: Journal, *args: object, **options: object) -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "save", dies)
+        with pytest.raises(Killed):
+            made.run(**FAST)
+    assert (states(made), service.players()) == ({"planned": 11, "sending": 1}, ["p1"])
+    assert made.status().in_doubt == 1
+    _end_leases(books)
+    report = made.run(**FAST)
+    assert (report.granted, report.findings, len(service.asked)) == (12, (), 13)
+    assert next(each for each in made.results() if each.player_id == "p1").free_bet_id is None
+
+
+def _end_leases(ledger: SqlLedger) -> None:
+    """Let the leases of processes that have died be over, as they are a minute later."""
+    from game_operator.ledger.engine.script import Execute, Script
+    from game_operator.ledger.sql import write_with
+
+    def script(dialect: Any) -> Script[None]:
+        yield Execute(f"UPDATE {dialect.prefix}chunks SET lease_until_millis = 0", ())
+
+    write_with(ledger, script)
+
+
+@pytest.mark.parametrize(
+    ("plot", "why"),
+    [
+        pytest.param(refusal("INVALID_COUNT"), "INVALID_COUNT", id="a refusal"),
+        pytest.param(refusal("DUPLICATE_REFERENCE_ID"), "DUPLICATE_REFERENCE_ID", id="a duplicate"),
+        pytest.param(refusal("A_NEW_CODE"), "A_NEW_CODE", id="a code that nobody knows"),
+        pytest.param(httpx.Response(400, json={"error": "Invalid request"}), "Invalid request", id="a 400"),
+        pytest.param(httpx.Response(404, text="<html>"), "404", id="a page that is not there"),
+        pytest.param(httpx.Response(401, json={"error": "Authentication failed"}), "Authentication failed", id="401"),
+        pytest.param(httpx.Response(403, json={"error": "inactive"}), "inactive", id="403"),
+        pytest.param(refusal("INSTANCE_NOT_FOUND"), "INSTANCE_NOT_FOUND", id="no such instance"),
+    ],
+)
+@pytest.mark.parametrize("number", [1, 10])
+def test_any_refusal_of_the_first_ten_stops(
+    service: GrantingService, memory: SqlLedger, plot: httpx.Response, why: str, number: int
+) -> None:
+    service.plot = once(number, plot)
+    made = planned(service, memory)
+    report = made.run(rate_per_second=5_000.0, concurrency=4)
+    assert (report.state, report.granted, len(service.asked)) == ("paused", number - 1, number)
+    assert why in report.why
+    with pytest.raises(RunError, match=r"is paused: .*Resume it"):
+        made.run(**FAST)
+    assert made.resume(**FAST).state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("plot", "state"),
+    [
+        pytest.param(refusal("INVALID_COUNT"), "finished", id="a refusal is the result of that grant"),
+        pytest.param(refusal("A_NEW_CODE"), "finished", id="a code that nobody knows too"),
+        pytest.param(refusal("INSTANCE_NOT_FOUND"), "paused", id="no such instance"),
+        pytest.param(refusal("INVALID_INSTANCE_ID"), "paused", id="an invalid instance"),
+        pytest.param(httpx.Response(401, json={"error": "no"}), "paused", id="401"),
+        pytest.param(httpx.Response(403, json={"error": "no"}), "paused", id="403"),
+    ],
+)
+def test_behind_the_first_ten_few_refusals_stop(
+    service: GrantingService, books: SqlLedger, plot: httpx.Response, state: str
+) -> None:
+    service.plot = once(15, plot)
+    made = planned(service, books)
+    report = made.run(**FAST)
+    assert report.state == state
+    assert len(service.asked) == (30 if state == "finished" else 15)
+    assert made.resume(**FAST).granted == (29 if state == "finished" else 30)
+    assert len(service.asked) == (30 if state == "finished" else 31)
+
+
+@pytest.mark.parametrize(
+    ("plot", "settled"),
+    [
+        pytest.param(refusal("INVALID_COUNT"), 30, id="refusals"),
+        pytest.param("hung", 10, id="silence"),
+        pytest.param("unsent", 10, id="a service that is down"),
+    ],
+)
+def test_twenty_failures_in_a_row_pause(
+    service: GrantingService, memory: SqlLedger, plot: "httpx.Response | str", settled: int
+) -> None:
+    """And the next run begins to count anew."""
+    service.plot = lambda number, _: plot if 10 < number <= 30 else None
+    made = planned(service, memory, 40)
+    report = made.run(**FAST)
+    assert (report.state, len(service.asked)) == ("paused", 30)
+    assert report.why.startswith("20 calls in a row have failed. The last one: ")
+    assert report.total - report.left == settled
+    assert made.resume(**FAST).left == 0
+
+
+def test_nineteen_failures_in_a_row_do_not(service: GrantingService, memory: SqlLedger) -> None:
+    service.plot = lambda number, _: refusal("INVALID_COUNT") if 10 < number <= 29 else None
+    report = planned(service, memory, 40).run(**FAST)
+    assert (report.state, report.granted) == ("finished", 21)
+
+
+def test_a_grant_that_never_has_an_answer_holds_up_no_other(service: GrantingService, memory: SqlLedger) -> None:
+    """After twenty attempts a person decides; resuming tries again."""
+    hung = {"p15"}
+    service.plot = lambda _, asked: "hung" if asked["player_id"] in hung else None
+    made = planned(service, memory, 40)
+    report = made.run(rate_per_second=5_000.0, concurrency=2)
+    while report.why.startswith("20 calls in a row"):  # It is the last one left.
+        report = made.resume(**FAST)
+    assert (report.state, report.granted, report.in_doubt) == ("paused", 39, 1)
+    assert f"no definite answer in {MOST_ATTEMPTS} attempts" in report.why
+    hung.clear()
+    assert made.resume(**FAST).granted == 40
+    assert service.players() == sorted(players(40))
+
+
+def test_after_a_day_of_silence_a_person_confirms(
+    service: GrantingService, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database may be a restored copy, whose original went on."""
+    ahead_millis = [0]
+    now_script = Journal.now_script
+
+    def shifted(self: Journal, dialect: Any) -> Any:
+        return (yield from now_script(self, dialect)) + ahead_millis[0]
+
+    monkeypatch.setattr(Journal, "now_script", shifted)
+    with SqlLedger(database_url) as ledger:
+        made = campaign(service, ledger)
+        made.plan(players(12), check_players=False)
+        ahead_millis[0] = 24 * HOUR_MILLIS - 60_000
+        service.plot = once(5, refusal("INVALID_COUNT"))
+        assert made.run(**FAST).state == "paused"
+        for hours in (25, -25):
+            ahead_millis[0] += hours * HOUR_MILLIS
+            for forbidden in (made.run, made.resume):
+                with pytest.raises(RunError) as refused:
+                    forbidden(**FAST)
+            assert refused.value.setting == "confirm"
+            ahead_millis[0] -= hours * HOUR_MILLIS
+        assert len(service.asked) == 5
+        ahead_millis[0] += 25 * HOUR_MILLIS
+        assert made.resume(confirm=True, **FAST).state == "finished"
+
+
+def test_stop_from_elsewhere_and_resume(service: GrantingService, books: SqlLedger) -> None:
+    """Another process stops it: what is under way is finished, and nothing more is begun."""
+    other = campaign(service, books)
+
+    def plot(number: int, _: object) -> None:
+        if number == 14:
+            other.stop("the budget is spent")
+
+    service.plot = plot
+    made = planned(service, books)
+    report = made.run(rate_per_second=2.0 * 1_000, concurrency=1)
+    assert (report.state, report.why) == ("paused", "the budget is spent")
+    assert report.granted == len(service.asked)
+    assert 14 <= report.granted < 30
+    with pytest.raises(RunError, match="the budget is spent"):
+        made.run(**FAST)
+    service.plot = lambda *_: None
+    assert other.resume(**FAST).granted == 30
+    assert other.stop().state == "finished"
+
+
+def test_interrupt_finishes_what_is_under_way(service: GrantingService, books: SqlLedger) -> None:
+    made = planned(service, books)
+
+    def plot(number: int, _: object) -> None:
+        if number == 17:
+            made.interrupt()
+
+    service.plot = plot
+    report = made.run(rate_per_second=5_000.0, concurrency=1)
+    assert (report.state, report.granted, report.at_work, len(service.asked)) == ("running", 17, 0, 17)
+    service.plot = lambda *_: None
+    assert made.run(**FAST).granted == 30
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_what_a_call_raises_comes_out_and_nothing_is_lost(
+    service: GrantingService, memory: SqlLedger, concurrency: int
+) -> None:
+    """Ctrl-C without a handler, and errors that nobody expects; the chunk is free at once."""
+
+    def plot(number: int, _: object) -> None:
+        if number == 17:
+            raise KeyboardInterrupt
+
+    service.plot = plot
+    made = planned(service, memory)
+    with pytest.raises(KeyboardInterrupt):
+        made.run(rate_per_second=5_000.0, concurrency=concurrency)
+    assert made.status().in_doubt == 1
+    service.plot = lambda *_: None
+    report = made.run(**FAST)
+    assert (report.granted, report.findings) == (30, ())
+    assert service.players() == sorted(players(30))
+
+
+def test_several_at_work_share_the_rate_and_the_grants(service: GrantingService, books: SqlLedger) -> None:
+    """Each grant is sent by one of them; the canary by one alone."""
+    planned(service, books, 40)
+    under_way, most, lock = [0], [0], threading.Lock()
+
+    def plot(number: int, _: object) -> None:
+        with lock:
+            under_way[0] += 1
+        if number <= 10:
+            most[0] = max(most[0], under_way[0])
+        with lock:
+            under_way[0] -= 1
+
+    service.plot = plot
+    reports: list[Any] = []
+    runs = [
+        threading.Thread(target=lambda: reports.append(campaign(service, books).run(rate_per_second=5_000.0)))
+        for _ in range(3)
+    ]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert [report.granted for report in reports] == [40, 40, 40]
+    assert (service.players(), len(service.asked), most[0]) == (sorted(players(40)), 40, 1)
+
+
+def test_retry_after_is_obeyed_by_the_next_call(service: GrantingService, memory: SqlLedger) -> None:
+    """The time of the next call is in the database, so that all processes wait."""
+    made = planned(service, memory, 12)
+
+    def plot(number: int, _: object) -> "httpx.Response | None":
+        if number != 11:
+            return None
+        made.interrupt()
+        return httpx.Response(429, json={}, headers={"retry-after": "3600"})
+
+    service.plot = plot
+    made.run(**FAST)
+    run = Journal(memory).named("campaign", "summer")
+    assert run is not None
+    wait_millis = run.next_call_micros // 1_000 - Journal(memory).now_millis()
+    assert 3_590_000 < wait_millis <= 3_600_000
+    assert run.interval_micros > 200
+    assert states(made) == {"granted": 10, "planned": 2}
+
+
+def test_a_plan_that_was_interrupted_is_finished_by_the_same_plan(
+    service: GrantingService, books: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then nothing is sent; and all are there once, whoever added them."""
+    calls, add_page = [0], Journal.add_page
+
+    def interrupted(self: Journal, *args: Any, **options: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        return add_page(self, *args, **options)
+
+    monkeypatch.setattr(Journal, "add_page", interrupted)
+    made = campaign(service, books)
+    with pytest.raises(KeyboardInterrupt):
+        made.plan(players(40))
+    assert made.status().state == "planning"
+    for forbidden in (made.run, made.resume, made.stop):
+        with pytest.raises(RunError, match="Plan it with the same players again"):
+            forbidden()
+    with pytest.raises(RunError, match="another plan"):
+        made.plan(players(39))
+    assert not made.plan(players(40)[::-1]).is_new
+    assert made.run(**FAST).granted == 40
+    assert service.players() == sorted(players(40))
+
+
+def test_two_plan_the_same_at_once(service: GrantingService, books: SqlLedger) -> None:
+    """In different orders: the plan is there once, and whole."""
+    plans: list[Any] = []
+    orders: list[Callable[[list[str]], list[str]]] = [sorted, lambda ids: ids[::-1], list]
+    threads = [
+        threading.Thread(target=lambda order=order: plans.append(campaign(service, books).plan(order(players(40)))))
+        for order in orders
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({plan.digest for plan in plans}) == 1
+    assert [plan.is_new for plan in plans].count(True) == 1
+    assert states(campaign(service, books)) == {"planned": 40}
+    assert campaign(service, books).run(**FAST).granted == 40
+    assert service.players() == sorted(players(40))
+
+
+def test_the_cost_so_far(service: GrantingService, books: SqlLedger) -> None:
+    """Claims of the players since they were granted, each once though a player has two grants."""
+    rows: list[Any] = [*players(11), {"player_id": "p1", "instance_id": "i2"}]
+    books.apply(_claim("early", "p1", 7_000))
+    made = campaign(service, books)
+    made.plan(rows)
+    made.run(**FAST)
+    for claim in (_claim("c1", "p1", 250), _claim("c2", "p2", 1_000), _claim("c3", "p30", 9_000)):
+        assert books.apply(claim).applied
+    cost = made.report().cost
+    assert (cost.claims, cost.won_cents) == (2, {"unknown": 1_250})
+
+
+def _claim(tx_id: str, player_id: str, amount_cents: int) -> DepositCall:
+    return DepositCall(player_id=player_id, tx_id=tx_id, amount_cents=amount_cents, action="FREE_BET_CLAIM")
+
+
+@pytest.mark.parametrize("rate", [0, -1, 10_001, float("nan"), float("inf"), "20", True])
+def test_rates_that_cannot_be(service: GrantingService, memory: SqlLedger, rate: Any) -> None:
+    with pytest.raises(ConfigurationError, match="rate_per_second"):
+        planned(service, memory, 1).run(rate_per_second=rate)
+
+
+@pytest.mark.parametrize("concurrency", [0, 65, 1.5, True])
+def test_concurrencies_that_cannot_be(service: GrantingService, memory: SqlLedger, concurrency: Any) -> None:
+    with pytest.raises(ConfigurationError, match="concurrency"):
+        planned(service, memory, 1).run(concurrency=concurrency)
+
+
+def test_a_campaign_that_nobody_planned(service: GrantingService, memory: SqlLedger) -> None:
+    made = campaign(service, memory)
+    for forbidden in (made.run, made.resume, made.stop, made.status, made.report, lambda: next(made.results())):
+        with pytest.raises(RunError, match="Plan it first"):
+            forbidden()
+
+
+def test_the_clients_own_retries_are_not_used(service: GrantingService, memory: SqlLedger) -> None:
+    """Each attempt is written down: a retry inside the client would be an attempt that nobody knows of."""
+    service.plot = once(3, "hung")
+    made = planned(service, memory, 12)
+    made.run(**FAST)
+    attempts = {each.player_id: each.attempts for each in made.results()}
+    assert (attempts["p3"], len(service.asked)) == (2, 13)

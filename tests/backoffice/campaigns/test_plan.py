@@ -1,0 +1,208 @@
+"""Plans: whole or not at all, the same for the same players, and never more than the cap."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import CampaignRefusedError, RunError
+from game_operator.backoffice import Campaign, Catalogue
+from game_operator.backoffice.campaigns import GrantState
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts
+from tests.support.catalogues import named
+from tests.support.grants import DAY_MILLIS, GrantingService, campaign, players
+from tests.support.seeds import random_of
+
+
+def test_a_plan_says_what_it_comes_to(service: GrantingService, memory: SqlLedger) -> None:
+    """By currency, because cents of two are not the same money."""
+    rows: list[Any] = ["p1", {"player_id": "p2", "count": 50, "wager_amount_cents": 7}]
+    rows += [{"player_id": "p1", "instance_id": "i9", "wager_amount_cents": 1_000}]
+    plan = campaign(service, memory).plan(rows)
+    assert (plan.grants, plan.exposure_cents, plan.players_checked) == (3, {"EUR": 850, "SEK": 5_000}, True)
+    status = campaign(service, memory).status()
+    assert (status.state, status.total, status.exposure_cents) == ("planned", 3, {"EUR": 850, "SEK": 5_000})
+    assert status.by_state == {GrantState.PLANNED: (3, 5_850)}
+    assert service.asked == []
+
+
+def test_the_same_players_are_the_same_plan_in_any_order(service: GrantingService, memory: SqlLedger) -> None:
+    ids = players(30)
+    first = campaign(service, memory).plan(ids)
+    random_of(7).shuffle(ids)
+    again = campaign(service, memory).plan(dict.fromkeys(ids).keys())
+    assert (first.is_new, again.is_new, again.digest) == (True, False, first.digest)
+    spelled_out = [{"player_id": each, "instance_id": "i1", "count": 5} for each in ids]
+    assert campaign(service, memory).plan(spelled_out).digest == first.digest
+
+
+def test_the_digest_never_changes(service: GrantingService, memory: SqlLedger) -> None:
+    """A program of another version would take its own plan for another one."""
+    plan = campaign(service, memory).plan(["p1", {"player_id": "p2", "instance_id": "i9", "count": 7}])
+    assert plan.digest == "4ae623fc16fa53dfd114ad9ad2081c6504b891a29c2e324c2fd25383f83412b8"
+
+
+@pytest.mark.parametrize(
+    ("changed", "rows"),
+    [
+        pytest.param({"count": 6}, ["p1", "p2"], id="another count"),
+        pytest.param({"wager_amount_cents": 101}, ["p1", "p2"], id="another wager"),
+        pytest.param({"expire_duration_millis": DAY_MILLIS + 1}, ["p1", "p2"], id="another duration"),
+        pytest.param({"instance_id": "i2"}, ["p1", "p2"], id="another instance"),
+        pytest.param({}, ["p1"], id="fewer players"),
+        pytest.param({}, ["p1", "p2", "p3"], id="more players"),
+        pytest.param({}, ["p1", "p3"], id="another player"),
+        pytest.param({"source": "live"}, ["p1", "p2"], id="another source"),
+    ],
+)
+def test_another_plan_under_the_same_name_is_refused(
+    service: GrantingService, memory: SqlLedger, changed: dict[str, Any], rows: list[str]
+) -> None:
+    plan = campaign(service, memory).plan(["p1", "p2"])
+    with pytest.raises(RunError, match="Choose another name"):
+        campaign(service, memory, **changed).plan(rows)
+    assert campaign(service, memory).status().digest == plan.digest
+    assert campaign(service, memory, "other", **changed).plan(rows).is_new
+
+
+def test_a_campaign_is_for_one_service(service: GrantingService, memory: SqlLedger, private_key: RSAPrivateKey) -> None:
+    """Its reference ids are unknown to another one, which would grant all of them again."""
+    campaign(service, memory).plan(["p1"])
+    foreign = Campaign(service.client_of("other", private_key), memory, "summer")
+    for forbidden in (foreign.run, foreign.resume, foreign.stop):
+        with pytest.raises(RunError, match="Use the client of the plan"):
+            forbidden()
+    assert service.asked == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        pytest.param(["p1", "p2", "p1"], {3: "those of line 1"}, id="a player twice"),
+        pytest.param(
+            ["p1", {"player_id": "p1", "instance_id": "i1", "count": 1}], {2: "those of line 1"}, id="with other values"
+        ),
+        pytest.param(["p1", "P1"], {2: "knows no player 'P1'"}, id="byte for byte"),
+        pytest.param(["p1", " p1", ""], {2: "begins or ends", 3: "blank"}, id="padded and blank"),
+        pytest.param(["stranger", "p1", "nobody"], {1: "no player", 3: "no player"}, id="players that are unknown"),
+        pytest.param(
+            [{"player_id": "p1", "instance_id": "i7"}], {1: "no game instance 'i7'"}, id="an unknown instance"
+        ),
+        pytest.param([{"player_id": "p1", "count": 51}], {1: "COUNT_TOO_HIGH"}, id="over a limit"),
+        pytest.param([7, "p1"], {1: "neither"}, id="no row at all"),
+    ],
+)
+def test_everything_is_checked_and_nothing_is_kept(
+    service: GrantingService, memory: SqlLedger, rows: list[Any], problems: dict[int, str]
+) -> None:
+    with pytest.raises(CampaignRefusedError) as refused:
+        campaign(service, memory).plan(rows)
+    assert dict(refused.value.problems).keys() == problems.keys()
+    assert all(problems[line] in text for line, text in refused.value.problems)
+    assert refused.value.problem_count == len(problems)
+    with pytest.raises(RunError, match="There is no campaign 'summer'"):
+        campaign(service, memory).status()
+    assert service.asked == []
+
+
+def test_at_most_100_problems_are_listed_and_all_are_counted(service: GrantingService, memory: SqlLedger) -> None:
+    with pytest.raises(CampaignRefusedError, match="250 of the rows") as refused:
+        campaign(service, memory).plan([" padded"] * 250)
+    assert [line for line, _ in refused.value.problems] == list(range(1, 101))
+    assert len(str(refused.value)) < 1_000
+
+
+def test_a_plan_needs_players(service: GrantingService, memory: SqlLedger) -> None:
+    with pytest.raises(CampaignRefusedError, match="There are no players"):
+        campaign(service, memory).plan([])
+
+
+def test_what_neither_the_row_nor_the_campaign_says(service: GrantingService, memory: SqlLedger) -> None:
+    with pytest.raises(CampaignRefusedError, match="There is no count"):
+        Campaign(service.client, memory, "bare").plan([{"player_id": "p1", "instance_id": "i1"}])
+
+
+@pytest.mark.parametrize("cap", [1_000, {"EUR": 1_000}, {"EUR": 1_000, "USD": 0}])
+def test_exposure_up_to_the_cap(service: GrantingService, memory: SqlLedger, cap: Any) -> None:
+    assert campaign(service, memory).plan(["p1", "p2"], max_exposure_cents=cap).exposure_cents == {"EUR": 1_000}
+
+
+@pytest.mark.parametrize("cap", [999, 0, {"EUR": 999}, {}, {"SEK": 10**9}])
+def test_exposure_above_the_cap_is_refused(service: GrantingService, memory: SqlLedger, cap: Any) -> None:
+    with pytest.raises(CampaignRefusedError, match=r"The exposure is 10\.00 EUR"):
+        campaign(service, memory).plan(["p1", "p2"], max_exposure_cents=cap)
+    with pytest.raises(RunError):
+        campaign(service, memory).status()
+
+
+def test_one_number_does_not_cap_two_currencies(service: GrantingService, memory: SqlLedger) -> None:
+    rows: list[Any] = ["p1", {"player_id": "p1", "instance_id": "i9"}]
+    with pytest.raises(CampaignRefusedError, match="One number cannot cap them"):
+        campaign(service, memory).plan(rows, max_exposure_cents=10**9)
+    assert campaign(service, memory).plan(rows, max_exposure_cents={"EUR": 500, "SEK": 500}).grants == 2
+
+
+def test_a_catalogue_spares_the_call(service: GrantingService, memory: SqlLedger) -> None:
+    catalogue = Catalogue(service.client)
+    catalogue.refresh()
+    service.games = ()
+    assert campaign(service, memory, catalogue=catalogue).plan(["p1"]).grants == 1
+
+
+def test_what_players_could_not_use_is_remarked(service: GrantingService, memory: SqlLedger) -> None:
+    service.games = (named("g1", "i1", active=False),)
+    remarks = campaign(service, memory, wager_amount_cents=1).plan(["p1"]).remarks
+    assert ["Switched off" in remarks[0], "outside the limits" in remarks[1]] == [True, True]
+
+
+def test_players_of_the_operators_own_table_are_known(service: GrantingService, tmp_path: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "casino.db") as casino:
+        casino.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL)")
+        casino.executemany("INSERT INTO players VALUES (?, 0)", [(7,), (8,)])
+    casino.close()
+    accounts = TableAccounts(table="players", key="id", balance="balance", unit="cents")
+    with SqlLedger(f"sqlite:///{tmp_path / 'casino.db'}", accounts=accounts) as ledger:
+        assert campaign(service, ledger).plan(["7", "8"]).players_checked
+        with pytest.raises(CampaignRefusedError) as refused:
+            campaign(service, ledger, "other").plan(["7", "07", "9"])
+    assert [line for line, _ in refused.value.problems] == [2, 3]
+
+
+def test_where_the_ledger_cannot_tell_the_plan_says_so(service: GrantingService, tmp_path: Path) -> None:
+    """Accounts behind an object are asked one at a time, and account_of gives accounts other names."""
+
+    class Bank:
+        def lock(self, connection: object, account: str) -> None: ...
+
+        def move(self, connection: object, account: str, delta_cents: int) -> Any: ...
+
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=Bank()) as ledger:
+        assert not campaign(service, ledger).plan(["anybody"]).players_checked
+
+
+def test_players_are_not_looked_up_if_told_so(service: GrantingService, memory: SqlLedger) -> None:
+    assert not campaign(service, memory).plan(["stranger"], check_players=False).players_checked
+
+
+def test_async_clients_and_ledgers_are_refused(
+    service: GrantingService, memory: SqlLedger, private_key: RSAPrivateKey
+) -> None:
+    from game_operator import AsyncOperatorClient
+
+    other = AsyncOperatorClient("https://api.example.com", "acme", private_key)
+    with pytest.raises(TypeError, match="client is async"):
+        Campaign(other, memory, "summer")  # type: ignore[arg-type]
+    for ledger in (AsyncSqlLedger("sqlite:///:memory:"), MemoryLedger(opening={}), None):
+        with pytest.raises(TypeError, match="ledger must be an open SqlLedger"):
+            Campaign(service.client, ledger, "summer")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="client must be an OperatorClient"):
+        Campaign(None, memory, "summer")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("terms", [{"count": 5.0}, {"count": True}, {"instance_id": 7}, {"wager_amount_cents": "1"}])
+def test_terms_have_their_types(service: GrantingService, memory: SqlLedger, terms: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(terms))} must be"):
+        campaign(service, memory, **terms)
