@@ -23,6 +23,7 @@ from game_operator.backoffice.catalogue.snapshots import (
     decode_state,
     encode_state,
 )
+from game_operator.backoffice.catalogue.stores import FileStore
 from game_operator.backoffice.journal.documents import document, keep_document
 from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
@@ -156,6 +157,18 @@ def test_what_cannot_be_stored_is_not_applied(service: ListedGames, path: Path) 
     path.rmdir()
     catalogue.refresh()
     assert "n1" in catalogue.instances
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(path: Path) -> None:
+    """The error says why; what was half written is gone."""
+
+    def change(_body: bytes | None) -> tuple[bytes, None]:
+        path.mkdir()  # Nothing can take the place of a folder.
+        return b"{}", None
+
+    with pytest.raises(ConfigurationError, match=r"games\.json' could not be written: .*may write to"):
+        FileStore(path).change(change)
+    assert {each.name for each in path.parent.iterdir()} == {"games.json", "games.json.lock"}
 
 
 def test_two_catalogues_share_a_store(service: ListedGames, stores: Stores, private_key: RSAPrivateKey) -> None:

@@ -79,8 +79,8 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _signed_call(patient, deadline)
     found = "the service may sign for all operators with one key: another operator's calls then pass your check too"
     todo = (
-        "if you answer webhooks, give the receiver the ids of your instances, which fetch-games lists: instances=, or "
-        "--instances of `game-operator serve`."
+        "if you answer webhooks, give the receiver your game instances: instances=Catalogue(client), which follows "
+        "fetch-games; or their ids, as instances= or --instances of `game-operator serve`."
     )
     assumed = "webhooks are signed by one key for all operators, and the signature names none"
     yield Check("webhooks", "advice", found, todo, assumed)
