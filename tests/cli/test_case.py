@@ -160,8 +160,16 @@ def test_balances_in_the_operators_own_table(run: Run, tmp_path: Path) -> None:
         pytest.param(("b1", "--exchange", "nowhere"), "'nowhere' cannot be read", id="no log"),
         pytest.param(("b1", "--exchange", "{folder}/wallet.db"), "the file is", id="a log that is none"),
         pytest.param(("b1", "--service-key", "nowhere"), "--service-key", id="no key"),
-        pytest.param(("b1", "--html", "{folder}/no/x.html"), "there is no folder", id="no folder"),
-        pytest.param(("b1", "--html", "{folder}"), "is not a file", id="a folder"),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "{folder}/no/x.html"), "there is no folder", id="no folder"
+        ),
+        pytest.param(("b1", "--database", "{database}", "--html", "{folder}"), "is not a file", id="a folder"),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "{folder}/wallet.db"), "would overwrite", id="the ledger"
+        ),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "log", "--exchange", "log"), "would overwrite", id="the log"
+        ),
         pytest.param(("--check", "nowhere"), "'nowhere' cannot be read", id="no case file"),
         pytest.param(("--check", "{folder}/wallet.db"), "This is not a case file", id="another file"),
     ],

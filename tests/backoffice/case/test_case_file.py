@@ -155,6 +155,16 @@ def test_anomalies_resolved_or_not(ledger: SqlLedger) -> None:
     assert case_file(ledger, "b1").contents["summary"][-1] == "Open: 2 of 3 anomalies, 0 of 0 findings."
 
 
+def test_a_bet_id_in_an_unreadable_body_is_found_in_both_spellings(ledger: SqlLedger) -> None:
+    """As UTF-8 and escaped; and what is read of a body is what the database compares, byte for byte."""
+    bet_id = 'b\u00e9"\\%_'
+    for spelled in (json.dumps(bet_id), json.dumps(bet_id, ensure_ascii=False)):
+        ledger.keep_anomaly("deposit", "unreadable", b"\xff" + f'{{"x": {spelled}'.encode())
+    ledger.keep_anomaly("deposit", "unreadable", json.dumps(f"{bet_id}+").encode())
+    found = case_file(ledger, bet_id).contents["anomalies"]
+    assert [(each["id"], each["is_unreadable"]) for each in found] == [(1, True), (2, True)]
+
+
 def test_what_reconciliations_found(ledger: SqlLedger) -> None:
     """Runs with verdict and evidence, findings with who resolved them and why; a campaign's items are no evidence."""
     played(ledger, withdraw())
@@ -266,6 +276,28 @@ def test_both_sides_agree(ledger: SqlLedger, sandbox: InProcessSandbox, cancel: 
     assert len(provider["round"]["body_sha256"]) == 64
     assert provider["round"]["answer"]["document"]["bets"][0]["reference_id"] == bet_id
     assert (provider["round"]["answer"]["bet_count"], provider["round"]["answer"]["wager_cents"]) == (1, 500)
+
+
+def test_of_a_large_round_some_bets_are_listed(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """The bet itself and 200 others; the counts and sums are those of all."""
+
+    def service(request: httpx.Request) -> httpx.Response:
+        fields = {"round_id": "r", "instance_id": "i", "game": "g", "wager": 5, "timestamp": 7, "status": "OPEN"}
+        bets = [{"reference_id": f"b{each}", "player_id": f"player-{each}", **fields} for each in range(300)]
+        if "fetch-bet" in request.url.path:
+            return httpx.Response(200, json=bets[299])
+        found = {"status": "OK", "round_id": "r", "round_no": 1, "instance_id": "i", "game": "g", "bets": bets}
+        return httpx.Response(200, json=found)
+
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    with OperatorClient("https://api.example.com", "acme", sandbox.private_key_pem, http_client=http) as client:
+        case = case_file(ledger, "b299", client=client)
+    found = case.contents["provider"]["round"]["answer"]
+    assert (found["bet_count"], found["bets_left_out"], found["wager_cents"]) == (300, 99, 1500)
+    bets = found["document"]["bets"]
+    assert (len(bets), bets[0]["reference_id"], bets[0]["player_id"]) == (201, "b299", "player-299")
+    assert all(each["player_id"].startswith("person-") for each in bets[1:])
+    assert len({each["player_id"] for each in bets}) == 201
 
 
 def test_the_sides_differ(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:

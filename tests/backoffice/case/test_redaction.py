@@ -102,6 +102,23 @@ def test_tokens_never_appear(own: SqlLedger, redact: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "is_shown"),
+    [
+        pytest.param(b"no JSON at all", True, id="nothing secret"),
+        pytest.param(b"no JSON: token=opaque", False, id="a name of a secret"),
+        pytest.param(f"no JSON: {TOKEN}".encode(), False, id="a token"),
+        pytest.param(b'{"\\u0074oken": "opaque", ', False, id="an escape"),
+        pytest.param(b'{"token": "opaque", "token": "opaque"}', False, id="a member that stands twice"),
+        pytest.param(b"\xffsession=opaque", False, id="bytes"),
+    ],
+)
+def test_bodies_that_are_not_json(data: bytes, is_shown: bool) -> None:
+    """What may hold a secret is left out as a whole, for it cannot be told from the rest."""
+    shown = redaction({}, only=frozenset()).plain(Bytes(data))
+    assert (shown["data"] is not None) == is_shown
+
+
+@pytest.mark.parametrize(
     ("value", "hidden"),
     [
         pytest.param("player-77", True, id="the id alone"),

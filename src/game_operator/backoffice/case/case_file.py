@@ -133,7 +133,7 @@ def case_file(
         "findings": parts.of_findings(rows.findings),
         "anomalies": parts.of_anomalies(rows.anomalies),
         "exchanges": [each._asdict() for each in looked_at],
-        "provider": answers.in_contents(),
+        "provider": answers.in_contents(bet_id),
     }
     raw["comparison"] = answers.comparison(bet_id, rows.bet)
     raw["summary"] = parts.summary(raw)

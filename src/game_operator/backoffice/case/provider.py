@@ -54,12 +54,12 @@ class Answers(NamedTuple):
         """Whether the provider has the bet."""
         return self.bet.found is not None and not isinstance(self.bet.found, BetNotFound)
 
-    def in_contents(self) -> dict[str, Any]:
+    def in_contents(self, bet_id: str) -> dict[str, Any]:
         """Return the answers for the contents of a case file."""
         bet = {"answer": _dumped(self.bet.found), "body": Bytes(self.bet.body) if self.bet.body else None}
         # The bytes of a round name all its players.
         in_round = {
-            "answer": self._round(),
+            "answer": self._round(bet_id),
             "body_sha256": sha256(self.round.body).hexdigest() if self.round.body else None,
         }
         return {
@@ -69,13 +69,12 @@ class Answers(NamedTuple):
             "round": self.round.in_contents() | in_round,
         }
 
-    def _round(self) -> Any:  # Any: JSON, or None.
+    def _round(self, bet_id: str) -> Any:  # Any: JSON, or None.
         found = self.round.found
         if not isinstance(found, RoundFound):
             return _dumped(found)
-        ours = self.bet.found.reference_id if self.knows_bet else None
-        bets = sorted(found.bets, key=lambda each: each.reference_id != ours)
-        listed = bets[: _MOST_BETS + 1]
+        bets = found.bets
+        listed = _listed(found, bet_id)
         document = found.model_dump(exclude={"bets"}) | {"bets": [each.model_dump() for each in listed]}
         totals = {"bet_count": len(bets), "bets_left_out": len(bets) - len(listed)}
         totals |= {"wager_cents": sum(each.wager for each in bets)}
@@ -83,12 +82,13 @@ class Answers(NamedTuple):
         return {"document": Foreign(document), **totals}
 
     def other_players(self, bet_id: str) -> frozenset[str]:
-        """Return the players of the round whose bets are not this one."""
+        """Return the players of the listed bets of the round that are not this one."""
         found = self.round.found
         if not isinstance(found, RoundFound):
             return frozenset()
-        own = {each.player_id for each in found.bets if each.reference_id == bet_id}
-        return frozenset(each.player_id for each in found.bets) - own
+        listed = _listed(found, bet_id)
+        own = {each.player_id for each in listed if each.reference_id == bet_id}
+        return frozenset(each.player_id for each in listed) - own
 
     def comparison(self, bet_id: str, ours: BetRecord | None) -> dict[str, Any]:
         """Return how the ledger's bet and the provider's answers differ, for the contents of a case file."""
@@ -104,6 +104,11 @@ class Answers(NamedTuple):
             if ours is None:
                 text = "Neither the ledger nor the provider has the bet."
         return {"agrees": not found, "text": text, "differences": [each._asdict() for each in found]}
+
+
+def _listed(found: RoundFound, bet_id: str) -> list[Any]:  # Any: one of three kinds of bet.
+    """Return the bets of a round that a case file lists: the bet itself first."""
+    return sorted(found.bets, key=lambda each: each.reference_id != bet_id)[: _MOST_BETS + 1]
 
 
 def asked(

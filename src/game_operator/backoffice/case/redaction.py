@@ -157,8 +157,7 @@ class Redaction:
         described = {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
         value = _parsed(data)
         if value is _UNREADABLE:
-            suspect = self._hides_all or _SECRET_KEY.search(data.decode("latin-1"))
-            if suspect and data:
+            if data and (self._hides_all or _is_suspect(data.decode("latin-1"))):
                 why = "It is not JSON, so what is secret in it cannot be told from the rest."
                 return described | {"encoding": "left out", "data": None, "note": why}
         elif (rewritten := self._rewritten(value)) is not None:
@@ -206,6 +205,11 @@ def _parsed(data: bytes) -> object:
         return read_json(data)
     except (MalformedCallError, RecursionError):
         return _UNREADABLE
+
+
+def _is_suspect(text: str) -> bool:
+    """Return whether a text that is not JSON may hold a secret; what is escaped in it cannot be told."""
+    return "\\u" in text or _SECRET_KEY.search(text) is not None or _SECRET_TEXT.search(text) is not None
 
 
 def _with_parts(value: str) -> Iterator[str]:

@@ -16,10 +16,11 @@ SELECT {call_columns}, body FROM {prefix}calls WHERE source = ? AND bet_id = ?
 -- name: postings
 SELECT id, operation, tx_id, {account}, {delta}, at_millis FROM {prefix}postings WHERE source = ? AND (
 
--- What could not be read names no bet; its body is looked through.
+-- What could not be read names no bet; its body is looked through for the two spellings of the bet's id.
 -- name: anomalies
-SELECT {anomaly_columns}, digest FROM {prefix}anomalies
-WHERE source = ? AND (bet_id = ? OR (bet_id IS NULL AND tx_id IS NULL AND player_id IS NULL)) ORDER BY id
+SELECT {anomaly_columns}, digest FROM {prefix}anomalies WHERE source = ? AND (
+    bet_id = ? OR (bet_id IS NULL AND tx_id IS NULL AND player_id IS NULL AND ({in_body} > 0 OR {in_body} > 0))
+) ORDER BY id
 
 -- name: findings
 SELECT {finding_columns} FROM {prefix}findings WHERE source = ? AND subject = ? ORDER BY id

@@ -1,6 +1,7 @@
 """``game-operator case``: all that is known of one bet, and the check of a case file."""
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from game_operator.cli.commands.serve import signed_by
-from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, ServiceOptions, check_extra, read_file, read_profile
 from game_operator.cli.output import answer, is_written, say, waiting
@@ -69,7 +70,7 @@ def case(
     assert bet_id is not None
     from game_operator.backoffice.case import case_file
 
-    _check_page(html)
+    _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
     exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
     with (
         place.opened(accounts=balances.accounts()) as ledger,
@@ -102,11 +103,14 @@ def _client(service: ServiceOptions, *, offline: bool) -> AbstractContextManager
     return nullcontext() if offline or not service.are_given else service.client()
 
 
-def _check_page(path: Path | None) -> None:
-    """Raise ConfigurationError if a page cannot be written to *path*."""
+def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path | None]) -> None:
+    """Raise ConfigurationError if a page cannot be written to *path*, or would take the place of what is read."""
     if path is None:
         return
     check_extra("--html", "certify", ["jinja2"])
+    database = check_file(address_of(place.database))
+    if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
+        raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
     if not path.parent.is_dir():
         raise ConfigurationError(f"--html: there is no folder {shown(str(path.parent))}. Make it first.")
     # As root, a device could be replaced. Not Path.exists(), which raises for a name that is too long.
