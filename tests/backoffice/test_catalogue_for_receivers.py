@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,7 +19,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator import InstancesUnavailableError, Profile
 from game_operator.backoffice import Catalogue
+from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
+from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.catalogues import ListedGames, named
 from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, code_of, encoded, signed
@@ -374,6 +377,26 @@ def test_a_child_asks_for_itself() -> None:
         server.shutdown()
         serving.join()
     assert (forking.returncode, out) == (0, "0 True\n"), err
+
+
+def test_a_wallet_keeps_the_currency_of_each_bet(
+    service: ListedGames, private_key: RSAPrivateKey, public_key: RSAPublicKey, tmp_path: Any
+) -> None:
+    """Of a game that is gone, too."""
+    service.games = [named("a", "yen", currency="JPY"), named("b", "euro"), named("c", "c"), named("d", "d")]
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        catalogue = service.catalogue(ledger)
+        catalogue.refresh()
+        service.games = service.games[1:]
+        catalogue.refresh()
+        ledger.open_account("p1", Decimal(1000))
+        wallet = Wallet(ledger, currency_of=catalogue.currency_of)
+        receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=catalogue)
+        for instance_id in ("yen", "euro"):
+            body = encoded({**WITHDRAW, "instance_id": instance_id, "action_id": instance_id, "tx_id": instance_id})
+            assert code_of(receiver.handle("/withdraw", signed(private_key, body), body, wallet)) is None
+        bets = [ledger.bet(instance_id) for instance_id in ("yen", "euro")]
+        assert [bet and bet.currency for bet in bets] == ["JPY", "EUR"]
 
 
 @pytest.mark.outside
