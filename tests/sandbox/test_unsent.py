@@ -185,6 +185,10 @@ def test_free_bets_in_their_round(provider: InProcessSandbox, listed: bool) -> N
     [
         pytest.param({"settlement": "late"}, "settlement 'late' is unknown", id="another settlement"),
         pytest.param({"cancel": True, "reported_won_cents": 5}, "wins nothing", id="a win of a cancelled bet"),
+        pytest.param({"reported_won_cents": -1}, "Pass 0 to 1000000000000000", id="a win below zero"),
+        pytest.param({"reported_won_cents": 10**15 + 1}, "Pass 0 to 1000000000000000", id="a win beyond all limits"),
+        pytest.param({"strangers": -1}, "Pass 0 to 10000", id="fewer strangers than none"),
+        pytest.param({"strangers": 10_001}, "Pass 0 to 10000", id="too many strangers"),
     ],
 )
 def test_what_cannot_be_played(provider: InProcessSandbox, wrong: dict[str, Any], told: str) -> None:
@@ -194,6 +198,16 @@ def test_what_cannot_be_played(provider: InProcessSandbox, wrong: dict[str, Any]
     with pytest.raises(TypeError, match="must be an int, in cents"):
         provider.play_round(player_id="p1", wager_cents=500, won_cents=5, reported_won_cents=5.0)  # type: ignore[arg-type]
     assert provider.live.count == 0
+
+
+@pytest.mark.parametrize("reported", [0, 10**15])
+def test_the_least_and_the_highest_reported_win(provider: InProcessSandbox, reported: int) -> None:
+    """What the API can carry is reported, whatever the limits of the game."""
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=5, reported_won_cents=reported)
+    with provider.client() as client:
+        found = client.fetch_bet(played.bet_ids[0])
+    assert isinstance(found, ClosedBet)
+    assert found.won == reported
 
 
 def test_nothing_is_released_without_a_wallet() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.money import amount_from_cents
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.plan import (
@@ -24,6 +25,7 @@ from game_operator.sandbox.service.records import add_free_bets, add_strangers
 from game_operator.sandbox.service.world import SandboxWorld
 
 _END_AFTER_MILLIS: Final = 2_000
+_MOST_STRANGERS: Final = 10_000
 
 #: What becomes of a round's deposit or rollback: it is sent, held until it is released, or never sent.
 Settlement: TypeAlias = Literal["send", "hold", "lose"]
@@ -83,8 +85,7 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        if reported_won_cents is not None and type(reported_won_cents) is not int:
-            raise TypeError(f"the reported win must be an int, in cents, not {type(reported_won_cents).__name__}")
+        _check_extras(reported_won_cents, strangers)
         joined = None if round_id is None else self._known_round(round_id, instance.id, now_millis)
         round_id = round_id or f"round-{self._run_id}-{number}"
         # Any: fields of round and bet.
@@ -174,6 +175,18 @@ class RequestedRounds:
                         raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
                     return game, instance
         raise ConfigurationError(f"The instance {shown(instance_id)} is unknown. `fetch_games` lists all instances.")
+
+
+def _check_extras(reported_won_cents: int | None, strangers: int) -> None:
+    if reported_won_cents is not None and type(reported_won_cents) is not int:
+        raise TypeError(f"the reported win must be an int, in cents, not {type(reported_won_cents).__name__}")
+    if not 0 <= (reported_won_cents or 0) <= MAX_AMOUNT_CENTS:
+        raise ConfigurationError(
+            f"A reported win of {reported_won_cents} cents cannot be recorded. Pass 0 to {MAX_AMOUNT_CENTS}; "
+            "sandbox.lies answers any other."
+        )
+    if not 0 <= strangers <= _MOST_STRANGERS:
+        raise ConfigurationError(f"A round cannot have {strangers} strangers. Pass 0 to {_MOST_STRANGERS}.")
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
