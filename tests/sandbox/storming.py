@@ -10,7 +10,8 @@ from game_operator.profile import Profile
 from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import Books, LedgerBooks
-from game_operator.sandbox.storm.storm import OnProgress, Storm, StormReport, openings
+from game_operator.sandbox.storm.report import StormReport
+from game_operator.sandbox.storm.storm import OnProgress, Storm, openings
 from game_operator.sandbox.storm.trace import TracedOrder, TraceHead
 from game_operator.wallet import Wallet
 from game_operator.webhooks.authenticators import Authenticator

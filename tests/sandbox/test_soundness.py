@@ -10,7 +10,8 @@ from game_operator.provider.keys import ServiceKeys
 from game_operator.sandbox.dealing.accepted_mistakes import check_funds
 from game_operator.sandbox.dealing.dealt import DealtBet, PendingCall
 from game_operator.sandbox.storm.players import PlayersBooks
-from game_operator.sandbox.storm.storm import Storm, StormReport
+from game_operator.sandbox.storm.report import StormReport
+from game_operator.sandbox.storm.storm import Storm
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.sandbox.dealing import bet
 from tests.sandbox.storming import head_of

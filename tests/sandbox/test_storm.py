@@ -30,7 +30,8 @@ from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm import trace
 from game_operator.sandbox.storm.audit import Closing
 from game_operator.sandbox.storm.players import PlayersBooks
-from game_operator.sandbox.storm.storm import Storm, StormReport, openings
+from game_operator.sandbox.storm.report import StormReport
+from game_operator.sandbox.storm.storm import Storm, openings
 from game_operator.sandbox.storm.trace import TraceHead, read_trace
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest

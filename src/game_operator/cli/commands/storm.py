@@ -22,7 +22,8 @@ from game_operator.provider.faults import API_FAULTS, FaultPlan
 if TYPE_CHECKING:
     from game_operator.ledger import TableAccounts
     from game_operator.sandbox.storm.players import Books
-    from game_operator.sandbox.storm.storm import Storm, StormReport
+    from game_operator.sandbox.storm.report import StormReport
+    from game_operator.sandbox.storm.storm import Storm
     from game_operator.sandbox.storm.trace import TraceHead
 
 

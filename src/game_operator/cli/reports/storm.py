@@ -16,7 +16,7 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.provider.faults import Fault
     from game_operator.sandbox.storm.audit import Difference
-    from game_operator.sandbox.storm.storm import StormReport
+    from game_operator.sandbox.storm.report import StormReport
     from game_operator.sandbox.storm.trace import Timeline, TimelineEntry
 
 _PERCENTILES: Final = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
