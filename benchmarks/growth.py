@@ -79,11 +79,15 @@ def _statements(kind: str, rows: int, players: int) -> Iterator[str]:
         f"'p' || CAST(1 + n * 7919 % {players} AS text) AS player FROM ({_NUMBERS[kind].format(rows=rows)}) AS numbers"
     )
     yield (
-        f"INSERT INTO {PREFIX}calls SELECT '', 'withdraw', {tx_id}, player, player, bet_id, 'BET', 100, NULL, "
-        f"1000000000000, {at_millis}, NULL FROM fresh"
+        f"INSERT INTO {PREFIX}calls (source, operation, tx_id, player_id, account, bet_id, action, amount_cents, code, "
+        "balance_cents, at_millis, body, instance_id, game) "
+        f"SELECT '', 'withdraw', {tx_id}, player, player, bet_id, 'BET', 100, NULL, 1000000000000, "
+        f"{at_millis}, NULL, 'instance-1', 'aviator' FROM fresh"
     )
     yield (
-        f"INSERT INTO {PREFIX}bets SELECT bet_id, player, player, 'instance-1', 'aviator', NULL, 100, NULL, 'OPEN', "
+        f"INSERT INTO {PREFIX}bets (bet_id, player_id, account, instance_id, game, round_id, wager_cents, won_cents, "
+        "state, opened_at_millis, settled_at_millis, action, withdraw_tx_id, deposit_tx_id, withdraw_digest, source) "
+        f"SELECT bet_id, player, player, 'instance-1', 'aviator', NULL, 100, NULL, 'OPEN', "
         f"{at_millis}, NULL, 'BET', {tx_id}, NULL, {digest}, '' FROM fresh"
     )
     yield (

@@ -13,6 +13,7 @@ from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
+from game_operator.ledger.staff.totals import day_text
 from game_operator.money import amount_from_cents
 
 #: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
@@ -91,6 +92,8 @@ def books_report(prefix: str, most: int = 1_000) -> Script[BooksReport]:
     # If other postings of an account are wrong, what was folded of it cannot be known.
     wrong = {finding.account for finding in findings if finding.operation is not None}
     findings += (finding for finding in carried if finding.account not in wrong)
+    if not wrong:  # Else calls and postings differ, and so would totals.
+        findings += (_totals(row) for row in (yield from ask("totals", most)))
     notes: list[Finding] = []
     if (yield from is_marked(prefix)):
         detail = "The balances are in the operator's own table, and are not compared with the postings."
@@ -161,3 +164,13 @@ def _carried(row: Sequence[Any]) -> Finding:
         "whose postings are gone."
     )
     return Finding("carried_differs", detail, account)
+
+
+def _totals(row: Sequence[Any]) -> Finding:
+    day, side, high, low = row
+    difference = _whole(high, low)
+    detail = (
+        f"The totals of {day_text(int(day))}, which is closed, differ by {_amount(abs(difference))} from what calls "
+        f"moved {side} players' accounts."
+    )
+    return Finding("totals_differ", detail)

@@ -18,6 +18,9 @@ UNION ALL
 SELECT source, operation, tx_id, {account}, at_millis, 0, 1, {delta}, 0
 FROM {prefix}postings WHERE operation <> 'carry'
 
+-- name: last_close
+SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
+
 -- name: grouped
 SELECT source, operation, tx_id, SUM(called) AS called, SUM(posted) AS posted, SUM(expected) AS expected,
     SUM(actual) AS actual, MIN(account) AS first, MAX(account) AS last, MAX(at_millis) AS at_millis
@@ -166,6 +169,22 @@ SELECT account, SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 100000
     UNION ALL SELECT {account}, -({delta}) FROM {prefix}postings WHERE operation = 'carry'
 ) AS side GROUP BY account
 HAVING SUM(cents / 1000000000) * 1000000000 + SUM(cents - cents / 1000000000 * 1000000000) <> 0 LIMIT ?
+
+-- What closes have stored of a day, and what came later, is what its calls moved. Whether a bet was SPENT is not asked:
+-- it may have been rolled back since.
+-- name: totals
+SELECT day, side, SUM(billions), SUM(cents) FROM (
+    SELECT at_millis / 86400000 AS day, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END AS side,
+        expected / 1000000000 AS billions, expected - expected / 1000000000 * 1000000000 AS cents
+    FROM ({movements_of_all}) AS movement WHERE called = 1
+    UNION ALL SELECT day, CASE WHEN kind IN ('wagers', 'rain') THEN 'out of' ELSE 'into' END, -billions, -cents
+    FROM {prefix}totals WHERE kind <> 'carried'
+    UNION ALL SELECT at_millis / 86400000, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END,
+        -({delta}) / 1000000000, -({delta}) - (-({delta})) / 1000000000 * 1000000000
+    FROM {prefix}postings WHERE operation <> 'carry' AND id > (SELECT position FROM ({last_close}) AS last)
+) AS moved
+WHERE day >= (SELECT since_day FROM ({last_close}) AS last) AND day < (SELECT before_day FROM ({last_close}) AS last)
+GROUP BY day, side HAVING SUM(billions) * 1000000000 + SUM(cents) <> 0 ORDER BY day, side LIMIT ?
 
 -- name: negative
 SELECT account, balance_cents FROM {prefix}accounts WHERE balance_cents < 0 ORDER BY account LIMIT ?

@@ -1,0 +1,524 @@
+"""Totals: what counts as what, whole days, late entries, closes that are interrupted, repeated and raced."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerError, LedgerUnavailableError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, base
+from game_operator.ledger.api import CallRecord
+from game_operator.ledger.rules.book import Changes, posting
+from game_operator.ledger.sql import write_with
+from game_operator.ledger.staff import totals as module
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models.webhooks import MovingCall
+from game_operator.profile import Profile
+from game_operator.wallet import Wallet
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import damage, rows, run
+
+DAY = 86_400_000
+NOON = 19_675 * DAY + DAY // 2
+ACTIONS = Profile(
+    claim_types=("FREE_BET_CLAIM", "JACKPOT", "CASHBACK"), withdraw_actions=("BET", "RAIN", "TIP", "BONUS"),
+    spent_actions=("RAIN", "TIP"),
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for us here."""
+    monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
+
+
+class Clock:
+    """A clock that a test sets, for SQLite."""
+
+    def __init__(self, millis: int = NOON) -> None:
+        self.millis = millis
+
+    def __call__(self) -> int:
+        return self.millis
+
+
+def now_of(url: str) -> int:
+    """Return the time of PostgreSQL's clock."""
+    return int(rows(url, "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")[0][0])
+
+
+def euros(_call: MovingCall) -> str:
+    return "EUR"
+
+
+TERMS = Terms(rules=ACTIONS, currency_of=euros)
+
+
+def play(ledger: SqlLedger, *calls: MovingCall, terms: Terms = TERMS) -> None:
+    """Apply *calls*, which all move money."""
+    for call in calls:
+        assert ledger.apply(call, terms=terms).applied, call
+
+
+def only(report: TotalsReport) -> TotalsRow:
+    """Return the one row that is there, of the one currency."""
+    (row,) = (row for row in report.by_currency() if row.currency == "EUR")
+    return row
+
+
+def posted(url: str) -> int:
+    """Return the sum of all postings."""
+    sql = "SELECT SUM(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) FROM {p}postings"
+    return int(rows(url, sql)[0][0])
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        pytest.param([withdraw()], {"wagers": (1, 500)}, id="a wager"),
+        pytest.param([withdraw(), deposit()], {"wagers": (1, 500), "wins": (1, 1250)}, id="a win"),
+        pytest.param([withdraw(), deposit(amount_cents=0)], {"wagers": (1, 500)}, id="a loss has no posting"),
+        pytest.param([withdraw(), rollback()], {"wagers": (1, 500), "refunds": (1, 500)}, id="a refund"),
+        pytest.param([withdraw(action="RAIN")], {"rain": (1, 500)}, id="a RAIN"),
+        pytest.param(
+            [withdraw(action="RAIN"), rollback(tx_id=None)],
+            {"rain": (1, 500), "rain_refunds": (1, 500)},
+            id="a RAIN, refunded",
+        ),
+        pytest.param([withdraw(action="TIP")], {"rain": (1, 500)}, id="another action that no deposit settles"),
+        pytest.param(
+            [withdraw(action="BONUS"), deposit(action="BONUS", is_claim=False)],
+            {"wagers": (1, 500), "wins": (1, 1250)},
+            id="a bet of another action",
+        ),
+        pytest.param([claim()], {"free_bets": (1, 300)}, id="free bets"),
+        pytest.param([claim(action="JACKPOT")], {"jackpots": (1, 300)}, id="a jackpot"),
+        pytest.param([claim(action="CASHBACK")], {"claims": (1, 300)}, id="another claim"),
+        pytest.param(
+            [withdraw(), claim(action="JACKPOT", bet_id="b1"), deposit()],
+            {"wagers": (1, 500), "jackpots": (1, 300), "wins": (1, 1250)},
+            id="a jackpot that names a bet is no win of it",
+        ),
+    ],
+)
+def test_what_counts_as_what(url: str, calls: list[MovingCall], expected: dict[str, tuple[int, int]]) -> None:
+    """Each posting is of one kind; gross gaming revenue is wagers − wins − refunds, and nothing else."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        play(ledger, *calls)
+        report = ledger.totals()
+        row = only(report)
+        found = {kind: (getattr(row, kind), getattr(row, f"{kind}_cents")) for kind in module.KINDS}
+        assert {kind: both for kind, both in found.items() if both != (0, 0)} == expected
+        cents = {kind: both[1] for kind, both in expected.items()}
+        revenue = cents.get("wagers", 0) - cents.get("wins", 0) - cents.get("refunds", 0)
+        assert row.gross_gaming_revenue_cents == revenue
+        assert sum(each.players_cents for each in report.rows) == posted(url)
+        ledger.close_totals(now_millis=now_of(url) + DAY if url.startswith("postgres") else None)
+        assert only(ledger.totals()) == row
+
+
+def test_money_from_outside_games(url: str) -> None:
+    """Openings and adjustments have no currency, and are apart; what was paid out is below zero."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.open_account("p2")
+        ledger.adjust("p1", Decimal(-20), reference="out")
+        ledger.adjust("p1", Decimal(5), reference="in")
+        (row,) = ledger.totals(by=()).rows
+        assert (row.currency, row.openings, row.openings_cents) == ("unknown", 1, 10_000)
+        assert (row.adjustments, row.adjustments_cents, row.gross_gaming_revenue_cents) == (2, -1_500, 0)
+
+
+def test_what_a_reconciliation_moves(url: str) -> None:
+    """A repair is a win or a refund of the bet; what is paid for a finding is a correction, and no revenue."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        wallet = Wallet(ledger, currency_of=euros)
+        wallet.withdraw(withdraw("b1", instance_id="i1", game="aviator"))
+        wallet.withdraw(withdraw("b2"))
+        for call in (deposit("b1"), rollback("b2", tx_id=None)):
+            wallet.repair(Repair(call, "reconcile", lambda *_: iter(())))  # type: ignore[arg-type]  # It does nothing.
+        paid = Changes(calls=[CallRecord("pay", "7", "p1", "p1", "b1", "PAY", -50, None, 0, NOON)])
+        paid.postings.append(posting("p1", -50, "", "pay", "7", NOON))
+        write_with(ledger, lambda dialect: dialect.store("", paid, was={}))
+        row = only(ledger.totals())
+        assert (row.wins, row.wins_cents, row.refunds, row.refunds_cents) == (1, 1250, 1, 500)
+        assert (row.corrections, row.corrections_cents) == (1, -50)
+        assert row.gross_gaming_revenue_cents == 1000 - 1250 - 500
+        (first, *_) = (each for each in ledger.totals(by=["game", "instance"]).rows if each.game)
+        assert (first.game, first.instance, first.wins, first.corrections) == ("aviator", "i1", 1, 1)
+        assert wallet.deposit(deposit("b1")).code is None, "the real deposit comes later, and moves nothing"
+        assert only(ledger.totals()) == row
+
+
+def test_what_it_is_grouped_by(url: str) -> None:
+    """By the bet's own game, instance and currency; a claim has its own; nothing is summed up across currencies."""
+    currencies = {"withdraw": "EUR", "deposit": "USD", "rollback": None}
+    terms = Terms(currency_of=lambda call: currencies[call.operation])
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.open_account("p2")
+        named = withdraw("b1", instance_id="i1", game="aviator")
+        play(ledger, named, deposit("b1", instance_id="i2", game="mines"), terms=terms)
+        play(ledger, claim("c1", bet_id="b1", instance_id="i3", game="plinko"), claim("c2", bet_id="b1"), terms=terms)
+        play(ledger, withdraw("b2"), rollback("b2", tx_id="withdraw:bet:b2", instance_id="i4"), terms=terms)
+        found = {(row.game, row.instance, row.currency): row for row in ledger.totals(by=["instance", "game"]).rows}
+        assert sorted(found) == [
+            ("", "", "EUR"),
+            ("", "", "USD"),
+            ("", "", "unknown"),
+            ("", "i4", "EUR"),
+            ("aviator", "i1", "EUR"),
+            ("plinko", "i3", "USD"),
+        ]
+        assert found["aviator", "i1", "EUR"].gross_gaming_revenue_cents == 500 - 1250
+        assert found["plinko", "i3", "USD"].free_bets == found["", "", "USD"].free_bets == 1
+        assert found["", "i4", "EUR"].refunds == found["", "", "EUR"].wagers == 1
+        by_game = ledger.totals(by=["game"]).rows
+        assert {(row.day, row.game, row.instance, row.currency) for row in by_game} == {
+            (None, "", None, "EUR"),
+            (None, "", None, "USD"),
+            (None, "", None, "unknown"),
+            (None, "aviator", None, "EUR"),
+            (None, "plinko", None, "USD"),
+        }
+        assert {row.currency for row in ledger.totals(by=()).rows} == {"EUR", "USD", "unknown"}
+
+
+def test_days_and_bounds(sqlite_url: str) -> None:
+    """Days are UTC's, to the millisecond; a bound may cut a day that is not closed, and no closed one."""
+    clock = Clock(19_675 * DAY - 1)
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        for player, millis in (("a", 19_675 * DAY - 1), ("b", 19_675 * DAY), ("c", NOON), ("d", 19_676 * DAY)):
+            clock.millis = millis
+            ledger.open_account(player, Decimal(1))
+        assert [(row.day, row.openings) for row in ledger.totals().rows] == [
+            ("2023-11-13", 1),
+            ("2023-11-14", 2),
+            ("2023-11-15", 1),
+        ]
+
+        def openings(since: int | None, until: int | None) -> int:
+            return sum(row.openings for row in ledger.totals(since_millis=since, until_millis=until).rows)
+
+        assert [openings(NOON, None), openings(NOON + 1, None), openings(None, NOON), openings(NOON, NOON)] == [
+            2,
+            1,
+            2,
+            0,
+        ]
+        done = ledger.close_totals()
+        assert (done.closed_before, done.postings, done.late) == ("2023-11-15", 3, 0)
+        assert [openings(19_675 * DAY, None), openings(19_676 * DAY, None), openings(None, 19_675 * DAY)] == [3, 1, 1]
+        assert openings(19_676 * DAY + 1, None) == 0, "the day that is not closed may be cut"
+        for since, until in ((NOON, None), (None, NOON), (19_675 * DAY + 1, None), (None, 19_676 * DAY - 1)):
+            with pytest.raises(LedgerError, match="lies within 2023-11-14, which is closed"):
+                openings(since, until)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"by": "day"}, TypeError),
+        ({"by": ["days"]}, ValueError),
+        ({"by": [1]}, ValueError),
+        ({"since_millis": 1.5}, TypeError),
+        ({"until_millis": True}, TypeError),
+        ({"until_millis": 2**63}, ValueError),
+        ({"source": 7}, TypeError),
+    ],
+)
+def test_wrong_arguments(sqlite_url: str, arguments: Any, error: type[Exception]) -> None:
+    """They are refused in words."""
+    with SqlLedger(sqlite_url) as ledger, pytest.raises(error, match=next(iter(arguments))):
+        ledger.totals(**arguments)
+
+
+def test_sources(url: str) -> None:
+    """One source, or all; openings belong to none, which is the source ""."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for source in ("one", "two"):
+            ledger.add_source(source)
+            play(ledger, withdraw(), terms=Terms(source=source))
+        counted = {name: sum(row.postings for row in ledger.totals(source=name).rows) for name in (None, "one", "")}
+        assert counted == {None: 3, "one": 1, "": 1}
+
+
+def test_balances_in_a_table_of_the_operators(url: str) -> None:
+    """They count as well."""
+    run(url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint NOT NULL)")
+    run(url, "INSERT INTO players VALUES ('p1', 10000)")
+    with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance")) as ledger:
+        play(ledger, withdraw(), deposit())
+        row = only(ledger.totals())
+        assert (row.wagers_cents, row.wins_cents) == (500, 1250)
+
+
+def test_amounts_beyond_63_bits(url: str) -> None:
+    """Two large claims in a day are more than a sum of SQLite's can hold, live and stored."""
+    with SqlLedger(url) as ledger:
+        for player in ("p1", "p2", "p3"):
+            ledger.open_account(player)
+            play(ledger, claim(f"c-{player}", player))
+        damage(url, [f"UPDATE {{p}}{table} SET amount_cents = {2**63 - 1}" for table in ("postings", "calls")])
+        assert only(ledger.totals()).free_bets_cents == 3 * (2**63 - 1)
+        ledger.close_totals(now_millis=NOON * 3)
+        assert only(ledger.totals()).free_bets_cents == 3 * (2**63 - 1)
+
+
+def test_late_entries(sqlite_url: str) -> None:
+    """What comes after a close with a time before it stands apart, before and after the next close."""
+    clock = Clock()
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        clock.millis += DAY
+        assert ledger.close_totals().postings == 1
+    with SqlLedger(sqlite_url, clock_millis=Clock()) as behind:
+        behind.open_account("p2", Decimal(2))
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        expected = [("2023-11-14", False, 100), ("2023-11-14", True, 200)]
+        assert [(row.day, row.late, row.openings_cents) for row in ledger.totals().rows] == expected
+        assert ledger.totals(by=()).by_currency()[0].openings_cents == 300
+        again = ledger.close_totals()
+        assert (again.closed_before, again.postings, again.late) == ("2023-11-15", 1, 1)
+        assert [(row.day, row.late, row.openings_cents) for row in ledger.totals().rows] == expected
+        assert ledger.close_totals().postings == 0
+        assert ledger.verify().findings == ()
+
+
+def test_a_day_without_postings_is_closed(sqlite_url: str) -> None:
+    """A ledger in which nothing happens closes its days, too; what comes then is late."""
+    clock = Clock()
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        assert ledger.totals().closed_before is None
+        assert ledger.close_totals().closed_before == "2023-11-14"
+        ledger.open_account("p1", Decimal(1))
+        clock.millis += 2 * DAY
+        assert ledger.close_totals().closed_before == "2023-11-16"
+        assert ledger.totals().closed_before == "2023-11-16"
+
+
+def test_a_clock_that_is_ahead(sqlite_url: str) -> None:
+    """Days that are not over are not closed by a clock that is a month ahead, unless somebody says what time it is."""
+    clock = Clock()
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        clock.millis += 30 * DAY
+        assert ledger.close_totals().postings == 1
+        clock.millis += 1
+        with pytest.raises(LedgerError, match="30 days old by the clock here"):
+            ledger.close_totals()
+        assert ledger.close_totals(now_millis=clock.millis).closed_before == "2023-12-14"
+
+
+def test_prune_closes_first(database_url: str) -> None:
+    """What is folded is in the totals for good, also where nobody ever closed a day."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        play(ledger, withdraw("b1"), deposit("b1"), withdraw("open"))
+        before = ledger.totals().by_currency()
+        now = int(rows(database_url, "SELECT MAX(at_millis) FROM {p}postings")[0][0]) + 91 * DAY
+        assert ledger.prune(90 * DAY, now_millis=now).postings == 3
+        assert ledger.totals().by_currency() == before
+        assert ledger.verify().findings == ()
+        play(ledger, deposit("open"))
+        assert only(ledger.totals()).wins == 2
+        late = [row for row in ledger.totals().rows if row.late]
+        assert [row.wins for row in late] == [1]
+        ledger.prune(90 * DAY, now_millis=now + DAY)
+        assert only(ledger.totals()).wins == 2
+
+
+def test_ids_that_are_given_again(sqlite_url: str) -> None:
+    """Where all postings of the highest ids were folded into nothing, SQLite gives these ids again."""
+    clock = Clock()
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(5))
+        ledger.adjust("p1", Decimal(-5), reference="out")
+        clock.millis += 91 * DAY
+        ledger.prune(90 * DAY, now_millis=clock.millis)
+        assert rows(sqlite_url, "SELECT COUNT(*) FROM {p}postings") == [(0,)]
+        ledger.adjust("p1", Decimal(3), reference="in")
+        assert rows(sqlite_url, "SELECT id FROM {p}postings") == [(1,)]
+        (row,) = ledger.totals(by=()).rows
+        assert (row.openings_cents, row.adjustments, row.adjustments_cents) == (500, 2, -200)
+        clock.millis += DAY
+        assert ledger.close_totals().postings == 1
+        assert ledger.totals(by=()).rows == (row,)
+        assert ledger.verify().findings == ()
+
+
+def test_what_an_older_program_has_folded(sqlite_url: str) -> None:
+    """It is in "carried", and the report says since when it is complete."""
+    clock = Clock()
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(5))
+        clock.millis += 91 * DAY
+        ledger.prune(90 * DAY, now_millis=clock.millis)
+        run(sqlite_url, "DELETE FROM {p}totals")
+        run(sqlite_url, "DELETE FROM {p}closes")
+        ledger.adjust("p1", Decimal(1), reference="in")
+        assert [(row.carried_cents, row.adjustments_cents) for row in ledger.totals(by=()).rows] == [(500, 100)]
+        clock.millis += DAY
+        assert ledger.close_totals().postings == 2
+        report = ledger.totals(by=())
+        assert [(row.carried_cents, row.adjustments_cents) for row in report.rows] == [(500, 100)]
+        assert report.complete_since == "2023-11-16"
+        assert ledger.verify().findings == ()
+
+
+def test_stored_totals_that_were_changed(url: str) -> None:
+    """``verify`` compares them with the calls, which stay for ever."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        play(ledger, withdraw(), deposit())
+        ledger.close_totals(now_millis=NOON * 3)
+        assert ledger.verify().findings == ()
+        run(url, "UPDATE {p}totals SET cents = cents + 1 WHERE kind = 'wins'")
+        (finding,) = ledger.verify().findings
+        assert finding.kind == "totals_differ"
+        assert "0.01" in finding.detail
+        assert "into players' accounts" in finding.detail
+
+
+async def test_awaited(database_url: str) -> None:
+    """An AsyncSqlLedger closes and reports as a SqlLedger does."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        await ledger.apply(withdraw(), terms=TERMS)
+        assert (await ledger.close_totals(now_millis=NOON * 3)).postings == 2
+        report = await ledger.totals(by=["currency"])
+        assert [(row.currency, row.wagers_cents, row.openings_cents) for row in report.rows] == [
+            ("EUR", 500, 0),
+            ("unknown", 0, 10_000),
+        ]
+
+
+INSERT = (
+    "INSERT INTO game_operator_postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+    "VALUES ('p1', 7, '', 'adjust', %s, %s)"
+)
+CALL = (
+    "INSERT INTO game_operator_calls (source, operation, tx_id, player_id, account, action, amount_cents, at_millis) "
+    "VALUES ('', 'adjust', %s, 'p1', 'p1', 'ADJUST', 7, %s)"
+)
+
+
+def adjusted_in(connection: "psycopg.Connection[Any]", reference: str, at_millis: int) -> None:
+    """Adjust p1 by 0.07 in an open transaction, as a joined call would."""
+    connection.execute(CALL, (reference, at_millis))
+    connection.execute(INSERT, (reference, at_millis))
+
+
+@pytest.mark.outside
+def test_a_transaction_that_has_an_id_and_commits_later(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A close waits for it; if it stays open for too long nothing is closed, and its posting is counted once."""
+    monkeypatch.setattr(base, "_MOST_LOCKS", 1)
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as slow:
+        ledger.open_account("p1", Decimal(1))
+        now = now_of(postgres_url)
+        adjusted_in(slow, "slow", now)
+        ledger.adjust("p1", Decimal(1), reference="quick, with the higher id")
+        with pytest.raises(LedgerUnavailableError, match="still open, so no days can be closed"):
+            ledger.close_totals(now_millis=now + DAY)
+        assert rows(postgres_url, "SELECT COUNT(*) FROM {p}closes") == [(0,)]
+        slow.commit()
+        assert sum(row.postings for row in ledger.totals().rows) == 3
+        assert ledger.close_totals(now_millis=now + DAY).postings == 3
+        assert [(row.postings, row.late) for row in ledger.totals().rows] == [(3, False)]
+
+
+@pytest.mark.outside
+def test_a_close_waits_for_an_open_transaction(postgres_url: str) -> None:
+    """It goes on when that ends, and has its posting."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as slow, ThreadPoolExecutor(1) as threads:
+        ledger.open_account("p1", Decimal(1))
+        now = now_of(postgres_url)
+        adjusted_in(slow, "slow", now)
+        closing = threads.submit(ledger.close_totals, now_millis=now + DAY)
+        waits = "SELECT COUNT(*) FROM pg_locks WHERE mode = 'ShareLock' AND NOT granted"
+        while rows(postgres_url, waits) == [(0,)]:
+            assert not closing.done()
+        slow.commit()
+        assert closing.result(30).postings == 2
+
+
+@pytest.mark.outside
+def test_a_transaction_that_takes_its_id_after_the_close(postgres_url: str) -> None:
+    """It has read the clock before midnight, say, and posts after the close: a late entry, counted once."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as slow:
+        ledger.open_account("p1", Decimal(1))
+        now = now_of(postgres_url)
+        slow.execute(CALL, ("slow", now))
+        assert ledger.close_totals(now_millis=now + DAY).postings == 1
+        slow.execute(INSERT, ("slow", now))
+        slow.commit()
+        for _ in range(2):
+            assert [(row.postings, row.late) for row in ledger.totals(by=()).rows] == [(1, False), (1, True)]
+            ledger.close_totals(now_millis=now + DAY)
+
+
+CLOSE = """
+import sys
+from game_operator.ledger import SqlLedger
+with SqlLedger(sys.argv[1], patience_seconds=30) as ledger:
+    print(ledger.close_totals(now_millis=int(sys.argv[2])).postings)
+"""
+
+
+def started(url: str, now_millis: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-W", "error", "-c", CLOSE, url, str(now_millis)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.outside
+def test_processes_that_close_at_once(database_url: str) -> None:
+    """Each posting is stored once, while calls go on."""
+    with SqlLedger(database_url, patience_seconds=30) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        stop = threading.Event()
+        played: list[int] = []
+
+        def calls() -> None:
+            while not stop.is_set():
+                ledger.apply(withdraw(f"b{len(played)}", amount_cents=1), terms=TERMS)
+                played.append(1)
+
+        player = threading.Thread(target=calls)
+        player.start()
+        processes = [started(database_url, NOON * 3) for _ in range(3)]
+        outputs = [process.communicate(timeout=50)[0] for process in processes]
+        stop.set()
+        player.join()
+        assert [process.returncode for process in processes] == [0] * 3
+        stored = rows(database_url, "SELECT SUM(count) FROM {p}totals")[0][0]
+        assert sum(map(int, outputs)) == stored
+        assert only(ledger.totals()).wagers == len(played)
+        assert ledger.verify().findings == ()
+
+
+@pytest.mark.outside
+def test_a_close_that_is_killed(database_url: str) -> None:
+    """At whatever moment, it leaves all or nothing; the next one goes on from there."""
+    with SqlLedger(database_url, patience_seconds=30) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for number in range(6):
+            ledger.apply(withdraw(f"b{number}", amount_cents=1), terms=TERMS)
+            process = started(database_url, NOON * 3)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.communicate(timeout=0.15 + number * 0.1)
+            process.kill()
+            process.communicate()
+            assert only(ledger.totals()).wagers == number + 1
+        ledger.close_totals(now_millis=NOON * 3)
+        numbers = rows(database_url, "SELECT number FROM {p}closes ORDER BY number")
+        held = rows(database_url, "SELECT DISTINCT close_number FROM {p}totals ORDER BY close_number")
+        assert held == numbers
+        assert ledger.verify().findings == ()
