@@ -35,6 +35,7 @@ from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
+from game_operator.cli.commands.totals import totals
 from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
 from game_operator.cli.options import Commands
 from game_operator.cli.output import say
@@ -76,7 +77,7 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve,
     # Names of options, as they were typed but without their dashes.
     context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
-for of_ledger in (anomalies, retry, resolve):
+for of_ledger in (anomalies, retry, resolve, totals):
     ledgers.command()(of_ledger)
 for group in (tokens, profiles, ledgers):
     app.add_typer(group)

@@ -1,0 +1,110 @@
+"""``game-operator ledger totals``: what moved by day, game, instance and currency, and the close of finished days."""
+
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from game_operator.cli.database import LedgerOptions
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import Moment, OnlySource, check_extra, comma_separated
+from game_operator.cli.output import answer, counted, is_written, say, show_rows, wants_json
+
+if TYPE_CHECKING:
+    from game_operator.ledger import TotalsClose, TotalsReport
+
+_DAY_MILLIS: Final = 86_400_000
+_STDOUT: Final = Path("-")
+
+
+def day_in(text: str | int) -> int:
+    """Return the beginning of a UTC day such as 2026-11-23, in Unix milliseconds."""
+    if isinstance(text, int):
+        return text
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a day: write it as 2026-11-23. Days are UTC's.") from None
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()) * 1_000
+
+
+def totals(
+    *,
+    since: Annotated[int | None, typer.Option("--from", parser=day_in, metavar="DAY")] = None,
+    until: Annotated[int | None, typer.Option("--to", parser=day_in, metavar="DAY")] = None,
+    by: Annotated[list[str] | None, typer.Option(callback=comma_separated)] = None,
+    source: OnlySource = None,
+    close: bool = False,
+    now: Moment = None,
+    csv: Path | None = None,
+    html: Path | None = None,
+    place: LedgerOptions,
+) -> int:
+    """
+    Sum up what moved: wagers, wins, refunds and all other money, by UTC day, game, instance and currency.
+
+    With --close it first stores the totals of finished days for good. Run that once a day.
+    """
+    from game_operator.ledger.staff.totals import DIMENSIONS
+
+    if csv == _STDOUT and wants_json():
+        raise typer.BadParameter("--json and --csv - would both write to standard output. Pass a file to --csv.")
+    if now is not None and not close:
+        raise typer.BadParameter("--now says what time it is for --close.")
+    if since is not None and until is not None and until < since:
+        raise typer.BadParameter("The day of --to is before that of --from.")
+    if unknown := [name for name in by or () if name not in DIMENSIONS]:
+        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
+    if html is not None:
+        check_extra("--html", "certify", ["jinja2"])
+    end = None if until is None else until + _DAY_MILLIS
+    with place.opened() as ledger:
+        closed = ledger.close_totals(now_millis=now) if close else None
+        report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
+    is_fine = _written(report, csv, html)
+    answer(_document(report, closed))
+    if csv != _STDOUT:
+        _show(report, closed)
+    return ExitCode.FINE if is_fine else ExitCode.SAID_NO
+
+
+def _written(report: "TotalsReport", csv: Path | None, html: Path | None) -> bool:
+    from game_operator.backoffice.totals import totals_csv, totals_html
+
+    is_fine = True
+    if csv == _STDOUT:
+        sys.stdout.writelines(line.replace("\r\n", "\n") for line in totals_csv(report))
+    elif csv is not None:
+        is_fine = is_written(csv, "".join(totals_csv(report)), "CSV")
+    if html is not None:
+        is_fine = is_written(html, totals_html(report), "page") and is_fine
+    return is_fine
+
+
+def _document(report: "TotalsReport", closed: "TotalsClose | None") -> dict[str, object]:
+    rows = [
+        row._asdict() | {"gross_gaming_revenue_cents": row.gross_gaming_revenue_cents, "postings": row.postings}
+        for row in report.rows
+    ]
+    return report._asdict() | {"rows": rows, "closed": closed}
+
+
+def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
+    from game_operator.backoffice.totals.table import headings, lines
+
+    if closed is not None:
+        late = f", {closed.late} of them late" if closed.late else ""
+        say(f"Days before {closed.closed_before} are closed. Stored: {counted(closed.postings, 'posting')}{late}.")
+    names = headings(report)
+    if report.rows:
+        texts = len(report.by) + ("currency" not in report.by)
+        show_rows("Totals by UTC day; in brackets the number of postings", names, lines(report), numbers=names[texts:])
+    else:
+        say("Nothing moved in that time.")
+    if report.complete_since:
+        say(
+            f"· Complete since {report.complete_since}: older postings were folded before totals were kept.",
+            style="dim",
+        )
