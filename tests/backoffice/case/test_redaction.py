@@ -1,11 +1,14 @@
 """What is left out: tokens always, and on request whoever a player is."""
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from game_operator.backoffice import case_file
 from game_operator.backoffice.case.redaction import LEFT_OUT, Bytes, Foreign, Redaction
@@ -133,6 +136,26 @@ def test_where_an_id_is_replaced(value: str, hidden: bool) -> None:
     contents = {"player_id": "player-77", "tx_id": value}
     assert ("player-77" not in redaction(contents).plain(contents)["tx_id"]) == hidden
     assert redaction(contents, only=frozenset()).plain(contents) == contents
+
+
+_WORDS = st.text(alphabet='ab:- .\u00e9\u202e"\\<', max_size=6)
+
+
+@given(player=st.text(min_size=4, max_size=20), before=_WORDS, after=_WORDS)
+def test_no_text_holds_a_players_id(player: str, before: str, after: str) -> None:
+    """Whatever it is made of: not in rows, sentences or bodies, unless letters stand beside it."""
+    text = f"{before} {player} {after}"
+    body = json.dumps({"user": player, "list": [text, {player: text}]}, ensure_ascii=len(before) % 2 == 0)
+    contents = {"player_id": player, "tx_id": player, "detail": text, "body": Bytes(body.encode())}
+    plain = redaction(contents, keep="no such bet at all").plain(contents)
+    shown = [plain["player_id"], plain["tx_id"], plain["detail"]]
+    if plain["body"]["data"] is not None:
+        inside = json.loads(plain["body"]["data"])
+        shown += [inside["user"], inside["list"][0], *inside["list"][1], *inside["list"][1].values()]
+    hidden = re.compile(rf"(?<![0-9A-Za-z]){re.escape(player)}(?![0-9A-Za-z])")
+    pieces = [piece for each in shown for piece in re.split(r"person-[0-9a-f]{12}", each)]
+    if player.strip() and player not in text.replace(player, "", 1):
+        assert not [piece for piece in pieces if hidden.search(piece)]
 
 
 def test_short_ids_do_not_spoil_others() -> None:
