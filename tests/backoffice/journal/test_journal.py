@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal, Paced
+from game_operator.backoffice.journal.journal import MOST_FAILURES, Journal, Paced, add_items_to_script
 from game_operator.backoffice.journal.records import ItemResult, NewItem, Run
 from game_operator.errors import LeaseLostError, RunError
 from game_operator.ledger import SqlLedger
@@ -262,3 +262,17 @@ def test_many_threads_share_a_run(ledger: SqlLedger) -> None:
         done = [key for keys in pool.map(work, range(4)) for key in keys]
     assert sorted(done) == [f"{number:03}" for number in range(100)]
     assert journal.counts(run.id) == {"agrees": (100, 0)}
+
+
+def test_items_are_added_to_a_chunk_that_is_being_worked_on(ledger: SqlLedger) -> None:
+    """Those that the run has already are left out, wherever they are."""
+    journal = Journal(ledger)
+    run = begun(journal, "a", "b", "c")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    items = [NewItem("a", {}), NewItem("c", {}), NewItem("d", {"of": "d"}, 7)]
+    added = write_with(ledger, lambda dialect: add_items_to_script(dialect, chunk, items))
+    assert added == {"d"}
+    found = journal.item(run.id, "d")
+    assert found is not None
+    assert (found.chunk, found.place, found.values, found.cents, found.state) == (chunk.number, 2, {"of": "d"}, 7, "")

@@ -427,8 +427,8 @@ def add_items_script(
 
 def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Script[set[str]]:
     """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
-    rows = [[each.key, len(chunk.items), json.dumps(each.data, default=str), each.cents] for each in items]
-    added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, chunk.number, json.dumps(rows)))
+    rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.cents] for each in items]
+    added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, json.dumps(rows)))
     return {row[0] for row in added}
 
 
