@@ -120,7 +120,7 @@ MODULES = {
             ("HAVING SUM(known) = 0 OR (SUM", "HAVING (SUM"),
             ("WHEN c.code IS NOT NULL OR c.action = '' THEN 0", "WHEN c.action = '' THEN 0"),
             ("WHEN r.bet_id IS NOT NULL THEN 0\n", ""),
-            ("FROM {prefix}postings WHERE operation <> 'carry'", "FROM {prefix}postings"),
+            ("FROM {prefix}postings WHERE operation <> 'carry'\n", "FROM {prefix}postings\n"),
         ),
     ),
     "prune": Module(
@@ -165,7 +165,7 @@ MODULES = {
                 "ON CONFLICT (source, kind, operation, digest) DO UPDATE SET code",
             ),
             (
-                "            yield from check_writer(self._prefix)\n            raise ConflictError\n",
+                "            yield from check_writer(self.prefix)\n            raise ConflictError\n",
                 "            pass\n",
             ),
         ),

@@ -201,7 +201,7 @@ class LedgerBase(Forkable):
             try:
                 wanted = yield self._write(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
                 break
-            except totals.StillOpenError:
+            except totals._StillOpenError:
                 if not left:
                     raise
             yield self._sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing

@@ -294,13 +294,13 @@ def _lock(prefix: str) -> Script[None]:
     except Exception as failed:
         if getattr(failed, "sqlstate", None) != _NOT_AVAILABLE:
             raise
-        raise StillOpenError(
+        raise _StillOpenError(
             "A transaction that has moved money is still open, so no days can be closed: its posting would be missing. "
             "Nothing was stored. End that transaction, which pg_stat_activity shows, and close again."
         ) from failed
 
 
-class StillOpenError(LedgerUnavailableError):
+class _StillOpenError(LedgerUnavailableError):
     """A transaction that has taken the id of a posting did not end in time."""
 
 
