@@ -52,10 +52,11 @@ def row(
     delta: int = 0,
     to: BetState | None = None,
     anomaly: str = "",
+    owed: int | None = None,
     why: str,
 ) -> Any:  # Any: what pytest.param returns has no public name.
     """Return a cell of the table: *call* on a bet in *state*; *to* is its state afterwards if that changes."""
-    return pytest.param(state, call, code, delta, to, anomaly, id=f"{state}: {call.operation}: {why}")
+    return pytest.param(state, call, code, delta, to, anomaly, owed, id=f"{state}: {call.operation}: {why}")
 
 
 WITHDRAWS = [
@@ -172,12 +173,50 @@ DEPOSITS = [
         anomaly="won_differs",
         why="the first of the same amount, which says that another was won",
     ),
-    row("CLOSED, by us", deposit(amount_cents=1), "BET_ALREADY_CLOSED", anomaly="second_deposit", why="other amount"),
+    row(
+        "CLOSED, by us",
+        deposit(amount_cents=1),
+        "BET_ALREADY_CLOSED",
+        anomaly="second_deposit",
+        owed=1 - WON_CENTS,
+        why="a smaller amount",
+    ),
+    row(
+        "CLOSED, by us",
+        deposit(amount_cents=WON_CENTS + 1),
+        "BET_ALREADY_CLOSED",
+        anomaly="second_deposit",
+        owed=1,
+        why="a larger amount",
+    ),
     row(
         "CLOSED, by us", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_by_other_player", why="other player"
     ),
     row("ROLLED_BACK", deposit(), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="late"),
     row("ROLLED_BACK", deposit(player_id="p2"), "BET_NOT_FOUND", anomaly="deposit_by_other_player", why="other player"),
+    row(
+        "ROLLED_BACK, by us",
+        deposit(),
+        "BET_ROLLED_BACK",
+        anomaly="deposit_after_rollback",
+        owed=WON_CENTS - WAGER_CENTS,
+        why="late",
+    ),
+    row(
+        "ROLLED_BACK, by us",
+        deposit(amount_cents=WAGER_CENTS),
+        "BET_ROLLED_BACK",
+        anomaly="deposit_after_rollback",
+        owed=0,
+        why="of the very amount that was refunded",
+    ),
+    row(
+        "ROLLED_BACK, by us",
+        deposit(player_id="p2"),
+        "BET_NOT_FOUND",
+        anomaly="deposit_by_other_player",
+        why="other player",
+    ),
     row("TOMBSTONE", deposit(), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="late"),
     row("TOMBSTONE", deposit(player_id="p2"), "BET_ROLLED_BACK", anomaly="deposit_after_rollback", why="other player"),
     row("DECLINED", deposit(), "BET_NOT_FOUND", anomaly="deposit_of_declined_bet", why="never debited"),
@@ -217,7 +256,19 @@ ROLLBACKS = [
     row("CLOSED", rollback(), "BET_ALREADY_CLOSED", anomaly="rollback_after_deposit", why="agrees"),
     row("CLOSED", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
     row("CLOSED", rollback(player_id="p2"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other player"),
-    row("CLOSED, by us", rollback(), "BET_ALREADY_CLOSED", anomaly="rollback_after_deposit", why="agrees"),
+    row(
+        "CLOSED, by us",
+        rollback(),
+        "BET_ALREADY_CLOSED",
+        anomaly="rollback_after_deposit",
+        owed=WAGER_CENTS - WON_CENTS,
+        why="agrees",
+    ),
+    row("CLOSED, by us", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row("ROLLED_BACK, by us", rollback(), None, why="the first"),
+    row("ROLLED_BACK, by us", rollback(tx_id=None), None, why="the first, no tx_id"),
+    row("ROLLED_BACK, by us", rollback(tx_id="t"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="other tx_id"),
+    row("ROLLED_BACK, by us", rollback(player_id="p2"), "BET_NOT_FOUND", anomaly="rollback_disagrees", why="player"),
     row("ROLLED_BACK", rollback(), None, why="the same"),
     row("ROLLED_BACK", rollback(tx_id=None), None, why="the same, no tx_id"),
     row("ROLLED_BACK", rollback(amount_cents=1, round_id="r"), None, why="the same, told otherwise"),
@@ -280,20 +331,20 @@ def after(*calls: WebhookCall, rules: Profile | None = None) -> Book:
     return book
 
 
-@pytest.mark.parametrize(("state", "call", "code", "delta", "to", "anomaly"), WITHDRAWS + DEPOSITS + ROLLBACKS)
+@pytest.mark.parametrize(("state", "call", "code", "delta", "to", "anomaly", "owed"), WITHDRAWS + DEPOSITS + ROLLBACKS)
 def test_every_cell(
-    state: str, call: MovingCall, code: str | None, delta: int, to: BetState | None, anomaly: str
+    state: str, call: MovingCall, code: str | None, delta: int, to: BetState | None, anomaly: str, owed: int | None
 ) -> None:
     """A withdraw deducts, a deposit credits, a rollback reverses, once each and in any order (spec §3)."""
     book = book_in(_STATES[state])
     before = book.bets["b1"].state if "b1" in book.bets else None
-    assert effect_of(book, call) == Effect(code, delta, before, to or before, anomaly)
+    assert effect_of(book, call) == Effect(code, delta, before, to or before, anomaly, owed)
 
 
 def test_every_refused_deposit_and_rollback_is_kept() -> None:
     """No cell that refuses money is without an anomaly."""
     for param in DEPOSITS + ROLLBACKS:
-        _, _, code, _, _, anomaly = param.values
+        _, _, code, _, _, anomaly, _ = param.values
         assert (code is None) or anomaly
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from game_operator.codes import BetState
 from game_operator.ledger.api import Account, BetRecord, Outcome, Terms
 from game_operator.ledger.rules.book import Book
-from game_operator.models.webhooks import MovingCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.profile import Profile
 from tests.support.calls import deposit, rollback, withdraw
 from tests.support.documents import ROOT
@@ -35,7 +35,8 @@ class State(NamedTuple):
     calls: tuple[MovingCall, ...] = ()
     #: What its withdraw was, or would be.
     first: WithdrawCall = withdraw()
-    reconciled: bool = False
+    #: What a repair has settled it by.
+    repair: DepositCall | RollbackCall | None = None
 
 
 _RAIN = withdraw(action="RAIN", tx_id="withdraw:bet:b1")
@@ -45,8 +46,9 @@ STATES = (
     State("OPEN", (withdraw(),)),
     State("SPENT", (_RAIN,), _RAIN),
     State("CLOSED", (withdraw(), deposit())),
-    State("CLOSED, by us", (withdraw(), deposit()), reconciled=True),
+    State("CLOSED, by us", (withdraw(),), repair=deposit()),
     State("ROLLED_BACK", (withdraw(), rollback())),
+    State("ROLLED_BACK, by us", (withdraw(),), repair=rollback()),
     State("TOMBSTONE", (rollback(),)),
     State("DECLINED", (_DECLINED,), _DECLINED),
 )
@@ -84,13 +86,14 @@ VARIANTS: Mapping[str, Mapping[str, _Variant]] = {
 
 
 class Effect(NamedTuple):
-    """What a call did: its answer, what moved, the bet's state before and after, and what was kept to look at."""
+    """What a call did: its answer, what moved, the bet's state before and after, what was kept, and what is owed."""
 
     code: str | None
     delta_cents: int
     before: BetState | None
     after: BetState | None
     anomaly: str
+    owed_cents: int | None = None
 
 
 def book_in(state: State, rules: Profile | None = None) -> Book:
@@ -99,17 +102,17 @@ def book_in(state: State, rules: Profile | None = None) -> Book:
     book.accounts = {key: Account(key, OPENING_CENTS) for key in ("p1", "p2")}
     for call in state.calls:
         book.apply(call, Terms(rules=rules or Profile()), clock_millis=1_000)
-    if state.reconciled:
-        del book.calls["deposit", deposit().tx_id]
-        book.bets["b1"] = book.bets["b1"]._replace(deposit_tx_id=None)
+    if state.repair is not None:
+        book.settle(state.repair, Terms(), settled_by="reconcile", clock_millis=1_000)
     return book
 
 
 def effect_of(book: Book, call: MovingCall, rules: Profile | None = None) -> Effect:
     """Apply *call* to *book* and return what it did."""
-    before, money = _state_of(book.bets), _money_in(book)
+    before, money, findings = _state_of(book.bets), _money_in(book), len(book.changes.findings)
     outcome: Outcome = book.apply(call, Terms(rules=rules or Profile()), clock_millis=2_000)
-    return Effect(outcome.code, _money_in(book) - money, before, _state_of(book.bets), outcome.anomaly)
+    owed_cents = next((found.owed_cents for found in book.changes.findings[findings:]), None)
+    return Effect(outcome.code, _money_in(book) - money, before, _state_of(book.bets), outcome.anomaly, owed_cents)
 
 
 def _state_of(bets: Mapping[str, BetRecord]) -> BetState | None:
@@ -137,12 +140,14 @@ def _cell(state: State, call: MovingCall) -> str:
     moved = movement[(effect.delta_cents > 0) - (effect.delta_cents < 0)]
     answer = (effect.code or moved or "SUCCESS") + ("*" if other.code != effect.code else "")
     became = f": {effect.after}" if effect.after is not None and effect.after != effect.before else ""
-    return f"{answer}{became}{' !' if effect.anomaly else ''}"
+    assert effect.owed_cents is None or effect.anomaly, "the legend says otherwise"
+    return f"{answer}{became}{' !' if effect.anomaly else ''}{'$' if effect.owed_cents is not None else ''}"
 
 
 _LEGEND = """\
 What moves money is answered SUCCESS; a colon stands before the bet's new state. ! is kept as an anomaly.
-* is SUCCESS with unknown_rollback="success", and then no anomaly. "CLOSED, by us" is settled by a reconciliation."""
+* is SUCCESS with unknown_rollback="success", and then no anomaly. "By us" is settled by a repair, and $ leaves a
+finding of what is owed."""
 
 
 def _ascii() -> str:

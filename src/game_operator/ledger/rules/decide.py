@@ -12,43 +12,47 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
 ::
 
     withdraw
-    bet            the same              its tx_id, other content  other tx_id
-    -------------  --------------------  ------------------------  -----------------------
-    unseen         debit: OPEN           debit: OPEN               debit: OPEN
-    OPEN           SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
-    SPENT          SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
-    CLOSED         SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
-    CLOSED, by us  SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
-    ROLLED_BACK    BET_ROLLED_BACK       DUPLICATE_TRANSACTION !   BET_ROLLED_BACK
-    TOMBSTONE      BET_ROLLED_BACK       BET_ROLLED_BACK           BET_ROLLED_BACK
-    DECLINED       INSUFFICIENT_BALANCE  DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    bet                 the same              its tx_id, other content  other tx_id
+    ------------------  --------------------  ------------------------  -----------------------
+    unseen              debit: OPEN           debit: OPEN               debit: OPEN
+    OPEN                SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    SPENT               SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    CLOSED              SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    CLOSED, by us       SUCCESS               DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
+    ROLLED_BACK         BET_ROLLED_BACK       DUPLICATE_TRANSACTION !   BET_ROLLED_BACK
+    ROLLED_BACK, by us  BET_ROLLED_BACK       DUPLICATE_TRANSACTION !   BET_ROLLED_BACK
+    TOMBSTONE           BET_ROLLED_BACK       BET_ROLLED_BACK           BET_ROLLED_BACK
+    DECLINED            INSUFFICIENT_BALANCE  DUPLICATE_TRANSACTION !   DUPLICATE_TRANSACTION !
 
     deposit
-    bet            the same, or the first  other tx_id and amount  other player
-    -------------  ----------------------  ----------------------  --------------------
-    unseen         BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
-    OPEN           credit: CLOSED          credit: CLOSED          BET_NOT_FOUND !
-    SPENT          BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !
-    CLOSED         SUCCESS                 BET_ALREADY_CLOSED !    BET_NOT_FOUND !
-    CLOSED, by us  SUCCESS                 BET_ALREADY_CLOSED !    BET_NOT_FOUND !
-    ROLLED_BACK    BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_NOT_FOUND !
-    TOMBSTONE      BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_ROLLED_BACK !
-    DECLINED       BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
+    bet                 the same, or the first  other tx_id and amount  other player
+    ------------------  ----------------------  ----------------------  --------------------
+    unseen              BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
+    OPEN                credit: CLOSED          credit: CLOSED          BET_NOT_FOUND !
+    SPENT               BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !    BET_ALREADY_CLOSED !
+    CLOSED              SUCCESS                 BET_ALREADY_CLOSED !    BET_NOT_FOUND !
+    CLOSED, by us       SUCCESS                 BET_ALREADY_CLOSED !$   BET_NOT_FOUND !
+    ROLLED_BACK         BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_NOT_FOUND !
+    ROLLED_BACK, by us  BET_ROLLED_BACK !$      BET_ROLLED_BACK !$      BET_NOT_FOUND !
+    TOMBSTONE           BET_ROLLED_BACK !       BET_ROLLED_BACK !       BET_ROLLED_BACK !
+    DECLINED            BET_NOT_FOUND !         BET_NOT_FOUND !         BET_NOT_FOUND !
 
     rollback
-    bet            its withdraw's tx_id         other tx_id                  other player
-    -------------  ---------------------------  ---------------------------  ---------------------------
-    unseen         BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !
-    OPEN           refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
-    SPENT          refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
-    CLOSED         BET_ALREADY_CLOSED !         BET_NOT_FOUND !              BET_NOT_FOUND !
-    CLOSED, by us  BET_ALREADY_CLOSED !         BET_NOT_FOUND !              BET_NOT_FOUND !
-    ROLLED_BACK    SUCCESS                      BET_NOT_FOUND !              DUPLICATE_TRANSACTION !
-    TOMBSTONE      BET_NOT_FOUND* !             BET_NOT_FOUND* !             DUPLICATE_TRANSACTION !
-    DECLINED       BET_NOT_FOUND* !             BET_NOT_FOUND* !             BET_NOT_FOUND* !
+    bet                 its withdraw's tx_id         other tx_id                  other player
+    ------------------  ---------------------------  ---------------------------  ---------------------------
+    unseen              BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !  BET_NOT_FOUND*: TOMBSTONE !
+    OPEN                refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
+    SPENT               refund: ROLLED_BACK          BET_NOT_FOUND !              BET_NOT_FOUND !
+    CLOSED              BET_ALREADY_CLOSED !         BET_NOT_FOUND !              BET_NOT_FOUND !
+    CLOSED, by us       BET_ALREADY_CLOSED !$        BET_NOT_FOUND !              BET_NOT_FOUND !
+    ROLLED_BACK         SUCCESS                      BET_NOT_FOUND !              DUPLICATE_TRANSACTION !
+    ROLLED_BACK, by us  SUCCESS                      BET_NOT_FOUND !              BET_NOT_FOUND !
+    TOMBSTONE           BET_NOT_FOUND* !             BET_NOT_FOUND* !             DUPLICATE_TRANSACTION !
+    DECLINED            BET_NOT_FOUND* !             BET_NOT_FOUND* !             BET_NOT_FOUND* !
 
     What moves money is answered SUCCESS; a colon stands before the bet's new state. ! is kept as an anomaly.
-    * is SUCCESS with unknown_rollback="success", and then no anomaly. "CLOSED, by us" is settled by a reconciliation.
+    * is SUCCESS with unknown_rollback="success", and then no anomaly. "By us" is settled by a repair, and $ leaves a
+    finding of what is owed.
 
 5. Only a withdraw about to debit is asked: may the player bet, and is there enough money? Whatever refuses it, it is
    DECLINED for good. A debited bet is OPEN; one that no deposit ever settles (a RAIN) is SPENT.
