@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import MemoryLedger, Outcome, Terms
 from game_operator.ledger.api import Ledger
@@ -201,3 +202,16 @@ def test_rules_belong_to_the_call() -> None:
     assert ledger.apply(rollback()).code == "BET_NOT_FOUND"
     ledger.add_source("lenient")
     assert ledger.apply(rollback(), terms=lenient).code is None
+
+
+def test_what_late_calls_say_is_owed_is_kept() -> None:
+    """Once for each call, as in a database; a ledger in memory settles no bets without calls, so a test does it."""
+    ledger = MemoryLedger({"p1": 1_000})
+    ledger.apply(withdraw())
+    bets = ledger._tables.books[""].bets
+    bets["b1"] = bets["b1"]._replace(state=BetState.CLOSED, won_cents=300, settled_by="reconcile")
+    for _ in range(2):
+        assert ledger.apply(deposit(amount_cents=900)).code == "BET_ALREADY_CLOSED"
+    ledger.apply(rollback())
+    assert [(each.kind, each.owed_cents) for each in ledger.findings] == [("late_deposit", 600), ("late_rollback", 200)]
+    assert ledger.balance("p1") == 500

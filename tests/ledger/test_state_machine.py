@@ -5,22 +5,26 @@ The specification leaves open what repeats and late calls do (spec §3, §6); do
 """
 
 import tempfile
+import time
 from abc import abstractmethod
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from game_operator.ledger import Terms
+from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.ledger import SqlLedger, Terms
 from game_operator.ledger.api import Outcome
 from game_operator.models.webhooks import MovingCall, RollbackCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.ledgers import AnyLedger, InDatabase, InMemory
+from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.wallet_model import WalletModel, is_final
 
 pytestmark = pytest.mark.slow
@@ -168,6 +172,84 @@ class _SqliteMachine(_Machine):
         self.folder.cleanup()
 
 
+class _RepairMachine(_SqliteMachine):
+    """The calls that do not come are made up for, and then some of them come after all."""
+
+    @property
+    def sql(self) -> SqlLedger:
+        """The ledger itself: repairs are the back office's."""
+        assert isinstance(self.ledger, InDatabase)
+        assert isinstance(self.ledger.ledger, SqlLedger)
+        return self.ledger.ledger
+
+    @rule(bet_id=BETS, player_id=PLAYERS, cents=WINS | st.none())
+    def repair(self, bet_id: str, player_id: str, cents: int | None) -> None:
+        """A bet is settled without a call: by a win, a loss or a refund."""
+        call = lost(bet_id, player_id) if cents is None else won(cents, bet_id, player_id)
+        if self.model.repair(call):
+            assert repair(self.sql, call).balance_cents == self.model.money[player_id]
+        else:
+            with pytest.raises(RepairRefusedError):
+                repair(self.sql, call)
+
+    @initialize(ends=st.tuples(*[WINS | st.none()] * 3))
+    def lose_three(self, ends: tuple[int | None, ...]) -> None:
+        """Every history has calls that can come late."""
+        for which, cents in enumerate(ends):
+            self.lose_a_call(which, cents)
+
+    @rule(which=st.integers(0, 9), cents=WINS | st.none())
+    def lose_a_call(self, which: int, cents: int | None) -> None:
+        """A bet stays OPEN, and is repaired."""
+        bet_id = f"lost {which}"
+        self._apply(withdraw(bet_id, "p1", 10))
+        self.repair(bet_id, "p1", cents)
+
+    @rule(which=st.integers(0, 99), cents=WINS | st.none(), tx_id=st.sampled_from(["", "x", "y"]))
+    def come_late(self, which: int, cents: int | None, tx_id: str) -> None:
+        """The call about a repaired bet comes after all, or another one."""
+        settled = sorted(bet_id for bet_id, bet in self.model.bets.items() if "by us" in bet)
+        if settled:
+            bet_id = settled[which % len(settled)]
+            player_id = self.model.bets[bet_id]["player"]
+            late = deposit(bet_id, player_id, cents or 0, tx_id=f"{bet_id} {tx_id}" if tx_id else "")
+            self._apply(late if cents is not None else rollback(bet_id, player_id, None))
+
+    @rule(which=st.integers(0, 99))
+    def pay(self, which: int) -> None:
+        """Somebody pays what is owed by a late call."""
+        known = findings(self.sql)
+        if not known:
+            return
+        found = known[which % len(known)]
+        cents = self.model.pay((found.subject, found.kind, found.tx_id))
+        if cents is None:
+            with pytest.raises(FindingError):
+                pay(self.sql, found.id)
+        else:
+            assert pay(self.sql, found.id)[0].paid_cents == cents
+
+    @rule()
+    def prune(self) -> None:
+        """A quarter of a year later all details go."""
+        now_millis = time.time_ns() // 1_000_000 + 91 * 86_400_000
+        self.sql.prune(timedelta(days=90), now_millis=now_millis)
+
+    @invariant()
+    def late_calls_are_known(self) -> None:
+        """What each late call says is due is kept once, with what was paid for it."""
+        kept = {
+            (found.subject, found.kind, found.tx_id): [found.cents, found.paid_cents] for found in findings(self.sql)
+        }
+        assert kept == self.model.late
+
+    def teardown(self) -> None:
+        try:
+            assert self.sql.verify().findings == ()
+        finally:
+            super().teardown()
+
+
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
@@ -178,6 +260,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
         pytest.param(_LenientMachine, 25, 30, id="memory, lenient"),
         pytest.param(_OwnMachine, 25, 30, id="memory, own tx_ids"),
         pytest.param(_SqliteMachine, 12, 30, id="sqlite"),
+        pytest.param(_RepairMachine, 25, 40, id="sqlite, with repairs"),
     ],
 )
 def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.
@@ -195,6 +278,7 @@ def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # An
         pytest.param(_LenientMachine, 1_000, id="memory, lenient"),
         pytest.param(_OwnMachine, 1_000, id="memory, own tx_ids"),
         pytest.param(_SqliteMachine, 300, id="sqlite"),
+        pytest.param(_RepairMachine, 300, id="sqlite, with repairs"),
     ],
 )
 def test_very_long_histories(machine: Any, histories: int) -> None:  # Any: a class of machines.

@@ -24,12 +24,17 @@ class WalletModel:
     seen: dict[tuple[str, str], tuple[tuple[Any, ...], str | None]] = field(default_factory=dict)
     #: The tx_ids that tombstones keep: of which bet.
     kept: dict[str, str] = field(default_factory=dict)
+    #: What late calls have left, by bet, kind and tx_id: what is due by each, and what was paid for it.
+    late: dict[tuple[str, str, str], list[int | None]] = field(default_factory=dict)
+    #: The bets that claims name.
+    claimed: set[str] = field(default_factory=set)
 
     def copy(self) -> "WalletModel":
         """Return a wallet that goes its own way."""
         bets = {bet_id: dict(bet) for bet_id, bet in self.bets.items()}
         money, seen, kept = dict(self.money), dict(self.seen), dict(self.kept)
-        return WalletModel(money, self.lenient, self.own_tx_ids, bets, seen, kept)
+        late = {key: list(kept) for key, kept in self.late.items()}
+        return WalletModel(money, self.lenient, self.own_tx_ids, bets, seen, kept, late, set(self.claimed))
 
     def answer(self, call: MovingCall) -> str | None:
         """Apply *call* and return its code, or None for SUCCESS."""
@@ -38,6 +43,32 @@ class WalletModel:
         if isinstance(call, RollbackCall):
             return self._rollback(call)
         return self._claim(call) if call.is_claim else self._deposit(call)
+
+    def repair(self, call: DepositCall | RollbackCall) -> bool:
+        """Settle a bet without a call of the provider; return whether that is allowed."""
+        bet = self.bets.get(call.bet_id or "")
+        if bet is None or bet["state"] != "OPEN" or bet["player"] != call.player_id or call.bet_id in self.claimed:
+            return False
+        is_refund = isinstance(call, RollbackCall)
+        bet["got"] = bet["wager"] if isinstance(call, RollbackCall) else call.amount_cents
+        bet["state"], bet["by us"], bet["paid"] = "ROLLED_BACK" if is_refund else "CLOSED", True, 0
+        self.money[bet["player"]] += bet["got"]
+        return True
+
+    def pay(self, late: tuple[str, str, str]) -> int | None:
+        """Pay what is owed by a late call, and return it; None if nothing is paid."""
+        bet, (due_cents, paid_cents) = self.bets[late[0]], self.late[late]
+        owed_cents: int = (due_cents or 0) - bet["got"] - bet["paid"]
+        if paid_cents is not None or owed_cents == 0 or self.money[bet["player"]] < -owed_cents:
+            return None
+        self.money[bet["player"]] += owed_cents
+        bet["paid"] += owed_cents
+        self.late[late][1] = owed_cents
+        return owed_cents
+
+    def _note_late(self, bet: dict[str, Any], call: DepositCall | RollbackCall, tx_id: str, due_cents: int) -> None:
+        if bet.get("by us"):
+            self.late.setdefault((call.bet_id or "", f"late_{call.operation}", tx_id), [due_cents, None])
 
     def _withdraw(self, call: WithdrawCall) -> str | None:
         key, content = ("withdraw", call.tx_id), (call.player_id, call.bet_id, call.action, call.amount_cents)
@@ -91,10 +122,13 @@ class WalletModel:
             return "BET_ROLLED_BACK"
         if bet["player"] != call.player_id:
             return "BET_NOT_FOUND"
-        if bet["state"] == "CLOSED":
-            return "BET_ALREADY_CLOSED"
-        if bet["state"] == "ROLLED_BACK":
-            return "BET_ROLLED_BACK"
+        if bet["state"] == "CLOSED" and bet.get("by us") and bet["got"] == call.amount_cents:
+            bet["by us"] = False
+            self.seen[key] = (content, None)
+            return None
+        if bet["state"] in ("CLOSED", "ROLLED_BACK"):
+            self._note_late(bet, call, call.tx_id, call.amount_cents)
+            return "BET_ALREADY_CLOSED" if bet["state"] == "CLOSED" else "BET_ROLLED_BACK"
         bet["state"] = "CLOSED"
         self.seen[key] = (content, None)
         self.money[call.player_id] += call.amount_cents
@@ -111,6 +145,7 @@ class WalletModel:
             return "PLAYER_NOT_FOUND"
         self.seen[key] = (content, None)
         self.money[call.player_id] += call.amount_cents
+        self.claimed |= {call.bet_id} if call.bet_id else set()
         return None
 
     def _rollback(self, call: RollbackCall) -> str | None:
@@ -136,6 +171,7 @@ class WalletModel:
         if not agrees:
             return "BET_NOT_FOUND"
         if bet["state"] == "CLOSED":
+            self._note_late(bet, call, tx_id, bet["wager"])
             return "BET_ALREADY_CLOSED"
         if bet["state"] in ("OPEN", "SPENT"):
             bet["state"] = "ROLLED_BACK"

@@ -12,7 +12,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetReco
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Loaded, Script, apply_items, drive
 from game_operator.ledger.engine.sources import check_source_name, refusal
-from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting
+from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, NewFinding, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.models.webhooks import WebhookCall
@@ -47,6 +47,7 @@ class _Tables:
         self.accounts: dict[str, Account] = {}
         self.postings: list[Posting] = []
         self.anomalies: dict[tuple[str, str, str, bytes], Anomaly] = {}
+        self.findings: dict[tuple[str, str, str, str], NewFinding] = {}
         self.pending: list[tuple[str, Changes]] = []
         self.sources = _Sources()
         self.now_millis = clock_millis
@@ -76,6 +77,8 @@ class _Tables:
             self.postings += changes.postings
             for anomaly in changes.anomalies:
                 self.anomalies.setdefault((source, anomaly.kind, anomaly.operation, anomaly.body), anomaly)
+            for found in changes.findings:
+                self.findings.setdefault((source, found.subject, found.kind, found.tx_id), found)
 
 
 class MemoryLedger(AbstractContextManager["MemoryLedger"]):
@@ -188,6 +191,12 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         """What a person should look at, oldest first."""
         with self._lock:
             return tuple(self._tables.anomalies.values())
+
+    @property
+    def findings(self) -> tuple[NewFinding, ...]:
+        """What is owed by calls that came after their bets were settled without them, oldest first."""
+        with self._lock:
+            return tuple(self._tables.findings.values())
 
     def _perform(self, script: Script[T]) -> T:
         # The call under way has loaded its rows: what is moved meanwhile would be overwritten, or lost with it.
