@@ -1,22 +1,28 @@
 """Bets that are settled without a call of the provider, and the calls that come after all (decision 14; spec §3)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from game_operator.codes import BetState
-from game_operator.errors import RepairRefusedError
-from game_operator.ledger import SqlLedger
+from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.ledger import MemoryLedger, SqlLedger, Terms
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import DepositCall, RollbackCall
+from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.repairs import findings, repair, won
+from tests.support.ledgers import AsyncInDatabase, InDatabase
+from tests.support.raw_sql import run
+from tests.support.repairs import findings, lost, nothing, pay, repair, won
 
 pytestmark = [pytest.mark.outside]
 
@@ -153,3 +159,169 @@ def test_what_is_done_beside_undoes_it(ledger: SqlLedger) -> None:
         Wallet(ledger).repair(Repair(won(700), "reconcile", refused))
     assert ledger.balance("p1") == 10_000
     assert ledger.verify().findings == ()
+
+
+@pytest.mark.parametrize(
+    ("bet_id", "state"),
+    [("spent", "SPENT"), ("tomb", "TOMBSTONE"), ("declined", "DECLINED"), ("rolled", "ROLLED_BACK")],
+)
+@pytest.mark.parametrize("call", [won(5), lost()], ids=["a win", "a refund"])
+def test_only_open_bets_are_settled(ledger: SqlLedger, bet_id: str, state: str, call: Any) -> None:
+    """A bet in any other state is refused, and stays as it is."""
+    ledger.apply(withdraw("spent", amount_cents=0, action="RAIN"))
+    ledger.apply(rollback("tomb", tx_id="withdraw:bet:tomb"))
+    ledger.apply(withdraw("declined", amount_cents=10**7))
+    ledger.apply(withdraw("rolled"))
+    ledger.apply(rollback("rolled", tx_id=None))
+    before = ledger.bet(bet_id)
+    with pytest.raises(RepairRefusedError, match=f"'{bet_id}' is {state}, and only an OPEN bet is settled"):
+        repair(ledger, replace(call, bet_id=bet_id))
+    assert ledger.bet(bet_id) == before
+    assert ledger.balance("p1") == 10_000
+
+
+def test_a_bet_of_another_source(sqlite_url: str) -> None:
+    """The same bet under two sources is two bets, and each wallet settles its own."""
+    with SqlLedger(sqlite_url) as ledger:
+        for source in ("eu", "uk"):
+            ledger.add_source(source)
+        ledger.open_account("p1", Decimal("100.00"))
+        Wallet(ledger, source="eu").withdraw(withdraw("b1"))
+        with pytest.raises(RepairRefusedError, match="There is no bet 'b1'"):
+            repair(ledger, won(700), source="uk")
+        Wallet(ledger, source="uk").withdraw(withdraw("b1"))
+        assert repair(ledger, won(700), source="uk").balance_cents == 9_700
+        states = [bet.state for source in ("eu", "uk") if (bet := ledger.bet("b1", source=source)) is not None]
+        assert states == [BetState.OPEN, BetState.CLOSED]
+        assert repair(ledger, lost(), source="eu").balance_cents == 10_200
+        assert ledger.verify().findings == ()
+
+
+def test_a_claim_of_another_source_is_no_reason(sqlite_url: str) -> None:
+    """Only a claim of the bet's own source names it."""
+    with SqlLedger(sqlite_url) as ledger:
+        for source in ("eu", "uk"):
+            ledger.add_source(source)
+        ledger.open_account("p1", Decimal("100.00"))
+        Wallet(ledger, source="eu").withdraw(withdraw("b1"))
+        Wallet(ledger, source="uk").deposit(deposit("b1", action="JACKPOT", amount_cents=900, tx_id="j"))
+        assert repair(ledger, won(700), source="eu").applied
+
+
+def test_an_account_that_is_gone(ledger: SqlLedger, database_url: str) -> None:
+    """There is nobody to credit."""
+    run(database_url, "DELETE FROM {p}accounts")
+    with pytest.raises(RepairRefusedError, match="account 'p1' cannot be credited"):
+        repair(ledger, won(700))
+    bet = ledger.bet("b1")
+    assert bet is not None
+    assert bet.state is BetState.OPEN
+
+
+@pytest.mark.parametrize(("room_cents", "is_settled"), [(700, True), (699, False)])
+def test_a_balance_that_cannot_hold_it(ledger: SqlLedger, database_url: str, room_cents: int, is_settled: bool) -> None:
+    """It is refused before the database overflows."""
+    run(database_url, f"UPDATE {{p}}accounts SET balance_cents = {2**63 - 1 - room_cents}")
+    if is_settled:
+        assert repair(ledger, won(700)).balance_cents == 2**63 - 1
+        return
+    with pytest.raises(RepairRefusedError, match="cannot be credited"):
+        repair(ledger, won(700))
+    bet = ledger.bet("b1")
+    assert bet is not None
+    assert bet.state is BetState.OPEN
+
+
+def test_times_never_go_back(tmp_path: Path) -> None:
+    """By a clock in the past a repair is later than the movement before, and the late call is not earlier."""
+    millis = [2_000_000_000_000]
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", clock_millis=lambda: millis[0]) as ledger:
+        ledger.open_account("p1", Decimal("105.00"))
+        withdrawn = ledger.apply(withdraw("b1"))
+        millis[0] -= 10_000_000
+        repaired = repair(ledger, won(700))
+        late = ledger.apply(deposit("b1", amount_cents=700))
+        assert repaired.at_millis == withdrawn.at_millis + 1
+        assert late.at_millis == repaired.at_millis
+        assert ledger.verify().findings == ()
+
+
+def test_word_for_word_replies(ledger: SqlLedger) -> None:
+    """With duplicate_reply="verbatim" the late deposit is answered as any, and its repeat as it was."""
+    wallet = Wallet(ledger, profile=Profile(duplicate_reply="verbatim"))
+    repair(ledger, won(700))
+    first = wallet.deposit(deposit("b1", amount_cents=700))
+    ledger.adjust("p1", Decimal("5.00"), reference="pay-in")
+    assert wallet.deposit(deposit("b1", amount_cents=700)) == first
+    assert first.balance_cents == 10_700
+    assert wallet.withdraw(withdraw("b1")).balance_cents == 10_000
+    ledger.apply(withdraw("b2"))
+    repair(ledger, lost("b2"))
+    assert wallet.rollback(rollback("b2", tx_id=None)).balance_cents == 11_200
+
+
+@pytest.mark.parametrize(
+    ("cents", "is_resolved"), [pytest.param(700, True, id="the same"), pytest.param(900, False, id="another amount")]
+)
+def test_an_early_deposit_that_waits(ledger: SqlLedger, cents: int, is_resolved: bool) -> None:
+    """``ledger retry`` after the repair moves nothing: it is taken for the lost one, or leaves what is owed."""
+    assert ledger.apply(deposit("b2", amount_cents=cents)).code == "BET_NOT_FOUND"
+    ledger.apply(withdraw("b2"))
+    balance = repair(ledger, won(700, "b2")).balance_cents
+    (early,) = ledger.anomalies(kind="early_deposit")
+    assert ledger.retry(early.id).applied is False
+    assert ledger.balance("p1") == balance
+    assert [each.id for each in ledger.anomalies(kind="early_deposit")] == ([] if is_resolved else [early.id])
+    assert [found.owed_cents for found in findings(ledger)] == ([] if is_resolved else [200])
+    assert ledger.verify().findings == ()
+
+
+def test_pruned_repairs_and_payments(ledger: SqlLedger) -> None:
+    """What is folded adds up, and late calls are known as before: nothing is paid or settled twice."""
+    for bet_id in ("b2", "b3"):
+        ledger.apply(withdraw(bet_id))
+    repair(ledger, won(700))
+    repair(ledger, lost("b2"))
+    repair(ledger, won(100, "b3"))
+    ledger.apply(deposit("b3", amount_cents=900))
+    (found,) = findings(ledger)
+    paid, outcome = pay(ledger, found.id)
+    report = ledger.prune(timedelta(days=90), now_millis=outcome.at_millis + 91 * 86_400_000)
+    assert report.postings == 8
+    assert ledger.verify().findings == ()
+    balance = ledger.balance("p1")
+    assert ledger.apply(deposit("b1", amount_cents=700)).code is None
+    assert ledger.apply(rollback("b2", tx_id=None)).code is None
+    assert ledger.apply(deposit("b3", amount_cents=900)).code == "BET_ALREADY_CLOSED"
+    with pytest.raises(FindingError):
+        pay(ledger, found.id)
+    assert findings(ledger) == [paid._replace(seen=2, last_at_millis=findings(ledger)[0].last_at_millis)]
+    assert ledger.balance("p1") == balance
+    assert ledger.verify().findings == ()
+
+
+def test_only_a_database_is_repaired() -> None:
+    """A ledger in memory has nothing to reconcile."""
+    with pytest.raises(TypeError, match="bets are repaired in a SqlLedger, not in a MemoryLedger"):
+        Wallet(MemoryLedger()).repair(Repair(won(1), "reconcile", nothing))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "async sqlite", "postgres", "async postgres"])
+def test_late_calls_on_every_ledger(kind: str, request: pytest.FixtureRequest, sqlite_url: str) -> None:
+    """What is owed is found out however the call comes: alone, or in a batch with others."""
+    url = sqlite_url if "sqlite" in kind else request.getfixturevalue("postgres_url")
+    made = AsyncInDatabase(url) if "async" in kind else InDatabase(url)
+    try:
+        made.open_account("p1", Decimal("100.00"))
+        for number in range(6):
+            made.apply(withdraw(f"b{number}"))
+        with SqlLedger(url) as ledger:
+            for number in range(5):
+                repair(ledger, won(100, f"b{number}"))
+            made.at_once([(deposit(f"b{number}", amount_cents=100 * number), Terms()) for number in range(6)])
+            owed = {found.subject: found.owed_cents for found in findings(ledger)}
+            assert owed == {"b0": -100, "b2": 100, "b3": 200, "b4": 300}
+            assert ledger.balance("p1") == 10_000 - 6 * 500 + 5 * 100 + 500
+            assert ledger.verify().findings == ()
+    finally:
+        made.close()

@@ -1,0 +1,156 @@
+"""Races of repairs with the calls they stand for, with each other, and with refunds: one movement, whoever wins."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.errors import RepairRefusedError
+from game_operator.ledger import Outcome, SqlLedger
+from game_operator.models.webhooks import DepositCall, RollbackCall
+from tests.support.calls import deposit, rollback, withdraw
+from tests.support.crowds import PATIENCE_SECONDS, Processes, processes
+from tests.support.raw_sql import rows
+from tests.support.repairs import apply_there, findings, lost, repair, repair_there, won
+
+pytestmark = pytest.mark.outside
+
+ROUNDS = 6
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Processes]:
+    """Two processes, spawned once."""
+    with processes(2) as two:
+        yield two
+
+
+@pytest.fixture
+def ledger(url: str) -> Iterator[SqlLedger]:
+    """A ledger in which p1 has 100.00."""
+    with SqlLedger(url, patience_seconds=PATIENCE_SECONDS) as ledger:
+        ledger.open_account("p1", Decimal("100.00"))
+        yield ledger
+
+
+def _settled(url: str, bet_id: str) -> list[tuple[str, int]]:
+    """Return the postings that a bet has beside its wager."""
+    return rows(
+        url,
+        "SELECT p.operation, p.amount_cents FROM {p}postings AS p JOIN {p}calls AS c "
+        "ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
+        "WHERE c.bet_id = ? AND p.operation <> 'withdraw'",
+        bet_id,
+    )
+
+
+def _raced(url: str, works: Sequence[Callable[[SqlLedger], Any]]) -> list[Any]:
+    """Do each in a thread with a ledger of its own, all at the same moment; a refused repair is None."""
+    start = Barrier(len(works))
+
+    def run(work: Callable[[SqlLedger], Any]) -> Any:
+        with SqlLedger(url, migrate=False, patience_seconds=PATIENCE_SECONDS) as mine:
+            start.wait()
+            try:
+                return work(mine)
+            except RepairRefusedError:
+                return None
+
+    with ThreadPoolExecutor(len(works)) as threads:
+        return list(threads.map(run, works))
+
+
+@pytest.mark.parametrize(
+    ("stands_for", "cents"),
+    [
+        pytest.param(won(700), 700, id="a win"),
+        pytest.param(won(0), 0, id="a loss"),
+        pytest.param(lost(), 500, id="a refund"),
+    ],
+)
+def test_a_repair_and_the_call_it_stands_for(
+    ledger: SqlLedger, url: str, stands_for: DepositCall | RollbackCall, cents: int
+) -> None:
+    """In threads: the call is answered SUCCESS either way, and the money moves once."""
+    for number in range(ROUNDS):
+        bet_id = f"b{number}"
+        ledger.apply(withdraw(bet_id))
+        before = ledger.balance("p1")
+        is_win = isinstance(stands_for, DepositCall)
+        ours = won(cents, bet_id) if is_win else lost(bet_id)
+        theirs = deposit(bet_id, amount_cents=cents) if is_win else rollback(bet_id, tx_id=None)
+        repaired, outcome = _raced(url, [lambda mine: repair(mine, ours), lambda mine: mine.apply(theirs)])  # noqa: B023 - run at once
+        assert outcome.code is None
+        assert outcome.applied is (repaired is None)
+        assert ledger.balance("p1") == before + cents
+        bet = ledger.bet(bet_id)
+        assert bet is not None
+        assert (bet.settled_by is None) is (repaired is None)
+        assert bet.deposit_tx_id == (theirs.tx_id if is_win else None)
+        assert len(_settled(url, bet_id)) == (1 if cents else 0)
+    assert findings(ledger) == []
+    assert ledger.verify().findings == ()
+
+
+def test_a_repair_and_a_call_that_says_something_else(ledger: SqlLedger, url: str) -> None:
+    """Who comes first settles; what the other says moves nothing, and is owed if it is the call."""
+    for number in range(ROUNDS):
+        bet_id = f"b{number}"
+        ledger.apply(withdraw(bet_id))
+        before = ledger.balance("p1")
+        ours, theirs = lost(bet_id), deposit(bet_id, amount_cents=900)
+        repaired, outcome = _raced(url, [lambda mine: repair(mine, ours), lambda mine: mine.apply(theirs)])  # noqa: B023 - run at once
+        owed = [found.owed_cents for found in findings(ledger) if found.subject == bet_id]
+        if repaired is None:
+            assert (outcome.applied, owed, ledger.balance("p1")) == (True, [], before + 900)
+        else:
+            assert (outcome.code, owed, ledger.balance("p1")) == ("BET_ROLLED_BACK", [400], before + 500)
+        assert len(_settled(url, bet_id)) == 1
+    assert ledger.verify().findings == ()
+
+
+def test_repairs_of_one_bet(ledger: SqlLedger, url: str) -> None:
+    """Of several, of which some refund, one settles the bet."""
+    for number in range(ROUNDS):
+        bet_id = f"b{number}"
+        ledger.apply(withdraw(bet_id))
+        before = ledger.balance("p1")
+        works = [lambda mine: repair(mine, won(700, bet_id)), lambda mine: repair(mine, lost(bet_id))] * 2  # noqa: B023 - run at once
+        (done,) = [each for each in _raced(url, works) if each is not None]
+        bet = ledger.bet(bet_id)
+        assert bet is not None
+        cents = 700 if bet.state is BetState.CLOSED else 500
+        assert _settled(url, bet_id) == [("reconcile", cents)]
+        assert (done.balance_cents, ledger.balance("p1")) == (before + cents, before + cents)
+    assert ledger.verify().findings == ()
+
+
+def test_processes_repair_once(ledger: SqlLedger, url: str, crowd: Processes) -> None:
+    """Two processes at the same moment: one of them settles the bet, each time."""
+    for number in range(ROUNDS):
+        bet_id = f"b{number}"
+        ledger.apply(withdraw(bet_id))
+        before = ledger.balance("p1")
+        done = [crowd.submit(repair_there, url, won(700, bet_id)) for _ in range(2)]
+        assert sorted(bool(each.result()) for each in done) == [False, True]
+        assert ledger.balance("p1") == before + 700
+    assert ledger.verify().findings == ()
+
+
+def test_a_process_repairs_while_another_gets_the_call(ledger: SqlLedger, url: str, crowd: Processes) -> None:
+    """The call is answered SUCCESS either way, and the money moves once."""
+    for number in range(ROUNDS):
+        bet_id = f"b{number}"
+        ledger.apply(withdraw(bet_id))
+        before = ledger.balance("p1")
+        repairing = crowd.submit(repair_there, url, won(700, bet_id))
+        applying = crowd.submit(apply_there, url, deposit(bet_id, amount_cents=700))
+        outcome = applying.result()
+        assert isinstance(outcome, Outcome)
+        assert (outcome.code, outcome.applied) == (None, not repairing.result())
+        assert ledger.balance("p1") == before + 700
+    assert ledger.verify().findings == ()
