@@ -31,6 +31,7 @@ from game_operator.cli.commands.keygen import keygen
 from game_operator.cli.commands.ledger import ledgers
 from game_operator.cli.commands.operator_api import LONG_NAMES, bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
+from game_operator.cli.commands.reconcile import reconciliations
 from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
@@ -79,7 +80,7 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve,
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
 for of_ledger in (anomalies, retry, resolve, totals):
     ledgers.command()(of_ledger)
-for group in (tokens, profiles, ledgers):
+for group in (tokens, profiles, ledgers, reconciliations):
     app.add_typer(group)
 
 

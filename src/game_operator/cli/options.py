@@ -79,6 +79,15 @@ def moment_in(text: str) -> int:
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
+def span_in(text: str | timedelta) -> timedelta:
+    """Return how long a text says: 2d, 12h, 30m or 60s; a default is passed as the timedelta that it is."""
+    if isinstance(text, timedelta):
+        return text
+    if not (span := _AGE.fullmatch(text)):
+        raise typer.BadParameter(f"{text!r} is not a length of time: write 2d, 12h, 30m or 60s.")
+    return timedelta(**{_UNITS[span[2]]: int(span[1])})
+
+
 Moment = Annotated[int | None, typer.Option(parser=moment_in, metavar="TIME")]
 AmountArgument = Annotated[Decimal, typer.Argument(parser=amount_in, metavar="AMOUNT")]
 

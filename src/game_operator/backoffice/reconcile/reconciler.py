@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Returns a client and a wallet, and can be imported by its name: other processes call it too.
 Make: TypeAlias = Callable[[], tuple[OperatorClient, Wallet | JoinedWallet]]
 
+#: Far above all money, and far below what a database can add up.
+_MOST_BRAKE: Final = 1 << 60
 _MOST_RATE: Final = 10_000.0
 _NAP_SECONDS: Final = 0.2
 #: How many tasks an executor is given at a time, unless it is said.
@@ -374,7 +376,7 @@ def _check_parts(client: object, wallet: object) -> None:
 def _brakes(max_bets: int | None, max_total_cents: int | None, actor: str | None, reason: str | None) -> dict[str, Any]:
     by_hand.check_person(actor, reason)
     for name, value in (("max_bets", max_bets), ("max_total_cents", max_total_cents)):
-        if type(value) is not int or value < 0:
+        if type(value) is not int or not 0 <= value < _MOST_BRAKE:
             raise ConfigurationError(
                 f"{name} is {shown(value)}, and repairing needs it.",
                 setting=name,

@@ -170,6 +170,25 @@ def runs_of(ledger: SqlLedger, source: str = "") -> Iterator[Run]:
         before = page[-1].id
 
 
+def stop_run(ledger: SqlLedger, run_id: int | None = None, *, source: str = "") -> Run:
+    """
+    Stop a run that is under way for good, and return it: the only one of *source*, or the one with a number.
+
+    Raises:
+        RunError: No such run is under way, or several are and no number is given.
+    """
+    journal = Journal(ledger)
+    under_way = [run for run in islice(runs_of(ledger, source), 100) if run.is_under_way and run_id in (None, run.id)]
+    if not under_way:
+        which = "No reconciliation" if run_id is None else f"No reconciliation with the number {run_id}"
+        raise RunError(f"{which} is under way.")
+    if len(under_way) > 1:
+        named = ", ".join(f"{run.id} ({run.service})" for run in under_way)
+        raise RunError(f"{len(under_way)} runs are under way: {named}.", remedy="Name the one to stop.")
+    journal.set_state(under_way[0].id, "stopped", "by hand")
+    return journal.run(under_way[0].id)
+
+
 def report_in(ledger: SqlLedger, run_id: int | None = None, *, source: str = "") -> ReconcileReport:
     """
     Return the report of a run without a client: the latest of *source*, or the one with a number.
