@@ -28,9 +28,13 @@ _ATTRIBUTES = (
 #: The options for the settings that errors blame.
 _OPTIONS = {"player_id": "--player", "instance_id": "--instance", "unit": "--accounts-unit"}
 _OPTIONS |= {"networks": "--allow-ip", "trusted_proxies": "--trusted-proxy"}
+_OPTIONS |= {"rate_per_second": "--rate", "max_total_cents": "--max-total"}
 _OPTIONS |= {
     name: f"--{name.replace('_', '-')}"
-    for name in ("base_url", "operator_id", "deadline", "port", "table_prefix", "second_url", "elsewhere")
+    for name in (
+        *("base_url", "operator_id", "deadline", "port", "table_prefix", "second_url", "elsewhere"),
+        *("max_bets", "actor", "reason", "min_age", "second_look", "sample"),
+    )
 }
 #: What to do about a setting at the command line.
 _REMEDIES = {

@@ -66,6 +66,8 @@ def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
     """
     try:
         bet, body = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
+    except (AuthenticationError, OperatorInactiveError):
+        raise
     except ApiError as failed:
         return Evidence(bet_id, None, failed.body, one_line(str(failed), _LONGEST_PROBLEM))
     return Evidence(bet_id, bet, body)
@@ -80,6 +82,8 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
     """
     try:
         found, _ = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
+    except (AuthenticationError, OperatorInactiveError):
+        raise
     except ApiError:
         return None
     if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):

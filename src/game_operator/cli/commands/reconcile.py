@@ -217,6 +217,9 @@ def _code(report: "ReconcileReport", pages: PagesOptions) -> int:
     if report.run.state == "paused":
         remark(f"The run is paused: {report.run.why}. {how_to_go_on(report.run)}", style="red")
         return ExitCode.UNREACHABLE
+    if report.verdicts and set(report.verdicts) == {"no_answer"}:
+        remark("The service has answered nothing.", style="red")
+        return ExitCode.UNREACHABLE
     if not report.is_fine or report.run.state == "stopped":
         return ExitCode.SAID_NO
     return ExitCode.FINE if written else ExitCode.UNWRITABLE
