@@ -46,7 +46,8 @@ class World:
 
     def lose(self, won_cents: int = 1_250, **changes: Any) -> str:
         """Play a round whose settlement is lost."""
-        return self.play(**{"won_cents": won_cents, "settlement": "lose"} | changes)
+        options: dict[str, Any] = {"won_cents": won_cents, "settlement": "lose"}
+        return self.play(**options | changes)
 
     def reconcile(self, *options: str) -> Told:
         """Run the command `reconcile`."""
