@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = Path(__file__).parent
 #: The drawing, in units of about a pixel.
-_WIDTH, _HEIGHT, _LEFT, _TOP = 720, 240, 12, 16
+_WIDTH, _HEIGHT, _MARGIN, _TOP = 720, 240, 34, 16
 _MOST_BARS: Final = 62
 _MOST_LABELS: Final = 8
 _LABEL: Final = 18
+_LETTER: Final = 6.4
 
 
 class _Bar(NamedTuple):
@@ -44,7 +45,8 @@ class _Chart(NamedTuple):
 
     currency: str
     story: str
-    zero: float
+    left: float
+    marks: list[tuple[float, str]]
     bars: list[_Bar]
     left_out: int
 
@@ -116,11 +118,13 @@ def _chart(currency: str, dimension: str, sums: dict[str, int]) -> _Chart:
     most, least = max(0, *(sums[label] for label in shown)), min(0, *(sums[label] for label in shown))
     # Whole numbers as long as they are money: a drawing may round.
     scale = (_HEIGHT - 2 * _TOP - _LABEL) / ((most - least) or 1)
-    zero, step = _TOP + most * scale, (_WIDTH - 2 * _LEFT) / len(shown)
+    marks = [(_TOP + (most - value) * scale, words.money(value)) for value in dict.fromkeys((most, 0, least))]
+    left = min(12 + _LETTER * max(len(text) for _, text in marks), _WIDTH / 2)
+    zero, step = _TOP + most * scale, (_WIDTH - left - _MARGIN) / len(shown)
     every = ceil(len(shown) / _MOST_LABELS)
     bars = [
         _Bar(
-            _LEFT + place * step + step * 0.1,
+            left + place * step + step * 0.1,
             zero - max(sums[label], 0) * scale,
             step * 0.8,
             abs(sums[label]) * scale,
@@ -133,4 +137,4 @@ def _chart(currency: str, dimension: str, sums: dict[str, int]) -> _Chart:
     ]
     total = words.money(sum(sums.values()))
     story = f"Gross gaming revenue in {currency} by {dimension}: {total} in all, from {shown[0]} to {shown[-1]}."
-    return _Chart(currency, story, zero, bars, len(sums) - len(shown))
+    return _Chart(currency, story, left, marks, bars, len(sums) - len(shown))
