@@ -239,6 +239,15 @@ def test_what_is_not_paid(ledger: SqlLedger, url: str, finding: dict[str, Any], 
     assert rows(url, "SELECT resolved_at_millis, paid_cents FROM {p}findings") == [(None, None)]
 
 
+def test_what_a_reconciliation_finds_after_a_payment(ledger: SqlLedger, url: str) -> None:
+    """What was paid before counts once: it is not in what the finding says is due, and is subtracted here."""
+    (number,) = owed_for(ledger, won(300), late(1_250))
+    pay(ledger, number)
+    _new_finding(url, owed_cents=700 - 1_250)
+    assert pay(ledger, 7)[0].paid_cents == -550
+    assert ledger.balance("p1") == OPENING + 700
+
+
 @pytest.mark.parametrize("number", [0, -1, 99, 2**63, 2**200])
 def test_a_finding_that_does_not_exist(ledger: SqlLedger, number: int) -> None:
     """It is refused, however large the number is."""

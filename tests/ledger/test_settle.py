@@ -80,6 +80,7 @@ def test_a_repair_of_an_account_that_is_gone_or_full() -> None:
     book.accounts["p1"] = full
     assert book.settle(CLOSING, Terms(), settled_by="reconcile", clock_millis=9_000).code == "SYSTEM_ERROR"
     assert book.bets["b1"].state is OPEN
+    assert book.changes.anomalies == []
     book.accounts["p1"] = full._replace(balance_cents=MAX_BALANCE_CENTS - 700)
     assert book.settle(CLOSING, Terms(), settled_by="reconcile", clock_millis=9_000).applied
     book = after(withdraw())
