@@ -409,6 +409,11 @@ def test_findings_of_a_source(sqlite_url: str) -> None:
         with pytest.raises(FindingError, match="does not say what is owed"):
             pay(ledger, found.id, source="uk")
         assert pay(ledger, found.id, source="eu")[1].balance_cents == 9_700
+        # What was paid for one of the two bets is not taken for paid for the other.
+        repair(ledger, won(0), source="uk")
+        Wallet(ledger, source="uk").deposit(deposit("b1", amount_cents=300))
+        (other,) = findings(ledger, "uk")
+        assert pay(ledger, other.id, source="uk")[0].paid_cents == 300
         with pytest.raises(UnknownSourceError):
             Wallet(ledger, source="us")
         assert ledger.verify().findings == ()
