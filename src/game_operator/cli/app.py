@@ -23,6 +23,7 @@ from typer.main import get_command
 from game_operator._version import __version__
 from game_operator.cli.commands.anomalies import anomalies, resolve, retry
 from game_operator.cli.commands.call import call
+from game_operator.cli.commands.campaign import campaigns
 from game_operator.cli.commands.case import case
 from game_operator.cli.commands.certify import certify
 from game_operator.cli.commands.demo import demo
@@ -80,7 +81,7 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve,
     app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
 for of_ledger in (anomalies, retry, resolve, totals):
     ledgers.command()(of_ledger)
-for group in (tokens, profiles, ledgers, reconciliations):
+for group in (tokens, profiles, ledgers, reconciliations, campaigns):
     app.add_typer(group)
 
 

@@ -22,7 +22,7 @@ from game_operator.errors import (
 #: The attributes of errors that programs branch on.
 _ATTRIBUTES = (
     "status_code error_code reference_id instance_id possibly_granted retry_after attempts elapsed_seconds timed_out "
-    "statements"
+    "statements problem_count problems"
 )
 
 #: The options for the settings that errors blame.

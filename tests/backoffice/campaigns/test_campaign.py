@@ -1,8 +1,10 @@
 """A campaign from its plan to its end, on both databases, whatever the service answers and whoever is killed."""
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,7 +12,7 @@ import pytest
 
 from game_operator import ConfigurationError, DepositCall, RunError
 from game_operator.backoffice import Campaign
-from game_operator.backoffice.campaigns import Counted, GrantState
+from game_operator.backoffice.campaigns import Counted, GrantResult, GrantState
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
@@ -473,3 +475,25 @@ def test_the_clients_own_retries_are_not_used(service: GrantingService, memory: 
     made.run(**FAST)
     attempts = {each.player_id: each.attempts for each in made.results()}
     assert (attempts["p3"], len(service.asked)) == (2, 13)
+
+
+def test_results_as_files(service: GrantingService, memory: SqlLedger, tmp_path: Path) -> None:
+    """A spreadsheet runs no id as a formula, and a program finds each as it is."""
+    made = campaign(service, memory)
+    made.plan(["=1+1", "p2", "é"], check_players=False)
+    made.run(**FAST)
+    csv, lines = tmp_path / "results.csv", tmp_path / "results.jsonl"
+    made.write_results(csv)
+    made.write_results(lines)
+    head, *rows = csv.read_bytes().decode().split("\r\n")
+    assert head.split(",") == list(GrantResult._fields)
+    assert rows[0].startswith("'=1+1,i1,5,100,86400000,summer/=1+1,granted,fb-")
+    assert [json.loads(line)["player_id"] for line in lines.read_text().splitlines()] == ["=1+1", "p2", "é"]
+    assert {path.stat().st_mode & 0o777 for path in (csv, lines)} == {0o600}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["results.csv", "results.jsonl"]
+
+
+@pytest.mark.parametrize("name", ["results.txt", "results", "nowhere/results.csv"])
+def test_files_that_cannot_be_written(service: GrantingService, memory: SqlLedger, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"must end in|cannot be written"):
+        planned(service, memory, 1).write_results(tmp_path / name)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import CampaignRefusedError, RunError
+from game_operator import CampaignRefusedError, ConfigurationError, RunError
 from game_operator.backoffice import Campaign, Catalogue
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts
@@ -199,10 +199,21 @@ def test_async_clients_and_ledgers_are_refused(
         with pytest.raises(TypeError, match="ledger must be an open SqlLedger"):
             Campaign(service.client, ledger, "summer")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="client must be an OperatorClient"):
-        Campaign(None, memory, "summer")  # type: ignore[arg-type]
+        Campaign(object(), memory, "summer")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("terms", [{"count": 5.0}, {"count": True}, {"instance_id": 7}, {"wager_amount_cents": "1"}])
 def test_terms_have_their_types(service: GrantingService, memory: SqlLedger, terms: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"{next(iter(terms))} must be"):
         campaign(service, memory, **terms)
+
+
+def test_without_a_client_a_campaign_is_looked_at(service: GrantingService, memory: SqlLedger) -> None:
+    """And stopped, which no key of the operator is needed for."""
+    campaign(service, memory).plan(["p1"])
+    made = Campaign(None, memory, "summer")
+    assert (made.status().total, made.report().granted, len(list(made.results()))) == (1, 0, 1)
+    assert made.stop("no budget").why == "no budget"
+    for forbidden in (made.run, made.resume, lambda: made.plan(["p1"])):
+        with pytest.raises(ConfigurationError, match="pass an OperatorClient"):
+            forbidden()

@@ -3,6 +3,7 @@
 import inspect
 import secrets
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.campaigns.crew import Crew, ShowCounted
@@ -21,11 +22,10 @@ from game_operator.backoffice.campaigns.players import Players
 from game_operator.backoffice.campaigns.report import (
     CampaignReport,
     CampaignStatus,
-    GrantResult,
     report_on,
-    result_of,
     status_of,
 )
+from game_operator.backoffice.campaigns.results import GrantResult, result_of, write_results
 from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned
 from game_operator.backoffice.campaigns.spool import Spool
 from game_operator.backoffice.journal.journal import Journal
@@ -54,8 +54,9 @@ class Campaign:
     one campaign at once; on SQLite, those of one machine. Each may be killed at any moment.
 
     Args:
-        client: Asks the service. Its deadline and retries are not used: each attempt is made once, for at most 30 s,
-            and what became of it is written down before the next.
+        client: Asks the service; None for a campaign that is only looked at or stopped. Its deadline and retries are
+            not used: each attempt is made once, for at most 30 s, and what became of it is written down before the
+            next.
         ledger: An open SqlLedger.
         name: The campaign: 1 to 40 of A-Z, a-z, 0-9, ".", "_" and "-". Each reference id begins with it.
         instance_id: The game instance of players whose row names none.
@@ -72,7 +73,7 @@ class Campaign:
 
     def __init__(
         self,
-        client: "OperatorClient",
+        client: "OperatorClient | None",
         ledger: SqlLedger,
         name: str,
         *,
@@ -83,18 +84,24 @@ class Campaign:
         source: str = "",
         catalogue: HasGames | None = None,
     ) -> None:
-        self._client = _checked_client(client)
+        self._given_client = None if client is None else _checked_client(client)
         if not isinstance(ledger, SqlLedger):
             raise TypeError(f"ledger must be an open SqlLedger, not {type(ledger).__name__}")
         self._ledger, self.name, self._source = ledger, check_name(name), source
         self._terms = _checked_terms(Terms(instance_id, count, wager_amount_cents, expire_duration_millis))
         self._catalogue = catalogue
-        self._service = f"{client.base_url}|{client.operator_id}"
+        self._service = "" if client is None else f"{client.base_url}|{client.operator_id}"
         self._journal = Journal(ledger)
         self._crew: Crew | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, service={self._service!r})"
+
+    @property
+    def _client(self) -> "OperatorClient":
+        if self._given_client is None:
+            raise ConfigurationError("To plan and to run a campaign, pass an OperatorClient.", setting="client")
+        return self._given_client
 
     def plan(
         self,
@@ -125,8 +132,9 @@ class Campaign:
             TypeError: *players* is not a Path or an iterable of rows.
             ApiError, TransportError: The games could not be fetched.
         """
+        client = self._client
         games = tuple(self._catalogue.games) if self._catalogue is not None else ()
-        instances = instances_of(games or self._client.fetch_games())
+        instances = instances_of(games or client.fetch_games())
         with Spool() as spool:
             draft = draw_up(
                 spool,
@@ -219,6 +227,15 @@ class Campaign:
         for item in self._journal.items(self._found().id):
             yield result_of(self.name, item)
 
+    def write_results(self, path: Path) -> None:
+        """
+        Write what became of each grant to a file: CSV if its name ends in ``.csv``, JSON Lines in ``.jsonl``.
+
+        Raises:
+            ConfigurationError: It ends in neither, or the file cannot be written.
+        """
+        write_results(path, self.results())
+
     def _found(self) -> Run:
         run = self._journal.named(_KIND, self.name)
         if run is None:
@@ -237,7 +254,7 @@ class Campaign:
         return run
 
     def _check_service(self, run: Run) -> None:
-        if run.service != self._service:
+        if self._service and run.service != self._service:
             raise RunError(
                 f"The campaign {self.name!r} is for {run.service}, and this client asks {self._service}. Reference ids "
                 "of one are unknown to the other, so players would be granted twice. Use the client of the plan."
@@ -312,7 +329,7 @@ class Campaign:
         *,
         again: bool,
     ) -> CampaignReport:
-        interval_micros = _interval_micros(rate_per_second)
+        client, interval_micros = self._client, _interval_micros(rate_per_second)
         if type(concurrency) is not int or not 1 <= concurrency <= _MOST_THREADS:
             raise ConfigurationError(
                 f"concurrency is {shown(concurrency)}. Pass 1 to {_MOST_THREADS}.", setting="concurrency"
@@ -324,7 +341,7 @@ class Campaign:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]
             if go_on(self._journal, run, interval_micros, again=again):
-                self._crew = Crew(self._journal, run, self._client, progress)
+                self._crew = Crew(self._journal, run, client, progress)
                 try:
                     self._crew.work(concurrency)
                 finally:

@@ -39,8 +39,8 @@ _ATTEMPT_SECONDS: Final = 30.0
 AGAIN_MILLIS: Final = 1_000
 LONGEST_AGAIN_MILLIS: Final = 60_000
 _POLL_SECONDS: Final = 0.5
-#: Slots are taken in advance for so long at most, and so many.
-_AHEAD_MICROS: Final = 250_000
+#: Turns are taken in advance for so long at most, and so many.
+_AHEAD_SECONDS: Final = 0.25
 _MOST_AHEAD: Final = 10
 
 
@@ -96,7 +96,7 @@ class Granting:
         self._client = client.with_options(retries=0, deadline=_ATTEMPT_SECONDS)
         self._stopping, self._on_settled = stopping, on_settled
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{get_ident()}"
-        self._slots = deque[int]()
+        self._turns = deque[float]()
         self._clock_ahead_millis = 0
 
     def work(self) -> None:
@@ -145,6 +145,7 @@ class Granting:
 
     def _visit(self, chunk: Chunk) -> None:
         """Make one attempt at each grant of *chunk* that is not settled."""
+        self._clock_ahead_millis = self._journal.now_millis() - time.monotonic_ns() // 1_000_000
         unsettled, is_canary = list[int](), chunk.number == CANARY_CHUNK
         for item in chunk.items:
             if item.state in SETTLED:
@@ -210,7 +211,7 @@ class Granting:
             beside=beside or (self._explaining(answer) if answer.paced.failed else None),
         )
         if answer.paced.refused:
-            self._slots.clear()  # They were taken at a rate that the service refuses.
+            self._turns.clear()  # They were taken at a rate that the service refuses.
 
     def _explaining(self, answer: Answer) -> Callable[[SqlDialect], Script[None]]:
         return lambda dialect: explain_script(dialect, self._run_id, _said(answer))
@@ -219,29 +220,28 @@ class Granting:
         return lambda dialect: pause_script(self._journal, dialect, self._run_id, why)
 
     def _has_turn(self) -> bool:
-        """Wait for the next slot; return False if this process stops meanwhile, or the run is not running any more."""
+        """Wait for the next turn; return False if this process stops meanwhile, or the run is not running any more."""
         if self._stopping.is_asked:
             return False
-        if not self._slots and not self._take_slots():
+        if not self._turns and not self._take_turns():
             return False
-        at_millis, waited = self._slots.popleft(), False
-        while (left := at_millis - self._now_millis()) > 0:
-            waited = waited or left > 1_000
-            if self._stopping.wait(min(left, 1_000) / 1_000):
+        turn, waited = self._turns.popleft(), False
+        while (left := turn - time.monotonic()) > 0:
+            waited = waited or left > 1
+            if self._stopping.wait(min(left, 1)):
                 return False
             if waited and self._journal.run(self._run_id).state != "running":
                 return False
         return True
 
-    def _take_slots(self) -> bool:
-        interval_micros = max(1, self._journal.run(self._run_id).interval_micros)
-        count = min(_MOST_AHEAD, max(1, _AHEAD_MICROS // interval_micros))
-        self._slots.extend(self._journal.slots(self._run_id, count))
-        self._clock_ahead_millis = self._journal.now_millis() - time.monotonic_ns() // 1_000_000
-        return bool(self._slots)
+    def _take_turns(self) -> bool:
+        turns = self._journal.turns(self._run_id, _MOST_AHEAD, within_seconds=_AHEAD_SECONDS)
+        now = time.monotonic()
+        self._turns.extend(now + seconds for seconds in turns)
+        return bool(turns)
 
     def _now_millis(self) -> int:
-        """Return the time of the journal's clock, as it was when slots were taken, and what has passed since."""
+        """Return the time of the journal's clock, as it was when the chunk was taken, and what has passed since."""
         return self._clock_ahead_millis + time.monotonic_ns() // 1_000_000
 
 

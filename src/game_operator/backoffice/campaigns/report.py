@@ -1,13 +1,12 @@
 """How a campaign stands: counts and amounts for a glance, and for a report what it has cost so far and its findings."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
-from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
+from game_operator.backoffice.campaigns.grants import grant_in
 from game_operator.backoffice.campaigns.run_states import PLANNED, at_work, claims_of, findings_of
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
@@ -118,56 +117,6 @@ class CampaignReport(CampaignStatus):
     granted_per_second: float | None = None
 
 
-class GrantResult(NamedTuple):
-    """
-    What became of one grant.
-
-    Attributes:
-        player_id, instance_id, count, wager_amount_cents, expire_duration_millis: The grant.
-        reference_id: What it is called at the service.
-        state: Where it stands.
-        free_bet_id: The service's id of it; None also if the answer that had it was lost.
-        error_code: Why it was refused, or None.
-        message: What was last said of it, or None.
-        attempts: How often it was asked for.
-        at_millis: When that was, last.
-    """
-
-    player_id: str
-    instance_id: str
-    count: int  # type: ignore[assignment]  # The spec's name; tuple.count is of no use here.
-    wager_amount_cents: int
-    expire_duration_millis: int
-    reference_id: str
-    state: GrantState
-    free_bet_id: str | None
-    error_code: str | None
-    message: str | None
-    attempts: int
-    at_millis: int | None
-
-
-def state_of(item: Item) -> GrantState:
-    """Return where the grant of an item stands."""
-    return GrantState(item.state or GrantState.PLANNED)
-
-
-def result_of(campaign: str, item: Item) -> GrantResult:
-    """Return what became of the grant of an item."""
-    values = item.values
-    grant = grant_in(item)
-    return GrantResult(
-        *grant,
-        reference_id=reference_id_of(campaign, grant.player_id),
-        state=state_of(item),
-        free_bet_id=values.get("free_bet_id"),
-        error_code=values.get("error_code"),
-        message=values.get("message"),
-        attempts=item.attempts,
-        at_millis=item.at_millis,
-    )
-
-
 def status_of(journal: Journal, run: Run) -> CampaignStatus:
     """Return where a run stands."""
     return CampaignStatus(**_status(journal, run))
@@ -241,9 +190,3 @@ def _claimed(journal: Journal, source: str, page: Mapping[str, list[Item]]) -> I
 
 def _end_of(item: Item) -> int:
     return int(item.values["sent_at_millis"]) + grant_in(item).expire_duration_millis + _GRACE_MILLIS
-
-
-def result_lines(results: Iterator[GrantResult]) -> Iterator[str]:
-    """Yield *results* as JSON Lines, amounts in cents."""
-    for result in results:
-        yield json.dumps(result._asdict()) + "\n"

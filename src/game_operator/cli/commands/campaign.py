@@ -1,0 +1,231 @@
+"""``game-operator campaign``: free bets for many players, planned once and granted once."""
+
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.commands.operator_api import LONG_NAMES
+from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
+from game_operator.cli.options import Commands, ServiceOptions
+from game_operator.cli.output import ShowProgress, progress, say, waiting
+from game_operator.cli.reports.campaign import show_plan, show_problems, show_report, show_status
+from game_operator.errors import CampaignRefusedError
+
+if TYPE_CHECKING:
+    from game_operator.backoffice import Campaign, CampaignReport
+
+campaigns = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign: up to 40 letters, digits, '.', '_', '-'.")]
+_CAP = re.compile(r"(?:([A-Za-z]{1,10})=)?([0-9]{1,18})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermsOptions:
+    """What a player gets whose row says nothing else."""
+
+    instance_id: Annotated[str | None, typer.Option("--instance", "--instance-id")] = None
+    count: int | None = None
+    wager_amount_cents: Annotated[int | None, typer.Option("--wager-cents")] = None
+    expire_duration_millis: Annotated[int | None, typer.Option("--expire-millis")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantingOptions:
+    """How grants are made."""
+
+    rate: float | None = None
+    concurrency: Annotated[int, typer.Option(min=1, max=64)] = 4
+    confirm: bool = False
+
+
+def _cap_in(texts: list[str]) -> int | dict[str, int] | None:
+    """Return the cap in the values of --max-exposure-cents: a number, or one for each currency."""
+    found = [_CAP.fullmatch(text) for text in texts]
+    if wrong := next((text for text, match in zip(texts, found, strict=True) if match is None), None):
+        raise typer.BadParameter(f"{wrong!r} is neither a number of cents nor CURRENCY=CENTS, such as EUR=100000.")
+    caps = {match[1]: int(match[2]) for match in found if match is not None}
+    if len(caps) < len(texts) or (None in caps and len(caps) > 1):
+        raise typer.BadParameter("--max-exposure-cents: pass one number, or one CURRENCY=CENTS for each currency.")
+    return caps[None] if None in caps else {str(currency): cents for currency, cents in caps.items()} or None
+
+
+@campaigns.command(context_settings={"token_normalize_func": lambda name: LONG_NAMES.get(name, name)})
+def plan(
+    *,
+    name: Name,
+    players: Path,
+    terms: TermsOptions,
+    max_exposure_cents: list[str] | None = None,
+    source: str = "",
+    no_player_check: bool = False,
+    service: ServiceOptions,
+    place: LedgerOptions,
+    balances: BalancesOptions,
+) -> None:
+    """
+    Check all players, show the exposure, and freeze the plan. Nothing is sent to anybody.
+
+    The file is CSV in UTF-8. Its first line names its columns: player_id, and if you like instance_id, count,
+    wager_amount_cents and expire_duration_millis, which stand for the options of the same names.
+    """
+    from game_operator.backoffice import Campaign
+
+    cap = _cap_in(max_exposure_cents or [])
+    with place.opened(accounts=balances.accounts()) as ledger, service.client() as client:
+        made = Campaign(client, ledger, name, **vars(terms), source=source)
+        try:
+            with waiting("Checking the players …"):
+                drawn = made.plan(players, max_exposure_cents=cap, check_players=not no_player_check)
+        except CampaignRefusedError as refused:
+            show_problems(refused)
+            raise
+    show_plan(drawn)
+
+
+@campaigns.command()
+def run(*, name: Name, how: GrantingOptions, service: ServiceOptions, place: LedgerOptions) -> int:
+    """
+    Make the grants of a campaign that is planned. Several processes may run one campaign.
+
+    The first ten are made one at a time, and any refusal of them pauses the campaign. Ctrl-C finishes what is under
+    way. Exit code 1 if it is paused, or if grants were refused.
+    """
+    return _granted(name, how, service, place, again=False)
+
+
+@campaigns.command()
+def resume(*, name: Name, how: GrantingOptions, service: ServiceOptions, place: LedgerOptions) -> int:
+    """
+    Go on with a campaign that is paused, as run does, and try again what was given up.
+
+    What is in doubt is asked for under the same reference ids, so that nobody is granted twice.
+    """
+    return _granted(name, how, service, place, again=True)
+
+
+@campaigns.command()
+def status(*, name: Name, place: LedgerOptions) -> None:
+    """Show how far a campaign is."""
+    with _looked_at(name, place) as made:
+        show_status(made.status())
+
+
+@campaigns.command()
+def stop(*, name: Name, reason: str = "stopped", place: LedgerOptions) -> None:
+    """Pause a campaign, whoever runs it: the calls under way are finished, and nothing more is begun."""
+    with _looked_at(name, place) as made:
+        show_status(made.stop(reason))
+
+
+@campaigns.command()
+def report(
+    *,
+    name: Name,
+    results: Annotated[list[Path] | None, typer.Option(metavar="FILE")] = None,
+    place: LedgerOptions,
+) -> int:
+    """
+    Report what became of a campaign, and an estimate of what it has cost so far. Exit code 1 with findings or refusals.
+
+    The estimate: all claims of free bets that came to its players while their grants could be played. A claim names no
+    grant, so claims of other campaigns count too.
+    """
+    with _looked_at(name, place) as made:
+        for file in results or []:
+            made.write_results(file)
+        with waiting("Reading the grants …"):
+            found = made.report()
+    show_report(found)
+    return _exit_code(found)
+
+
+@contextmanager
+def _looked_at(name: str, place: LedgerOptions) -> "Iterator[Campaign]":
+    """Yield a campaign that is not run; its balances and the operator's key are of no use for that."""
+    from game_operator.backoffice import Campaign
+
+    with place.opened() as ledger:
+        yield Campaign(None, ledger, name)
+
+
+def _granted(
+    name: str,
+    how: GrantingOptions,
+    service: ServiceOptions,
+    place: LedgerOptions,
+    *,
+    again: bool,
+) -> int:
+    from game_operator.backoffice import Campaign
+
+    with place.opened() as ledger, service.client() as client:
+        made = Campaign(client, ledger, name)
+        stopping = _Stopping(made)
+        work = made.resume if again else made.run
+        with stopping.listening(), progress() as show:
+            found = work(
+                rate_per_second=how.rate,
+                confirm=how.confirm,
+                concurrency=how.concurrency,
+                progress=lambda counted: _show(show, counted),
+            )
+    show_report(found)
+    if stopping.number:
+        say(f"To go on: game-operator campaign run {name}", error=True)
+        raise StoppedError(128 + stopping.number)
+    return _exit_code(found)
+
+
+def _show(show: ShowProgress, counted: tuple[int, int, int]) -> None:
+    settled, total, granted = counted
+    show(f"{granted} granted", settled, total)
+
+
+def _exit_code(found: "CampaignReport") -> int:
+    from game_operator.backoffice.campaigns import GrantState
+
+    refused = found.count(GrantState.REFUSED, GrantState.DUPLICATE)
+    return ExitCode.SAID_NO if found.state == "paused" or refused or found.findings else ExitCode.FINE
+
+
+class _Stopping:
+    """
+    Takes Ctrl-C and SIGTERM: the first finishes what is under way, the second ends at once.
+
+    Attributes:
+        number: The signal that stopped the run, or 0.
+    """
+
+    def __init__(self, made: "Campaign") -> None:
+        self.number = 0
+        self._made = made
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take both signals for as long as this lasts."""
+        try:
+            with on_signals(STOP_SIGNALS, self._on_signal):
+                yield
+        except KeyboardInterrupt:
+            raise StoppedError(
+                128 + (self.number or signal.SIGINT),
+                "Interrupted. Grants that were under way may have been made.",
+                advice=f"To ask for them again by the same reference ids: game-operator campaign run {self._made.name}",
+            ) from None
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self.number:
+            raise KeyboardInterrupt
+        self.number = number
+        self._made.interrupt()
+        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
+            say("Stopping: the calls under way are finished first. Ctrl-C once more ends at once.", error=True)
