@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -49,7 +50,7 @@ def _killed(url: str, key: RSAPrivateKey, pem: bytes, folder: Path, *, kills: in
         OperatorClient(sandbox.base_url, sandbox.operator_id, key_file) as client,
         SqlLedger(url) as ledger,
     ):
-        terms = {"count": 5, "wager_amount_cents": 100, "expire_duration_millis": 86_400_000}
+        terms: dict[str, Any] = {"count": 5, "wager_amount_cents": 100, "expire_duration_millis": 86_400_000}
         campaign = Campaign(client, ledger, "killed", instance_id=sandbox.instance_id, **terms)
         campaign.plan(players, check_players=False)
         arguments = (url, sandbox.base_url, sandbox.operator_id, str(key_file), "killed", str(LEASE_MILLIS))
