@@ -15,7 +15,7 @@ from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, base
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.rules.book import Changes, posting
-from game_operator.ledger.sql import write_with
+from game_operator.ledger.sql import read_with, write_with
 from game_operator.ledger.staff import totals as module
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
@@ -354,6 +354,24 @@ def test_ids_that_are_given_again(sqlite_url: str) -> None:
         assert ledger.close_totals().postings == 1
         assert ledger.totals(by=()).rows == (row,)
         assert ledger.verify().findings == ()
+
+
+def test_ids_that_are_freed_during_a_close(sqlite_url: str) -> None:
+    """A prune between the look at the highest id and the summing up: the close does not stand for ids given later."""
+    clock = Clock()
+    prefix = "game_operator_"
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(5))
+        ledger.adjust("p1", Decimal(-5), reference="out")
+        clock.millis += 91 * DAY
+        wanted = write_with(ledger, lambda dialect: module.close_begun(prefix, None, clock.millis, dialect))
+        assert wanted.position == 2
+        ledger.prune(90 * DAY, now_millis=clock.millis)
+        draft = read_with(ledger, lambda _: module.close_drafted(prefix, wanted))
+        assert write_with(ledger, lambda _: module.close_stored(prefix, draft))
+        ledger.adjust("p1", Decimal(3), reference="in")
+        (row,) = ledger.totals(by=()).rows
+        assert (row.openings_cents, row.adjustments, row.adjustments_cents) == (500, 2, -200)
 
 
 def test_what_an_older_program_has_folded(sqlite_url: str) -> None:
