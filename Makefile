@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 .PHONY: help demo demo-web test test-fast browser check lint format bench torture lock clean
 
 help:
-	@echo "make demo     a tour in four parts: client, wallet, 50 rounds with faults, a certification"
+	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     the tests; of long tables of cases, those that the seed draws"
 	@echo "make test-fast the quick tests, which start no process, server or browser"

@@ -1,4 +1,7 @@
-"""``game-operator demo``: a tour of client, wallet, faults and certification; or an open control room to play in."""
+"""
+``game-operator demo``: a tour of client, wallet, faults, certification and the day after; or an open control room to
+play in.
+"""
 
 import logging
 import shutil
@@ -27,8 +30,8 @@ _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), 
 
 def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)] = 0) -> int:
     """
-    Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, and a wallet
-    that is certified.
+    Show what the client can do, what a wallet withstands, 50 rounds with faults that end in agreement, a wallet that
+    is certified, lost settlements that are repaired, and a campaign that is interrupted.
 
     Sandbox and wallet listen on this machine alone, every call goes over HTTP, and both stop with the demo. The exit
     code is 1 if a step went wrong.

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from importlib.resources import files
@@ -11,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator.backoffice import Campaign, Reconciler, ReconcileReport
+from game_operator.backoffice.campaigns import Counted
 from game_operator.certify import certify
 from game_operator.certify.report.verdicts import GROUPS
 from game_operator.cli.commands.storm import PlanOptions
@@ -18,7 +21,7 @@ from game_operator.client.sync import OperatorClient
 from game_operator.errors import AuthenticationError, FreeBetRejectedError, GameOperatorError, SessionTokenError
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
-from game_operator.money import cents_from_amount
+from game_operator.money import amount_from_cents, cents_from_amount
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
 from game_operator.provider.keys import ServiceKeys, new_key
@@ -33,6 +36,14 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 #: A plan of seed 4 has exactly 50 rounds in so many bets, and each fault of webhooks strikes in it.
 _SEED, _BETS, _ROUNDS, _PLAYERS = 4, 141, 50, 20
 _CERTIFIED_GROUPS: Final = ("A", "B", "C")
+#: Bets of which the last call arrives, and bets of which it is lost: wager and win in cents, None if cancelled.
+_ENDED: Final = ((500, 1_250), (500, 0), (1_000, 700), (300, None), (200, 0), (500, 600))
+_LOST: Final = ((1_000, 2_500), (500, 0), (400, None))
+#: The looks of a real reconciliation are a minute apart.
+_SECOND_LOOK: Final = timedelta(milliseconds=300)
+_DEMO_RATE: Final = 500.0
+#: A campaign of so many grants is interrupted after so many.
+_GRANTS, _GRANTED_FIRST = 24, 14
 #: What the service sends to the wallet, and the answer that each call gets: titles, and calls below them.
 _CALLS: Final = "demo_calls.txt"
 #: The bets' states after these calls.
@@ -53,9 +64,9 @@ class DemoWallet(NamedTuple):
 
 
 @contextmanager
-def wallet_server(place: Path, *more_keys: RSAPrivateKey) -> Iterator[DemoWallet]:
+def wallet_server(place: Path, *more_keys: RSAPrivateKey, name: str = "wallet.db") -> Iterator[DemoWallet]:
     """Serve the ready wallet over an SQLite file in *place*; calls signed with *more_keys* are accepted as well."""
-    service_key, database = new_key(), f"sqlite:///{place / 'wallet.db'}"
+    service_key, database = new_key(), f"sqlite:///{place / name}"
     public_keys = [ServiceKeys(key).current.public_key_pem() for key in (service_key, *more_keys)]
     with SqlLedger(database) as ledger:
         receiver = WebhookReceiver(authenticator=RsaSignature(public_keys))
@@ -80,6 +91,9 @@ def tour(place: Path) -> Generator[str, None, None]:
         yield from wallet_steps(wallet)
         yield from storm_steps(wallet)
         yield from certification_steps(wallet)
+    # A database of its own: the service of these steps knows none of the bets above.
+    with wallet_server(place, name="day-after.db") as wallet:
+        yield from day_after_steps(wallet)
 
 
 def _expect(what: str, found: object, expected: object) -> None:
@@ -258,3 +272,94 @@ def certification_steps(wallet: DemoWallet) -> Iterator[str]:
     _expect("the difference of balances", [moved.difference_cents for moved in report.moved], [0, 0])
     yield f" {report.calls} calls in {report.seconds:.1f} s; both balances are what they were before: PASSED"
     yield " `game-operator certify URL` does this to any wallet, in whatever language it is written"
+
+
+def day_after_steps(wallet: DemoWallet) -> Iterator[str]:
+    """Settle bets whose settlements were lost, and grant free bets in a campaign that is interrupted."""
+    with (
+        Sandbox(wallet_url=wallet.url, service_private_key=wallet.service_key) as sandbox,
+        sandbox.client() as client,
+    ):
+        yield from reconciliation_steps(wallet, sandbox, client)
+        yield from campaign_steps(wallet, sandbox, client)
+
+
+def reconciliation_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
+    """Lose settlements, find and repair them, send them late, and compare the books."""
+    yield "Settlements that were lost (game-operator reconcile)"
+    wallet.ledger.open_account("player-1", Decimal("100.00"))
+    for number, (wager, won) in enumerate(_ENDED + _LOST):
+        play = partial(sandbox.play_round, player_id="player-1", wager_cents=wager, won_cents=won)
+        play(cancel=won is None, settlement="send" if number < len(_ENDED) else "lose")
+    played = len(_ENDED) + len(_LOST)
+    yield f" player-1 has played {played} bets; the last calls of {len(_LOST)} were lost, so they are open here"
+    reconciler = Reconciler(
+        client,
+        Wallet(wallet.ledger),
+        min_age=timedelta(0),
+        second_look=_SECOND_LOOK,
+        sample=1.0,
+        rate_per_second=_DEMO_RATE,
+    )
+    yield f" a dry run changes nothing: {_verdicts(reconciler.run())}"
+    repaired = reconciler.run(
+        repair=True, max_bets=10, max_total_cents=10_000, actor="the demo", reason="the last calls were lost"
+    )
+    _expect("the number of repaired bets", repaired.repaired.bets, len(_LOST))
+    balance_cents = wallet.ledger.balance("player-1")
+    credited, balance = amount_from_cents(repaired.repaired.cents), amount_from_cents(balance_cents)
+    yield f" a second look agrees, so it repairs them: {_verdicts(repaired)}"
+    yield f" credited: {credited:.2f}, of 100.00 and 10 bets at most; the balance is {balance:.2f}"
+    late = sandbox.release_held(lost=True)
+    _expect("the answers to the late calls", {delivery.code for delivery in late}, {None})
+    _expect("the balance after the late calls", wallet.ledger.balance("player-1"), balance_cents)
+    yield f" the {len(late)} lost calls arrive late: SUCCESS, and the balance is still {balance:.2f}"
+    again = reconciler.run()
+    _expect("the result of the last run", _verdicts(again), f"agrees {played}")
+    _expect("whether nothing is left to do", again.is_fine and wallet.ledger.verify().sound, True)
+    yield f" all {played} bets compared once more: service and wallet agree, and the books add up"
+
+
+def _verdicts(report: ReconcileReport) -> str:
+    """Return how many bets have each verdict, and the money at stake."""
+    return ", ".join(
+        f"{verdict} {tally.bets}" + (f" ({amount_from_cents(tally.cents):.2f})" if tally.cents else "")
+        for verdict, tally in sorted(report.verdicts.items())
+    )
+
+
+def campaign_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
+    """Grant free bets to many players, interrupt it with an answer lost, and resume."""
+    yield "A campaign of free bets that is interrupted (game-operator campaign)"
+    players = [f"winner-{number}" for number in range(1, _GRANTS + 1)]
+    for player_id in players:
+        wallet.ledger.open_account(player_id)
+    campaign = Campaign(
+        client,
+        wallet.ledger,
+        "summer",
+        instance_id=sandbox.instance_id,
+        count=5,
+        wager_amount_cents=20,
+        expire_duration_millis=86_400_000,
+    )
+    plan = campaign.plan(players, max_exposure_cents=5_000)
+    exposure = ", ".join(f"{amount_from_cents(cents):.2f} {unit}" for unit, cents in plan.exposure_cents.items())
+    yield f" planned: 5 free bets of 0.20 for each of {plan.grants} players, an exposure of {exposure}"
+
+    def interrupt(counted: Counted) -> None:
+        if counted.settled >= _GRANTED_FIRST:
+            campaign.interrupt()
+
+    # The service grants, and answers HTTP 500: nobody here can know that it did.
+    sandbox.faults.set_nth("api-500", _GRANTED_FIRST)
+    stopped = campaign.run(rate_per_second=_DEMO_RATE, concurrency=1, progress=interrupt)
+    _expect("the number of grants in doubt", stopped.in_doubt, 1)
+    planned = stopped.left - stopped.in_doubt
+    yield f" interrupted: {stopped.granted} granted, {stopped.in_doubt} without an answer, {planned} not sent"
+    ended = campaign.resume(rate_per_second=_DEMO_RATE, concurrency=1)
+    _expect("the state of the campaign", (ended.state, ended.granted), ("finished", _GRANTS))
+    yield f" resumed: {ended.granted} granted; the one in doubt was asked for again by the same reference id"
+    granted = Counter(grant.request.player_id for grant in sandbox.world.grants())
+    _expect("the number of grants of each player", granted, Counter(players))
+    yield f" the service has {granted.total()} grants: one for each of {len(granted)} players"
