@@ -234,6 +234,11 @@ def test_version_is_the_distribution_s() -> None:
             id="the back office alone loads nothing heavy",
         ),
         pytest.param(
+            "from game_operator.backoffice import Verdict",
+            "aiohttp anyio asyncpg psycopg sqlalchemy starlette typer uvicorn jinja2",
+            id="a verdict loads no server and no template",
+        ),
+        pytest.param(
             "from game_operator.backoffice import Catalogue",
             "aiohttp anyio cryptography httpx jwt psycopg sqlalchemy sqlite3 starlette typer uvicorn",
             id="a catalogue loads no client and no database driver",

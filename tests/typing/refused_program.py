@@ -27,9 +27,9 @@ from game_operator import (
     RoundNotFound,
     SessionTokenBuilder,
 )
-from game_operator.backoffice import Catalogue
+from game_operator.backoffice import Catalogue, Reconciler
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
-from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
+from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 
 Transaction = Callable[[], AbstractContextManager[object]]
 
@@ -115,6 +115,16 @@ def a_catalogue_asks_in_threads(client: OperatorClient, other: AsyncOperatorClie
     Catalogue(other)  # type: ignore[arg-type]
     Catalogue(client, awaited)  # type: ignore[arg-type]
     Catalogue(client, most_gone=0.3)  # type: ignore[arg-type]
+
+
+def a_reconciliation_is_for_threads(
+    client: OperatorClient, other: AsyncOperatorClient, wallet: Wallet, awaited: AsyncWallet
+) -> None:
+    """What is awaited has no place in it, and lengths of time are no numbers."""
+    Reconciler(other, wallet)  # type: ignore[arg-type]
+    Reconciler(client, awaited)  # type: ignore[arg-type]
+    Reconciler(client, wallet, min_age=7_200)  # type: ignore[arg-type]
+    Reconciler(client, wallet).run(repair=True, max_total_cents="1.00")  # type: ignore[arg-type]
 
 
 def misspelt_names_are_seen() -> None:

@@ -7,6 +7,7 @@ Whoever changes what a name takes or gives back sees it here first.
 import sqlite3
 import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -59,7 +60,7 @@ from game_operator import (
     UnexpectedResponseError,
     launch_url,
 )
-from game_operator.backoffice import Catalogue, CatalogueChange
+from game_operator.backoffice import Catalogue, CatalogueChange, Reconciler, ReconcileReport, Verdict
 from game_operator.backoffice.catalogue import GameAdded, HeldSnapshot, LimitsChanged, RtpChanged
 from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, BetRecord, Outcome, SqlLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
@@ -385,6 +386,28 @@ def every_handler(ledger: SqlLedger, other: AsyncSqlLedger) -> list[KeepsAnomali
     assert_type(joined.ledger, SqlLedger)
     ledger.keep_anomaly("deposit", "unreadable", b"{", connection=handlers)
     return [Wallet(ledger), joined, KeepingHandler(), awaited, AsyncWallet(other)] if awaited_handlers else []
+
+
+def make_both() -> tuple[OperatorClient, Wallet]:
+    """Make what a worker process of a reconciliation needs."""
+    return OperatorClient.from_env(), Wallet(SqlLedger("sqlite:///wallet.db"))
+
+
+def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, executor: Executor) -> list[str]:
+    """Look bets up, settle those that were lost, and work on findings."""
+    Reconciler(client, joined, min_age=timedelta(hours=1), second_look=timedelta(minutes=2), sample=0.01)
+    reconciler = Reconciler(client, wallet, rate_per_second=50, clock_millis=lambda: 0, seed=7)
+    report = reconciler.run(repair=True, max_bets=5, max_total_cents=100, actor="ann", reason="lost", executor=executor)
+    assert_type(report, ReconcileReport)
+    with Reconciler.from_factory(make_both, rate_per_second=5.0) as shared:
+        assert_type(shared.run_some(seconds=60), ReconcileReport)
+    assert_type(report.verdicts[Verdict.SETTLED].cents + report.repaired.bets, int)
+    for finding in reconciler.findings(resolved=True, bet_id="b1"):
+        reconciler.resolve(finding.id, actor="ann", reason="paid by bank", pay=finding.owed_cents is not None)
+    assert_type(reconciler.refund("b1", actor="ann", reason="never played"), Outcome)
+    assert_type([row["bet_id"] for row in report.rows()], list[Any])
+    reconciler.leave()
+    return [report.to_html(), report.to_json(), report.to_csv()]
 
 
 def follow_the_games(
