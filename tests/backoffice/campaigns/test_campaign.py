@@ -12,7 +12,7 @@ import pytest
 
 from game_operator import ConfigurationError, DepositCall, RunError
 from game_operator.backoffice import Campaign
-from game_operator.backoffice.campaigns import Counted, GrantResult, GrantState
+from game_operator.backoffice.campaigns import Counted, GrantResult, GrantState, granting
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
@@ -497,3 +497,41 @@ def test_results_as_files(service: GrantingService, memory: SqlLedger, tmp_path:
 def test_files_that_cannot_be_written(service: GrantingService, memory: SqlLedger, tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"must end in|cannot be written"):
         planned(service, memory, 1).write_results(tmp_path / name)
+
+
+@pytest.mark.parametrize("number", [5, 15])
+@pytest.mark.parametrize("status", [200, 400, 401])
+def test_hostile_texts_of_the_service_are_kept(
+    service: GrantingService, books: SqlLedger, number: int, status: int
+) -> None:
+    """U+0000 and halves of surrogate pairs, which no database takes, in every text that is kept."""
+    text = "\\u0000\\ud800\\n=1+1"
+    bodies = {
+        200: f'{{"success": true, "free_bet_id": "f{text}", "message": "{text}"}}',
+        400: f'{{"success": false, "message": "{text}", "error_code": "CODE{text}"}}',
+        401: f'{{"error": "{text}"}}',
+    }
+    service.plot = once(number, httpx.Response(status, content=bodies[status].encode()))
+    made = planned(service, books, 20)
+    report = made.run(**FAST)
+    assert "\x00" not in report.why
+    service.plot = lambda *_: None
+    assert made.resume(**FAST).left == 0
+    assert len(list(made.results())) == 20
+
+
+def test_a_chunk_stays_taken_while_the_service_lets_us_wait(
+    service: GrantingService, memory: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise those who wait for others would take it from each other, and each wait for a later turn."""
+    monkeypatch.setattr(granting, "_RENEWAL_SECONDS", 0.0)
+    saved = list[object]()
+    save = Journal.save
+
+    def counted(self: Journal, *args: Any, **options: Any) -> None:
+        saved.append(args)
+        save(self, *args, **options)
+
+    monkeypatch.setattr(Journal, "save", counted)
+    planned(service, memory, 3).run(rate_per_second=20.0, concurrency=1)
+    assert len(saved) > 3 + 1  # Three answers, and the end of the chunk.

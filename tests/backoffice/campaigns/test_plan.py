@@ -136,6 +136,12 @@ def test_exposure_above_the_cap_is_refused(service: GrantingService, memory: Sql
         campaign(service, memory).status()
 
 
+@pytest.mark.parametrize("cap", [1e9, True, "1000", {"EUR": 1e9}])
+def test_a_cap_is_whole_cents(service: GrantingService, memory: SqlLedger, cap: Any) -> None:
+    with pytest.raises(TypeError, match="whole cents"):
+        campaign(service, memory).plan(["p1"], max_exposure_cents=cap)
+
+
 def test_one_number_does_not_cap_two_currencies(service: GrantingService, memory: SqlLedger) -> None:
     rows: list[Any] = ["p1", {"player_id": "p1", "instance_id": "i9"}]
     with pytest.raises(CampaignRefusedError, match="One number cannot cap them"):

@@ -7,6 +7,7 @@ the same reference id and the same values is safe, and DUPLICATE_REFERENCE_ID an
 code says that somebody else used the reference id, and nobody was granted anything by us.
 """
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,8 @@ from game_operator.models import GrantAccepted
 _MILLIS: Final = 1_000
 #: A service that asks for more is asked again after this.
 _LONGEST_WAIT_MILLIS: Final = 86_400_000
+#: Of an answer, so much is kept as evidence: there may be a million of them.
+_KEPT_BYTES: Final = 4_096
 #: Refusals that would meet every player of the instance.
 _OF_INSTANCE: Final = frozenset({GrantErrorCode.INVALID_INSTANCE_ID, GrantErrorCode.INSTANCE_NOT_FOUND})
 
@@ -65,7 +68,7 @@ class Answer(NamedTuple):
     Attributes:
         state: Where the grant stands now.
         facts: What is kept of the answer, beside the grant.
-        evidence: The bytes of the answer, or None.
+        evidence: The answer's first 4 KiB, or None; of a grant that was made, what was read of it.
         finding: What a person should look into, or None.
         paced: What it means for the rate.
         refused: Whether the service said no.
@@ -85,7 +88,7 @@ def answer_of(result: GrantAccepted | GameOperatorError, grant: Grant, reference
     """Return what the *result* of one attempt at *grant* means, *in_doubt* by the attempts before it."""
     if isinstance(result, GrantAccepted):
         facts = {"free_bet_id": result.free_bet_id, "message": result.message}
-        return Answer(GrantState.GRANTED, facts, result.model_dump_json().encode(), Paced(answered=1))
+        return Answer(GrantState.GRANTED, facts, json.dumps(facts).encode(), Paced(answered=1))
     if isinstance(result, FreeBetRejectedError) and _is_definite(result, in_doubt=in_doubt):
         return _rejected(result, grant, reference_id, in_doubt=in_doubt or result.possibly_granted)
     unsettled = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
@@ -115,27 +118,27 @@ def _rejected(rejected: FreeBetRejectedError, grant: Grant, reference_id: str, *
     facts = {"error_code": str(code), "message": rejected.message}
     if code in _OF_INSTANCE:
         state = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
-        return Answer(state, facts, rejected.body, Paced(), refused=True, stops=rejected.what)
+        return Answer(state, facts, _body(rejected), Paced(), refused=True, stops=rejected.what)
     if code == GrantErrorCode.DUPLICATE_REFERENCE_ID and in_doubt:
-        return Answer(GrantState.GRANTED, facts, rejected.body, Paced(answered=1))
+        return Answer(GrantState.GRANTED, facts, _body(rejected), Paced(answered=1))
     if code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
         detail = (
             f"The reference id was used on the instance {grant.instance_id} before, and not by this campaign: "
             "perhaps by another copy of its database. Ask the provider what the player was granted."
         )
-        finding = _finding("grant_duplicate", detail, grant, reference_id, rejected.body)
-        return Answer(GrantState.DUPLICATE, facts, rejected.body, Paced(failed=1), finding, refused=True)
+        finding = _finding("grant_duplicate", detail, grant, reference_id, _body(rejected))
+        return Answer(GrantState.DUPLICATE, facts, _body(rejected), Paced(failed=1), finding, refused=True)
     doubtful = None
     if in_doubt:
         detail = (
             f"The service refused with {code} after an attempt that went unanswered and may have been carried out. Ask "
             "the provider before you grant to this player again."
         )
-        doubtful = _finding("grant_refused_in_doubt", detail, grant, reference_id, rejected.body)
-    return Answer(GrantState.REFUSED, facts, rejected.body, Paced(failed=1), doubtful, refused=True)
+        doubtful = _finding("grant_refused_in_doubt", detail, grant, reference_id, _body(rejected))
+    return Answer(GrantState.REFUSED, facts, _body(rejected), Paced(failed=1), doubtful, refused=True)
 
 
-def _finding(kind: str, detail: str, grant: Grant, reference_id: str, body: bytes) -> NewFinding:
+def _finding(kind: str, detail: str, grant: Grant, reference_id: str, body: bytes | None) -> NewFinding:
     return NewFinding(
         kind,
         reference_id,
@@ -148,4 +151,4 @@ def _finding(kind: str, detail: str, grant: Grant, reference_id: str, body: byte
 
 
 def _body(error: BaseException | None) -> bytes | None:
-    return error.body if isinstance(error, ApiError) else None
+    return error.body[:_KEPT_BYTES] if isinstance(error, ApiError) else None

@@ -21,7 +21,7 @@ from game_operator.backoffice.campaigns.grants import grant_in
 from game_operator.backoffice.campaigns.run_states import PARKED, explain_script, open_gate_script, pause_script
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, Run
-from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError
+from game_operator.errors import GameOperatorError, LeaseLostError, LedgerError, one_line
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
 
@@ -42,6 +42,9 @@ _POLL_SECONDS: Final = 0.5
 #: Turns are taken in advance for so long at most, and so many.
 _AHEAD_SECONDS: Final = 0.25
 _MOST_AHEAD: Final = 10
+_LONGEST_REASON: Final = 300
+#: How often the lease of a chunk is renewed while the service lets us wait.
+_RENEWAL_SECONDS: Final = 10.0
 
 
 class Counted(NamedTuple):
@@ -152,7 +155,7 @@ class Granting:
                 continue
             if unsettled and is_canary:  # One at a time: first what became of that one.
                 break
-            if not self._has_turn():
+            if not self._has_turn(chunk):
                 self._journal.save(chunk, (), again_millis=0)
                 return
             answer = self._attempt(chunk, item)
@@ -219,19 +222,22 @@ class Granting:
     def _pausing(self, why: str) -> Callable[[SqlDialect], Script[None]]:
         return lambda dialect: pause_script(self._journal, dialect, self._run_id, why)
 
-    def _has_turn(self) -> bool:
+    def _has_turn(self, chunk: Chunk) -> bool:
         """Wait for the next turn; return False if this process stops meanwhile, or the run is not running any more."""
         if self._stopping.is_asked:
             return False
         if not self._turns and not self._take_turns():
             return False
-        turn, waited = self._turns.popleft(), False
+        turn, renewed = self._turns.popleft(), time.monotonic()
         while (left := turn - time.monotonic()) > 0:
-            waited = waited or left > 1
             if self._stopping.wait(min(left, 1)):
                 return False
-            if waited and self._journal.run(self._run_id).state != "running":
+            if left > 1 and self._journal.run(self._run_id).state != "running":
                 return False
+            # Others would take the chunk, and wait for a later turn.
+            if time.monotonic() - renewed > _RENEWAL_SECONDS:
+                self._journal.save(chunk, ())
+                renewed = time.monotonic()
         return True
 
     def _take_turns(self) -> bool:
@@ -246,5 +252,6 @@ class Granting:
 
 
 def _said(answer: Answer) -> str:
-    code = answer.facts.get("error_code")
-    return f"{code}, {answer.facts['message']}" if code else str(answer.facts["message"])
+    """Return what the service said, as one line that any database takes."""
+    code, message = answer.facts.get("error_code"), answer.facts["message"]
+    return one_line(f"{code}, {message}" if code else str(message), _LONGEST_REASON)

@@ -220,6 +220,8 @@ def check_exposure(exposure_cents: Mapping[str, int], most: int | Mapping[str, i
                 remedy="Pass a cap for each, such as {'EUR': 100000}; on the command line, EUR=100000.",
             )
         most = dict.fromkeys(exposure_cents, most)
+    if wrong := next((cap for cap in most.values() if type(cap) is not int), None):
+        raise TypeError(f"max_exposure_cents must be whole cents, not {type(wrong).__name__} {shown(wrong)}")
     for currency, cents in exposure_cents.items():
         cap = most.get(currency, 0)
         if cents > cap:
