@@ -60,10 +60,18 @@ from game_operator import (
     UnexpectedResponseError,
     launch_url,
 )
-from game_operator.backoffice import Catalogue, CatalogueChange, Reconciler, ReconcileReport, Verdict
+from game_operator.backoffice import (
+    CampaignPlan,
+    Catalogue,
+    CatalogueChange,
+    Reconciler,
+    ReconcileReport,
+    Verdict,
+)
 from game_operator.backoffice.catalogue import GameAdded, HeldSnapshot, LimitsChanged, RtpChanged
 from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, BetRecord, Outcome, SqlLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.testing import CampaignMaker, ReconcilerMaker
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AsyncWebhookHandler, Authenticator, KeepsAnomalies, WebhookHandler, WebhookReceiver
 
@@ -442,3 +450,16 @@ def follow_the_games(
         WebhookReceiver(authenticator=signature, instances=each)
         for each in (catalogue, in_database, {"i1"}, lambda: catalogue.instances)
     ]
+
+
+def the_day_after_in_tests(
+    reconciler_for: ReconcilerMaker,
+    campaign_for: CampaignMaker,
+    wallet: Wallet,
+    joined: JoinedWallet,
+    ledger: SqlLedger,
+) -> None:
+    """What the fixtures of the pytest plugin return."""
+    assert_type(reconciler_for(wallet), Reconciler)
+    assert_type(reconciler_for(joined, min_age=timedelta(hours=1)).run(), ReconcileReport)
+    assert_type(campaign_for(ledger, "summer", count=5).plan(["p1"]), CampaignPlan)

@@ -1,5 +1,6 @@
 """
-The pytest plugin: a sandbox in process, webhooks signed by its service, and a certifier of wallets.
+The pytest plugin: a sandbox in process, webhooks signed by its service, a certifier of wallets, and reconciliations and
+campaigns against the sandbox.
 
 Loaded at the start of every test run where the package is installed, so nothing is imported here but pytest: a fixture
 imports what it needs.
@@ -14,10 +15,19 @@ if TYPE_CHECKING:
     from game_operator.profile import Profile
     from game_operator.provider.keys import ThrowAwayKeys
     from game_operator.sandbox.in_process import InProcessSandbox
+    from game_operator.testing.backoffice import CampaignMaker, ReconcilerMaker
     from game_operator.testing.certifier import WalletCertifier
     from game_operator.testing.signer import WebhookSigner
 
-__all__ = ["game_operator_keys", "operator_profile", "operator_sandbox", "signed_webhook", "wallet_certifier"]
+__all__ = [
+    "campaign_for",
+    "game_operator_keys",
+    "operator_profile",
+    "operator_sandbox",
+    "reconciler_for",
+    "signed_webhook",
+    "wallet_certifier",
+]
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +53,24 @@ def operator_sandbox(game_operator_keys: "ThrowAwayKeys", operator_profile: "Pro
 
     with InProcessSandbox(keys=game_operator_keys, profile=operator_profile) as sandbox:
         yield sandbox
+
+
+@pytest.fixture
+def reconciler_for(operator_sandbox: "InProcessSandbox") -> "Iterator[ReconcilerMaker]":
+    """Reconciles your wallet with the sandbox, without waiting: ``reconciler_for(wallet).run()``."""
+    from game_operator.testing.backoffice import ReconcilerMaker
+
+    with operator_sandbox.client() as client:
+        yield ReconcilerMaker(client)
+
+
+@pytest.fixture
+def campaign_for(operator_sandbox: "InProcessSandbox") -> "Iterator[CampaignMaker]":
+    """Grants free bets at the sandbox, to players of your ledger: ``campaign_for(ledger, "summer").plan(["p1"])``."""
+    from game_operator.testing.backoffice import CampaignMaker
+
+    with operator_sandbox.client() as client:
+        yield CampaignMaker(operator_sandbox, client)
 
 
 @pytest.fixture(scope="session")
