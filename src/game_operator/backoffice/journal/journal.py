@@ -73,7 +73,7 @@ class Journal:
         lease_millis: int = LEASE_MILLIS,
     ) -> None:
         self.ledger = ledger
-        self._clock_millis, self._lease_millis = clock_millis, lease_millis
+        self._clock_millis, self.lease_millis = clock_millis, lease_millis
 
     def now_script(self, dialect: SqlDialect) -> Script[int]:
         """Return the time."""
@@ -155,7 +155,7 @@ class Journal:
         def script(dialect: SqlDialect) -> Script[bool]:
             now = yield from self.now_script(dialect)
             ended = None if state in ("planning", "running", "paused") else now
-            return bool((yield Execute(_sql(dialect)["set_state"], (state, why, now, ended, run_id))))
+            return bool((yield Execute(_sql(dialect)["set_state"], (state, why, now, ended, state, run_id))))
 
         return write_with(self.ledger, script)
 
@@ -200,7 +200,7 @@ class Journal:
 
     def claim(self, run_id: int, worker: str, *, lease_millis: int | None = None) -> Chunk | None:
         """Take a chunk whose time has come and that nobody works on, for *lease_millis*; None if there is none now."""
-        lease = self._lease_millis if lease_millis is None else lease_millis
+        lease = self.lease_millis if lease_millis is None else lease_millis
 
         def script(dialect: SqlDialect) -> Script[Chunk | None]:
             sql, now = _sql(dialect), (yield from self.now_script(dialect))
@@ -290,7 +290,7 @@ class Journal:
         now = yield from self.now_script(dialect)
         state = "done" if done else "leased"
         identity = (chunk.run_id, chunk.number, chunk.attempt)
-        if not (yield Execute(_sql(dialect)["renew"], (now + self._lease_millis, state, *identity))):
+        if not (yield Execute(_sql(dialect)["renew"], (now + self.lease_millis, state, *identity))):
             raise LeaseLostError(
                 f"Another process has taken over chunk {chunk.number} of run {chunk.run_id}. Nothing was committed."
             )
@@ -333,18 +333,25 @@ class Journal:
         """
         return write_with(self.ledger, lambda dialect: self._slots_script(dialect, run_id, count))[1]
 
-    def turns(self, run_id: int, count: int, *, within_seconds: float | None = None) -> list[float]:
+    def turns(
+        self, run_id: int, count: int, *, within_seconds: float | None = None, soon_seconds: float | None = None
+    ) -> list[float]:
         """
         Return for how many seconds from now to wait before each of the next calls, as ``slots`` gives them out.
 
-        With *within_seconds* they are as many as fit into such a time at the rate of now, and at least one.
+        With *within_seconds* they are as many as fit into such a time at the rate of now, and at least one. With
+        *soon_seconds* they are [] if the first is further away than that.
         """
 
         def script(dialect: SqlDialect) -> Script[tuple[int, list[int]]]:
             most = count
-            if within_seconds is not None:
-                interval = (yield from _run(dialect, run_id)).interval_micros
-                most = max(1, min(count, round(within_seconds * 1_000_000) // max(1, interval)))
+            if within_seconds is not None or soon_seconds is not None:
+                run, now = (yield from _run(dialect, run_id)), (yield from self.now_script(dialect))
+                if soon_seconds is not None and run.next_call_micros > now * 1_000 + soon_seconds * 1_000_000:
+                    return now, []
+                if within_seconds is not None:
+                    fitting = round(within_seconds * 1_000_000) // max(1, run.interval_micros)
+                    most = max(1, min(count, fitting))
             return (yield from self._slots_script(dialect, run_id, most))
 
         now, slots = write_with(self.ledger, script)
@@ -374,7 +381,7 @@ class Journal:
         failures = (yield Execute(_sql(dialect)["pace"], parameters))[0][0]
         if failures >= MOST_FAILURES:
             why = f"{failures} calls in a row have failed"
-            yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, run_id))
+            yield Execute(_sql(dialect)["set_state"], ("paused", why, now, None, "paused", run_id))
 
     # --- reading
 

@@ -21,8 +21,10 @@ INSERT INTO {prefix}runs (
     (SELECT COALESCE(MAX(id), 0) + 1 FROM {prefix}runs), ?, ?, ?, ?, ?, ?, ?, ?, 'planning', '', ?, ?, ?, ?, ?, ?
 ) ON CONFLICT DO NOTHING RETURNING id
 
+-- A run that goes on after a pause begins to count its failures anew.
 -- name: set_state
-UPDATE {prefix}runs SET state = ?, why = ?, touched_at_millis = ?, ended_at_millis = ?
+UPDATE {prefix}runs SET state = ?, why = ?, touched_at_millis = ?, ended_at_millis = ?,
+    failures = CASE WHEN state = 'paused' AND CAST(? AS text) = 'running' THEN 0 ELSE failures END
 WHERE id = ? AND state IN ('planning', 'running', 'paused') RETURNING id
 
 -- name: set_cursor

@@ -7,11 +7,10 @@ from typing import NamedTuple, TypeVar
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import (
     ApiError,
-    AuthenticationError,
-    OperatorInactiveError,
     RateLimitedError,
     ServiceError,
     TransportError,
+    UnexpectedResponseError,
     one_line,
 )
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
@@ -22,6 +21,8 @@ from game_operator.protocol.operations import AnyBet, Operation
 T = TypeVar("T")
 
 _LONGEST_PROBLEM = 300
+_OK = 200
+_REFUSALS = frozenset({401, 403})
 
 
 class Evidence(NamedTuple):
@@ -62,13 +63,13 @@ def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
 
     Raises:
         TryLaterError: There was no answer, or the service asks to be called less often.
-        AuthenticationError, OperatorInactiveError: No call will be answered.
+        ApiError: The service answers 401 or 403, so no call will be answered.
     """
     try:
         bet, body = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
-    except (AuthenticationError, OperatorInactiveError):
-        raise
     except ApiError as failed:
+        if is_refusal_of_all(failed):
+            raise
         return Evidence(bet_id, None, failed.body, one_line(str(failed), _LONGEST_PROBLEM))
     return Evidence(bet_id, bet, body)
 
@@ -78,13 +79,13 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
     Ask the provider about a round, once; return what it says of each bet, or None if it cannot be read or found.
 
     Raises:
-        TryLaterError, AuthenticationError, OperatorInactiveError: As ``look_up_bet``.
+        TryLaterError, ApiError: As ``look_up_bet``.
     """
     try:
         found, _ = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
-    except (AuthenticationError, OperatorInactiveError):
-        raise
-    except ApiError:
+    except ApiError as failed:
+        if is_refusal_of_all(failed):
+            raise
         return None
     if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):
         return None
@@ -114,9 +115,17 @@ def with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
 def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, bytes]:
     try:
         return client.perform(with_body(operation))
-    except (AuthenticationError, OperatorInactiveError):
-        raise
     except RateLimitedError as refused:
         raise TryLaterError(str(refused), is_refusal=True, wait_seconds=refused.retry_after) from refused
     except (ServiceError, TransportError) as failed:
         raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM)) from failed
+    except UnexpectedResponseError as failed:
+        if failed.status_code == _OK or is_refusal_of_all(failed):
+            raise
+        # A page of something on the way says nothing of the bet.
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM)) from failed
+
+
+def is_refusal_of_all(error: ApiError) -> bool:
+    """Return whether the service, or what stands before it, refuses the operator: no call will be answered."""
+    return error.status_code in _REFUSALS

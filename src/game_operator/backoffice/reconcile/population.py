@@ -14,7 +14,7 @@ from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
 from game_operator.errors import AccountNotFoundError, GameOperatorError
-from game_operator.ledger.api import BetRecord, Terms
+from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
@@ -89,20 +89,22 @@ def _sample(run: Run, after: tuple[int, str], dialect: SqlDialect) -> Script[Row
         parameters = (share * 100, run.seed, *limits, after[1], PAGE)
         rows: Rows = yield Execute(_sql(dialect)["sample_of_postgres"], parameters)
         return [(0, row[0]) for row in rows]
+    # As many rows as a page is drawn from, so that a page stays small.
+    block = max(PAGE, min(_BLOCK, round(PAGE / share)))
     number = max(after[0], 0)
     last_row = (yield Execute(_sql(dialect)["last_row"], ()))[0][0]
-    first, last = number * _BLOCK + 1, min((number + 1) * _BLOCK, last_row)
+    first, last = number * block + 1, min((number + 1) * block, last_row)
     while first <= last_row:
         number += 1
         drawn = _drawn(run.seed, first, last, share)
         rows = (yield Execute(_sql(dialect)["sample_of_sqlite"], (json.dumps(drawn), *limits))) if drawn else ()
         if rows:
             return [(number, row[0]) for row in rows]
-        first, last = last + 1, min(last + _BLOCK, last_row)
+        first, last = last + 1, min(last + block, last_row)
     return ()
 
 
-#: So many rows of SQLite's table are drawn from at a time.
+#: So many rows of SQLite's table are drawn from at a time, at most.
 _BLOCK: Final = 100_000
 
 
@@ -163,12 +165,12 @@ def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect
     return next((tx_id for tx_id, body in rows if any(each in bytes(body) for each in spellings)), None)
 
 
-def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[BetRecord]]:
-    """Return bets that calls have settled lately, the latest first."""
+def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[Ours]]:
+    """Return bets that calls have settled lately, the latest first, with what was paid for findings about them."""
     rows: Rows = yield Execute(_sql(dialect)["lately_settled"], (source, before_millis, most))
     ids = {row[0] for row in rows}
     ours = yield from ours_of(ids, source, dialect)
-    return [bet for row in rows if (bet := ours[row[0]].bet) is not None]
+    return [ours[row[0]] for row in rows]
 
 
 def looks_of(bet_ids: Set[str], source: str, service: str, dialect: SqlDialect) -> Script[dict[str, tuple[int, bytes]]]:

@@ -176,7 +176,7 @@ class Reconciler:
             RunError: A run with other arguments is under way.
             ConfigurationError: The brakes, the actor or the reason are missing, or *executor* has processes and the
                 reconciler does not come from ``from_factory``.
-            AuthenticationError, OperatorInactiveError: The service refuses the operator; the run is paused.
+            ApiError: The service refuses the operator by 401 or 403; the run is paused.
             LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
         if isinstance(executor, ProcessPoolExecutor) and self._make is None:
@@ -343,7 +343,7 @@ class Reconciler:
 
         Raises:
             RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.
-            NoAnswerError, ApiError: The provider does not say that it does not know the bet.
+            TransportError, ApiError: The provider does not say that it does not know the bet.
             ConfigurationError: The actor or the reason is missing.
         """
         return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason)

@@ -31,11 +31,9 @@ from game_operator.backoffice.reconcile.population import (
 from game_operator.codes import BetState
 from game_operator.errors import (
     ApiError,
-    AuthenticationError,
     LeaseLostError,
     LedgerError,
     LedgerUnavailableError,
-    OperatorInactiveError,
     RepairRefusedError,
     TransportError,
     one_line,
@@ -96,6 +94,14 @@ class Looked(NamedTuple):
 
 class _BrakeError(RepairRefusedError):
     """The brakes of the run let nothing more through."""
+
+
+class _NotNowError(Exception):
+    """The run does not go on, or its next call is far away: what is left of a chunk is given back."""
+
+    def __init__(self, ready_millis: int = 0) -> None:
+        super().__init__("The chunk is given back.")
+        self.ready_millis = ready_millis
 
 
 class _Batch:
@@ -161,6 +167,11 @@ def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
     )
 
 
+def _looked(item: Item, known: dict[str, Ours], evidence: Evidence, now: int, began: float) -> Looked:
+    at_millis = now + round(1_000 * (time.monotonic() - began))
+    return Looked(item.key, known[item.key], evidence, at_millis, item.digest if item.state else None)
+
+
 class Worker:
     """Works on runs of one service and one source."""
 
@@ -175,19 +186,22 @@ class Worker:
     ) -> None:
         # A repeat is an item's next try: it waits for its turn, as every call of the run does.
         self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
+        self._client_of_games = client
         self._catalogue = catalogue
         #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
         self.is_leaving = threading.Event()
         self._sleep = sleep or self.is_leaving.wait
         self._name = f"{socket.gethostname()}:{os.getpid()}"
-        self._max_wins: dict[str, int] = {}
-        self._fresh: dict[int, bool] = {}
+        self._max_wins: dict[str, int] | None = None
+        #: The runs whose service knows what calls have settled lately.
+        self._fresh: set[int] = set()
+        self._commit_seconds = min(_COMMIT_SECONDS, journal.lease_millis / 2_000)
         self._rounds: tuple[int, set[tuple[str, str]]] = (0, set())
 
     def work(self, run_id: int, *, until: float | None = None) -> None:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
         run = self._journal.run(run_id)  # What it was begun with, and when, never changes.
-        self._max_wins = {}
+        self._max_wins = None  # Limits change, and a reconciler may live for long.
         while not self._is_over(until):
             chunk = self._journal.claim(run_id, self._name)
             if chunk is None:
@@ -199,7 +213,7 @@ class Worker:
             except BaseException as failed:  # Ctrl-C, too: nobody has to wait for the lease to run out.
                 with suppress(LedgerError):
                     self._journal.save(chunk, [], again_millis=0)
-                if isinstance(failed, AuthenticationError | OperatorInactiveError):
+                if isinstance(failed, ApiError):  # No other one gets here.
                     self._journal.set_state(run_id, "paused", one_line(str(failed), 300))
                 raise
 
@@ -209,19 +223,27 @@ class Worker:
     # --- looking up
 
     def _work_on(self, chunk: Chunk, run: Run, until: float | None) -> None:
+        try:
+            is_done = self._looked_through(chunk, run, until)
+        except _NotNowError as later:
+            self._journal.save(chunk, [], again_millis=later.ready_millis)
+            return
+        if not is_done:
+            self._journal.save(chunk, [], done=True)
+
+    def _looked_through(self, chunk: Chunk, run: Run, until: float | None) -> bool:
+        """Look up and judge what is left of a chunk; return whether that is committed as done."""
         waiting = [item for item in chunk.items if item.state == "" or item.values.get("again")]
         keys = {item.key for item in waiting}
         known, before = read_with(self._journal.ledger, partial(_known_of, keys, run))
+        if before:
+            self._check_service(chunk, run)
         tries: Counter[str] = Counter()
         seen: list[Evidence] = []
         rounds: Sequence[tuple[str, str]] = ()
         is_done = False
         while waiting:
-            most = min(_MOST_IN_A_BATCH, len(waiting))
-            turns = self._journal.turns(run.id, most, within_seconds=_COMMIT_SECONDS)
-            if not turns or self._is_over(until):
-                self._journal.save(chunk, [], again_millis=0)
-                return
+            turns = self._turns(run.id, min(_MOST_IN_A_BATCH, len(waiting)), until)
             looked, paced = self._look_up(chunk, waiting, turns, known, tries)
             done = {each.key for each in looked}
             waiting = [item for item in waiting if item.key not in done]
@@ -230,39 +252,50 @@ class Worker:
             is_done = self._commit(chunk, run, looked, before, paced, is_last=not waiting and not rounds)
         if not is_done:
             self._look_at_rounds(chunk, run, rounds, seen)
-            self._journal.save(chunk, [], done=True)
+        return is_done
+
+    def _turns(self, run_id: int, most: int, until: float | None = None) -> list[float]:
+        """Return for how long to wait before each of the next calls; or give the chunk back if that is too long."""
+        soon = self._journal.lease_millis / 2_000  # A service may ask for more patience than a lease has.
+        if until is not None:
+            soon = min(soon, until - time.monotonic())
+        turns: list[float] = []
+        if not self._is_over(until):
+            turns = self._journal.turns(run_id, most, within_seconds=self._commit_seconds, soon_seconds=soon)
+        if not turns:
+            raise _NotNowError(self._journal.run(run_id).next_call_micros // 1_000)
+        return turns
 
     def _look_up(
         self, chunk: Chunk, waiting: Sequence[Item], turns: Sequence[float], known: dict[str, Ours], tries: Counter[str]
     ) -> tuple[list[Looked], Paced | None]:
-        """Look up as many as there are turns; one that is not answered is left for another turn, but not for ever."""
+        """
+        Look up as many as there are turns, up to the first that is not answered: the turns after it came too early.
+
+        That one is left for another turn, but not for ever.
+        """
         looked: list[Looked] = []
         began, now = time.monotonic(), self._now()
-        answered = 0
         for item, turn in zip(waiting, turns, strict=False):
-            if time.monotonic() - began > 2 * _COMMIT_SECONDS:
+            if time.monotonic() - began > 2 * self._commit_seconds:
                 break  # The service is slow: what was found is committed first, or the lease runs out.
             self._wait(began + turn)
             if self.is_leaving.is_set():
                 break
             try:
                 evidence = look_up_bet(self._client, item.key)
-                answered += 1
             except TryLaterError as failed:
-                self._report(chunk, answered, failed)
-                answered = 0
-                if failed.is_refusal:
-                    return looked, None  # The turns after it came too early.
-                tries[item.key] += 1
-                if tries[item.key] < _MOST_TRIES:
-                    continue
-                evidence = Evidence(item.key, None, b"", str(failed), answered=False)
-            first = item.digest if item.state else None
-            at_millis = now + round(1_000 * (time.monotonic() - began))
-            looked.append(Looked(item.key, known[item.key], evidence, at_millis, first))
-        return looked, Paced(answered=answered) if answered else None
+                self._report(chunk, len(looked), failed)
+                tries[item.key] += not failed.is_refusal
+                if tries[item.key] >= _MOST_TRIES:
+                    unanswered = Evidence(item.key, None, b"", str(failed), answered=False)
+                    looked.append(_looked(item, known, unanswered, now, began))
+                return looked, None
+            looked.append(_looked(item, known, evidence, now, began))
+        return looked, Paced(answered=len(looked)) if looked else None
 
     def _report(self, chunk: Chunk, answered: int, failed: TryLaterError) -> None:
+        """Report calls that were answered, and the one after them that was not."""
         wait_millis = round(1_000 * (failed.wait_seconds or 0))
         if answered:
             self._journal.save(chunk, [], paced=Paced(answered=answered))
@@ -284,10 +317,7 @@ class Worker:
     ) -> None:
         """Look at rounds: they alone show bets we never heard of."""
         for instance_id, round_id in rounds:
-            turns = self._journal.turns(run.id, 1)
-            if not turns:
-                return
-            self._wait(time.monotonic() + turns[0])
+            self._wait(time.monotonic() + self._turns(run.id, 1)[0])
             try:
                 answers = look_up_round(self._client, instance_id, round_id)
             except TryLaterError as failed:
@@ -329,9 +359,7 @@ class Worker:
         judgement = judge(looked.ours, looked.evidence, limits)
         bet = looked.ours.bet
         is_open = bet is not None and bet.state is BetState.OPEN
-        if looked.first is None or not looked.evidence.answered or not is_open:
-            return judgement
-        if judgement.verdict.is_repair and looked.first == looked.evidence.digest:
+        if looked.first in (None, looked.evidence.digest) or not looked.evidence.answered or not is_open:
             return judgement
         detail = f"The provider's second answer differs from its first. {judgement.detail}".strip()
         return Judgement(Verdict.ANSWERS_DIFFER, detail, judgement.cents)
@@ -341,18 +369,18 @@ class Worker:
         if self._catalogue is not None:
             instance = self._catalogue.instance(instance_id)
             return None if instance is None else cents_rounded_down(instance.bet_config.max_win)
-        if not self._max_wins:
-            try:
-                games = self._client.fetch_games()
-            except (ApiError, TransportError) as failed:
-                _LOG.warning("The limits of the games are unknown: %s", failed)
-                return None
-            self._max_wins = {
-                instance.id: cents_rounded_down(instance.bet_config.max_win)
-                for game in games
-                for instance in game.instances
-            }
+        if self._max_wins is None:
+            self._max_wins = self._fetched_limits()
         return self._max_wins.get(instance_id)
+
+    def _fetched_limits(self) -> dict[str, int]:
+        try:
+            games = self._client_of_games.fetch_games()
+        except (ApiError, TransportError) as failed:
+            _LOG.warning("The limits of the games are unknown: %s", failed)
+            return {}
+        instances = [instance for game in games for instance in game.instances]
+        return {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
 
     # --- committing
 
@@ -417,9 +445,6 @@ class Worker:
 
     def _settle(self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement) -> None:
         """Settle a bet; what keeps it from being settled is its result, and holds up no other."""
-        if not self._is_service_fresh(chunk, run):
-            self._journal.save(chunk, [result_of(looked, judgement, by="old_copy")])
-            return
         assert looked.ours.bet is not None
         repair = Repair(
             call_of(looked.ours.bet, looked.evidence, run),
@@ -431,6 +456,8 @@ class Worker:
         except (LeaseLostError, LedgerUnavailableError):
             raise
         except _BrakeError:
+            if self._journal.run(run.id).state != "running":
+                raise _NotNowError from None  # Another worker has paused or stopped it.
             self._journal.save(chunk, [result_of(looked, judgement, by="brake")])
         except RepairRefusedError as refused:
             self._judge_again(chunk, run, looked, refused)
@@ -479,31 +506,36 @@ class Worker:
         failure = Judgement(Verdict.FAILED, detail, judgement.cents)
         self._journal.save(chunk, [result_of(looked, failure)], findings=[finding_of(looked, failure)])
 
-    def _is_service_fresh(self, chunk: Chunk, run: Run) -> bool:
-        """Return whether the service knows what calls have settled lately; stop the run if it may be an old copy."""
-        if run.id not in self._fresh:
-            before = self._now() - _LATELY_MILLIS
-            script = partial(lately_settled, run.source, before, _LATELY)
-            disagreeing = sum(not self._agrees(chunk, run, bet) for bet in read_with(self._journal.ledger, script))
-            self._fresh[run.id] = disagreeing <= _MOST_DISAGREEING
-            if not self._fresh[run.id]:
-                why = (
-                    f"{disagreeing} of the {_LATELY} bets that were settled last disagree with the service: it may be "
-                    "answering from an old copy, so nothing is repaired"
-                )
-                self._journal.set_state(run.id, "stopped", why)
-        return self._fresh[run.id]
+    def _check_service(self, chunk: Chunk, run: Run) -> None:
+        """Before a chunk may settle bets: stop the run if the service may be answering from an old copy."""
+        now = self._now()
+        if run.id in self._fresh or not _is_repairing(run, now):
+            return
+        script = partial(lately_settled, run.source, now - _LATELY_MILLIS, _LATELY)
+        disagreeing = sum(not self._agrees(chunk, run, ours) for ours in read_with(self._journal.ledger, script))
+        if disagreeing <= _MOST_DISAGREEING:
+            self._fresh.add(run.id)
+            return
+        why = (
+            f"{disagreeing} of the {_LATELY} bets that were settled last disagree with the service: it may be "
+            "answering from an old copy, so nothing is repaired"
+        )
+        self._journal.set_state(run.id, "stopped", why)
+        raise _NotNowError
 
-    def _agrees(self, chunk: Chunk, run: Run, bet: BetRecord) -> bool:
-        turns = self._journal.turns(run.id, 1)
-        self._wait(time.monotonic() + (turns[0] if turns else 0))
-        try:
-            evidence = look_up_bet(self._client, bet.bet_id)
-        except TryLaterError as failed:
-            self._report(chunk, 0, failed)
-            return True  # No answer says nothing of how old the service's data is.
-        limits = Limits(self._now(), 0, None)
-        return judge(Ours(bet), evidence, limits).verdict is Verdict.AGREES
+    def _agrees(self, chunk: Chunk, run: Run, ours: Ours) -> bool:
+        """Return whether the service knows what a call has settled; no answer says nothing of how old its data is."""
+        assert ours.bet is not None
+        for _ in range(_MOST_TRIES):
+            self._wait(time.monotonic() + self._turns(run.id, 1)[0])
+            try:
+                evidence = look_up_bet(self._client, ours.bet.bet_id)
+            except TryLaterError as failed:
+                self._report(chunk, 0, failed)
+                continue
+            self._journal.save(chunk, [], paced=Paced(answered=1))
+            return judge(ours, evidence, Limits(self._now(), 0, None)).verdict is Verdict.AGREES
+        return True
 
     def _wait(self, until: float) -> None:
         seconds = until - time.monotonic()
