@@ -105,7 +105,7 @@ def test_a_provider_that_is_not_there_is_in_the_case(run: Run, database: str, no
     """The case is made; the bet is known, so the exit code is 0."""
     told = run("case", "b1", "--database", database, "--base-url", nobody, "--deadline", "0.15")
     assert (told.code, told.err) == (0, "")
-    assert "The provider did not answer." in told.out
+    assert "The provider gave no usable answer." in told.out
     assert "· The provider's answer about the bet: RequestNotSentError" in told.out
 
 

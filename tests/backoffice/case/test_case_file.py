@@ -360,7 +360,7 @@ def test_a_provider_that_does_not_answer(ledger: SqlLedger, sandbox: InProcessSa
         assert contents["provider"][part]["answer"] is None
         assert contents["provider"][part]["problem"].startswith("RequestNotSentError: ")
     assert contents["comparison"]["agrees"] is None
-    assert "The provider did not answer." in contents["summary"]
+    assert "The provider gave no usable answer." in contents["summary"]
 
 
 def test_a_providers_error_with_its_bytes(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:

@@ -2,11 +2,16 @@
 
 import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from decimal import Decimal
+from hashlib import sha256
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +23,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from game_operator.sandbox.in_process import InProcessSandbox
 from game_operator.wallet import Wallet
-from tests.support.calls import claim, deposit
+from game_operator.webhooks import RsaSignature
+from tests.support.calls import claim, deposit, withdraw
 from tests.support.seeds import random_of
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJwMSJ9.c2lnbmF0dXJl"
@@ -67,8 +73,29 @@ def test_a_player_is_one_pseudonym_all_over_a_case_file(own: SqlLedger) -> None:
     assert first["exchanges"][0]["headers"] == ["cookie"]
     assert first["bet_id"] == bet_id
     assert first["comparison"]["agrees"] is True
-    same = open_case.contents["exchanges"][0]["body"]["sha256"]
-    assert first["exchanges"][0]["body"]["sha256"] == same, "the hash is that of the bytes as they came"
+    assert open_case.contents["exchanges"][0]["body"]["sha256"] == sha256(encode_call(extra)).hexdigest()
+
+
+def test_no_hash_shows_whether_a_guessed_player_is_right(own: SqlLedger, private_key: RSAPrivateKey) -> None:
+    """All of a body but the player is in a case file, so a hash of the body would let anybody try all players."""
+    body = encode_call(withdraw(player_id="player-77"))
+    headers = {"signature": urlsafe_b64encode(private_key.sign(body, PKCS1v15(), SHA256())).rstrip(b"=").decode()}
+    exchanges = [("/withdraw", headers, body), ("/withdraw", headers, body.replace(b"b1", b"b1 "))]
+    played(own, claim("c1", "player-77", bet_id="b1"), deposit("b1", "player-77", 5, tx_id="early"))
+    own.apply(read_call("withdraw", body, Profile())[0])
+    trusted = RsaSignature(private_key.public_key())
+    with InProcessSandbox() as sandbox, sandbox.client() as client:
+        texts = [
+            case_file(own, "b1", client=client, authenticator=trusted, exchanges=exchanges, redact=redact).to_json()
+            for redact in (False, True)
+        ]
+    hashes = [set(re.findall(r"[0-9a-f]{64}", text)) for text in texts]
+    assert sha256(body).hexdigest() in hashes[0]
+    assert hashes[1] == {json.loads(texts[1])["digest"]}
+    contents = json.loads(texts[1])["contents"]
+    assert contents["ledger"]["bet"]["withdraw_digest"] == LEFT_OUT
+    assert [each["verdict"] for each in contents["exchanges"]] == ["genuine", "forged"]
+    assert contents["exchanges"][0]["kept_body"] == "same", "the comparison was made before the hash was left out"
 
 
 def test_other_players_of_a_round_are_never_named(sqlite_url: str) -> None:
@@ -84,6 +111,8 @@ def test_other_players_of_a_round_are_never_named(sqlite_url: str) -> None:
     assert f'"{bet.player_id}"' in text
     assert not [player for player in others if f'"{player}"' in text]
     assert text.count('"person-') >= len(others)
+    assert case.contents["provider"]["round"]["body_sha256"] == LEFT_OUT
+    assert len(case.contents["provider"]["bet"]["body"]["sha256"]) == 64
 
 
 @pytest.mark.parametrize("redact", [False, True])
@@ -99,7 +128,8 @@ def test_tokens_never_appear(own: SqlLedger, redact: bool) -> None:
         assert "opaque" not in text
     first, second = (each["body"]["kept"] for each in case.contents["anomalies"])
     assert json.loads(first["data"])["session_token"] == LEFT_OUT
-    assert "do not have the SHA-256" in first["note"]
+    assert ("do not have the SHA-256" in first["note"]) is not redact
+    assert first["note"].startswith("Rewritten without")
     assert (second["encoding"], second["data"]) == ("left out", None)
     assert case.contents["exchanges"][0]["headers"] == ["authorization", "signature"]
 

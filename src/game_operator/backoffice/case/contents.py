@@ -165,7 +165,7 @@ def summary(contents: dict[str, Any]) -> list[str]:
     if answer is not None:
         sentences.append(f"The provider answers {answer['document'].value['status']}.")
     else:
-        sentences.append("The provider did not answer." if provider["was_asked"] else provider["bet"]["problem"])
+        sentences.append("The provider gave no usable answer." if provider["was_asked"] else provider["bet"]["problem"])
     if answer is not None and contents["is_known"]:
         sentences.append(contents["comparison"]["text"])
     open_anomalies = sum(each["resolved_at_millis"] is None for each in contents["anomalies"])

@@ -2,7 +2,8 @@
 What a case file leaves out: tokens always, and on request everything that names a player.
 
 A player id becomes the same pseudonym wherever it stands in one case file. The pseudonym is a hash with a random salt
-that is thrown away, so that nobody can find the player by trying ids, and two case files cannot be joined.
+that is thrown away, so that nobody can find the player by trying ids, and two case files cannot be joined. For the same
+reason no SHA-256 of bytes stands beside a pseudonym: whoever tries ids in these bytes would see which one is right.
 """
 
 import hmac
@@ -38,6 +39,10 @@ _NUMBERED: Final = re.compile(r"^(?:player|user|account|customer)[_-]?(?:id)?$",
 _OUR_WORDS: Final = re.compile(
     r"operation|state|status|kind|code|sha256|encoding|field|verdict|made_by|notes?|text|summary|content"
 )
+#: Fields of a case file whose values are hashes of bytes.
+_HASHES: Final = re.compile(r"(?:body_)?sha256|(?:withdraw_)?digest")
+#: Such a hash inside a sentence.
+_HASH_TEXT: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
 #: A shorter id stands in other ids by chance.
 _LEAST_IN_IDS: Final = 4
 
@@ -76,7 +81,7 @@ class Redaction:
         only: frozenset[str] | None = None,
     ) -> None:
         self._salt, self._fields = salt, fields
-        self._hides_all = only is None
+        self._hides_all, self._hides_hashes = only is None, only is None or len(only) > 0
         self._ids = frozenset(filter(None, self._named_in(contents) if only is None else only)) - {keep}
         # The longest first, and the bet's own id before all: what it holds stays.
         ids = sorted(self._ids, key=lambda each: (-len(each), each))
@@ -93,8 +98,11 @@ class Redaction:
                 return self._body(value.data)
             case Foreign():
                 return self.plain(self._without(value.value, ""))
+            case str() if self._hides_hashes and _HASHES.fullmatch(key):
+                return LEFT_OUT
             case str() if _OUR_WORDS.fullmatch(key):
-                return value.encode(errors="backslashreplace").decode()
+                text = value.encode(errors="backslashreplace").decode()
+                return _HASH_TEXT.sub(LEFT_OUT, text) if self._hides_hashes else text
             case Mapping():
                 return {str(name): self.plain(item, str(name)) for name, item in value.items()}
             case list() | tuple():
@@ -153,22 +161,24 @@ class Redaction:
                 yield str(value)
 
     def _body(self, data: bytes) -> dict[str, object]:
-        """Return bytes with their SHA-256; as text, in Base64, rewritten without secrets, or left out."""
-        described = {"sha256": sha256(data).hexdigest(), "bytes": len(data)}
+        """Return bytes, with their SHA-256 unless players are hidden; as text, in Base64, rewritten, or left out."""
+        described = {"sha256": LEFT_OUT if self._hides_hashes else sha256(data).hexdigest(), "bytes": len(data)}
         value = _parsed(data)
         if value is _UNREADABLE:
             if data and (self._hides_all or _is_suspect(data.decode("latin-1"))):
                 why = "It is not JSON, so what is secret in it cannot be told from the rest."
                 return described | {"encoding": "left out", "data": None, "note": why}
         elif (rewritten := self._rewritten(value)) is not None:
-            note = (
-                f"Rewritten without secrets: these bytes do not have the SHA-256 above. {LEFT_OUT} stands for a secret."
-            )
-            return described | {"encoding": "utf-8", "data": rewritten, "note": note}
+            return described | {"encoding": "utf-8", "data": rewritten, "note": self._note_of_rewritten()}
         try:
             return described | {"encoding": "utf-8", "data": data.decode(), "note": ""}
         except UnicodeDecodeError:
             return described | {"encoding": "base64", "data": b64encode(data).decode(), "note": ""}
+
+    def _note_of_rewritten(self) -> str:
+        if self._hides_hashes:
+            return f"Rewritten without players and secrets. {LEFT_OUT} stands for a secret."
+        return f"Rewritten without secrets: these bytes do not have the SHA-256 above. {LEFT_OUT} stands for a secret."
 
     def _rewritten(self, value: object) -> str | None:
         """Return *value* as JSON without secrets; None if there are none in it."""
