@@ -85,6 +85,13 @@ def test_a_body_that_was_changed(own: SqlLedger, sign: Sign, private_key: RSAPri
     assert f"for another body (SHA-256 {sha256(b'something else').hexdigest()})" in found["note"]
 
 
+def test_a_webhook_of_another_bet(own: SqlLedger, sign: Sign, private_key: RSAPrivateKey) -> None:
+    """It is not the bytes that the ledger keeps of this bet, and does not claim to be."""
+    (found,) = looked_at(own, RsaSignature(private_key.public_key()), sign(withdraw("b2")))
+    assert (found["verdict"], found["kept_body"]) == ("genuine", "not kept")
+    assert found["content"] == ["The body does not name this bet."]
+
+
 def test_signatures_that_no_given_key_made(
     own: SqlLedger, sign: Sign, private_key: RSAPrivateKey, other_key: RSAPrivateKey
 ) -> None:
@@ -251,6 +258,8 @@ def test_files_of_exchanges(content: Any) -> None:
     assert read_exchanges(json.dumps(content, indent=2).encode(), "log.json") == [expected]
     lines = f"{json.dumps(content)}\n\n{json.dumps(content)}\n"
     assert read_exchanges(lines.encode(), "log.jsonl") == [expected, expected]
+    with_mark = b"\xef\xbb\xbf" + lines.replace("\n", "\r\n").encode()
+    assert read_exchanges(with_mark, "log.jsonl") == [expected, expected], "as some systems write a file"
 
 
 @pytest.mark.parametrize(
@@ -259,6 +268,8 @@ def test_files_of_exchanges(content: Any) -> None:
         pytest.param(b"\xff", "is not UTF-8", id="not UTF-8"),
         pytest.param(b"{", "is neither JSON nor JSON Lines", id="not JSON"),
         pytest.param(b"[" * 100_000, "is neither JSON nor JSON Lines", id="too deep"),
+        pytest.param(b"{}\n\n{", "is neither JSON nor JSON Lines: line 3 is not JSON", id="a line that is cut off"),
+        pytest.param(b" \n", "is empty", id="nothing"),
         pytest.param(b"[1]", "has no exchange in place 1", id="a number"),
         pytest.param(b'{"path": "/withdraw", "headers": {}}', "has no exchange in place 1", id="no body"),
         pytest.param(b'{"path": 7, "headers": {}, "body": ""}', "has no exchange in place 1", id="a path of a number"),

@@ -74,7 +74,8 @@ def examined(
         content = ["The body does not name this bet."]
     named = tuple(_fields(call) for call in about)
     names = tuple(name.decode("latin-1") for name, _ in headers)
-    kept_body = _kept_body(operation, body, rows)
+    is_of_another_bet = not problem and not about
+    kept_body = "not kept" if is_of_another_bet else _kept_body(operation, body, rows)
     path = path.partition("?")[0]  # What follows may be a secret.
     return Examined(path, operation, names, Bytes(body), verdict, note, kept_body, tuple(content), named)
 
@@ -198,19 +199,25 @@ def read_exchanges(content: bytes, name: str) -> list[LoggedExchange]:
 
 def _documents(content: bytes, name: str) -> Iterator[Any]:  # Any: JSON.
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # Some systems begin each file with a byte order mark.
     except UnicodeDecodeError:
         raise _unreadable(name, "is not UTF-8") from None
+    if not text.strip():
+        raise _unreadable(name, "is empty")
     try:
         values = [json.loads(text)]
     except (ValueError, RecursionError):
-        try:
-            values = [json.loads(line) for line in text.split("\n") if line.strip()]
-        except (ValueError, RecursionError):
-            raise _unreadable(name, "is neither JSON nor JSON Lines") from None
+        values = [_line(line, name, at) for at, line in enumerate(text.split("\n"), start=1) if line.strip()]
     for value in values:
         found = value.get("exchanges", value) if isinstance(value, dict) else value
         yield from found if isinstance(found, list) else [found]
+
+
+def _line(line: str, name: str, number: int) -> Any:  # Any: JSON.
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise _unreadable(name, f"is neither JSON nor JSON Lines: line {number} is not JSON") from None
 
 
 def _exchange_in(document: Any, name: str, place: int) -> LoggedExchange:  # Any: JSON.
