@@ -1,8 +1,10 @@
 """Plans: whole or not at all, the same for the same players, and never more than the cap."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -13,6 +15,9 @@ from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableA
 from tests.support.catalogues import named
 from tests.support.grants import DAY_MILLIS, GrantingService, campaign, players
 from tests.support.seeds import random_of
+
+#: Of an id of a row.
+_REST = "-0000-4000-8000-000000000001"
 
 
 def test_a_plan_says_what_it_comes_to(service: GrantingService, memory: SqlLedger) -> None:
@@ -163,8 +168,6 @@ def test_what_players_could_not_use_is_remarked(service: GrantingService, memory
 
 
 def test_players_of_the_operators_own_table_are_known(service: GrantingService, tmp_path: Path) -> None:
-    import sqlite3
-
     with sqlite3.connect(tmp_path / "casino.db") as casino:
         casino.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL)")
         casino.executemany("INSERT INTO players VALUES (?, 0)", [(7,), (8,)])
@@ -175,6 +178,41 @@ def test_players_of_the_operators_own_table_are_known(service: GrantingService, 
         with pytest.raises(CampaignRefusedError) as refused:
             campaign(service, ledger, "other").plan(["7", "07", "9"])
     assert [line for line, _ in refused.value.problems] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("kind", "known", "others"),
+    [
+        pytest.param("text", ["7", "ann"], ["Ann", "07"], id="text"),
+        pytest.param("bigint", ["7", "8"], ["07", "ann", "9"], id="bigint"),
+        pytest.param(
+            "uuid", ["6f1c2f5e-0000-4000-8000-000000000001"], ["6F1C2F5E-0000-4000-8000-000000000001"], id="uuid"
+        ),
+    ],
+)
+def test_players_of_the_operators_own_table_in_postgres(
+    service: GrantingService, postgres_url: str, kind: str, known: list[str], others: list[str]
+) -> None:
+    with psycopg.connect(postgres_url) as casino:
+        casino.execute(f"CREATE TABLE players (id {kind} PRIMARY KEY, balance bigint NOT NULL)".encode())
+        for player in known:
+            casino.execute(f"INSERT INTO players VALUES ('{player}', 0)".encode())
+    accounts = TableAccounts(table="players", key="id", balance="balance", unit="cents")
+    with SqlLedger(postgres_url, accounts=accounts) as ledger:
+        assert campaign(service, ledger).plan(known).players_checked
+        with pytest.raises(CampaignRefusedError) as refused:
+            campaign(service, ledger, "other").plan([*known, *others])
+    lines = range(len(known) + 1, len(known) + len(others) + 1)
+    assert [line for line, _ in refused.value.problems] == list(lines)
+
+
+def test_a_key_of_several_columns_is_no_players_id(service: GrantingService, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "casino.db") as casino:
+        casino.execute("CREATE TABLE purses (id TEXT, currency TEXT, balance INTEGER, PRIMARY KEY (id, currency))")
+    casino.close()
+    accounts = TableAccounts(table="purses", key=("id", "currency"), balance="balance", unit="cents")
+    with SqlLedger(f"sqlite:///{tmp_path / 'casino.db'}", accounts=accounts) as ledger:
+        assert not campaign(service, ledger).plan(["anybody"]).players_checked
 
 
 def test_where_the_ledger_cannot_tell_the_plan_says_so(service: GrantingService, tmp_path: Path) -> None:
