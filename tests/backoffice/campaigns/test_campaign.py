@@ -318,6 +318,14 @@ def test_interrupt_finishes_what_is_under_way(service: GrantingService, books: S
     assert made.run(**FAST).granted == 30
 
 
+def test_an_interruption_that_comes_early_is_not_lost(service: GrantingService, memory: SqlLedger) -> None:
+    """Ctrl-C may come before the first call; it counts for one run."""
+    made = planned(service, memory)
+    made.interrupt()
+    assert (made.run(**FAST).granted, service.asked) == (0, [])
+    assert made.run(**FAST).granted == 30
+
+
 @pytest.mark.parametrize("concurrency", [1, 3])
 def test_what_a_call_raises_comes_out_and_nothing_is_lost(
     service: GrantingService, memory: SqlLedger, concurrency: int

@@ -93,6 +93,7 @@ class Campaign:
         self._service = "" if client is None else f"{client.base_url}|{client.operator_id}"
         self._journal = Journal(ledger)
         self._crew: Crew | None = None
+        self._is_interrupted = False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, service={self._service!r})"
@@ -210,7 +211,8 @@ class Campaign:
         return self.status()
 
     def interrupt(self) -> None:
-        """Let ``run`` finish what is under way in this process, and return. A signal handler may call it."""
+        """Let ``run`` finish what is under way in this process, and return. A signal handler may call it, early too."""
+        self._is_interrupted = True
         if self._crew is not None:
             self._crew.stopping()
 
@@ -343,9 +345,11 @@ class Campaign:
             if go_on(self._journal, run, interval_micros, again=again):
                 self._crew = Crew(self._journal, run, client, progress)
                 try:
+                    if self._is_interrupted:  # Before there was a crew to stop.
+                        self._crew.stopping()
                     self._crew.work(concurrency)
                 finally:
-                    self._crew = None
+                    self._crew, self._is_interrupted = None, False
         return self.report()
 
     def _check_may_go(self, run: Run, *, confirm: bool, again: bool) -> None:
