@@ -14,6 +14,7 @@ from game_operator.errors import (
     one_line,
 )
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
+from game_operator.models.webhooks import problem_of_id
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpResponse
 from game_operator.protocol.operations import AnyBet, Operation
@@ -23,6 +24,7 @@ T = TypeVar("T")
 _LONGEST_PROBLEM = 300
 _OK = 200
 _REFUSALS = frozenset({401, 403})
+_LONGEST_ID = 256
 
 
 class Evidence(NamedTuple):
@@ -93,7 +95,10 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
 
 
 def _of_round(bet: OpenBet | ClosedBet | RolledBackBet) -> Evidence:
-    return Evidence(bet.reference_id, bet, _canonical(bet))
+    # An id that no bet here can have could not be stored; escaped it is another one, and judged as such.
+    is_possible = not problem_of_id(bet.reference_id, _LONGEST_ID)
+    bet_id = bet.reference_id if is_possible else one_line(bet.reference_id, _LONGEST_ID)
+    return Evidence(bet_id, bet, _canonical(bet))
 
 
 def _canonical(bet: AnyBet | None) -> bytes:

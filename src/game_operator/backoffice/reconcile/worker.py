@@ -45,7 +45,7 @@ from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.webhooks import DepositCall, RollbackCall
+from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_id
 from game_operator.money import cents_rounded_down
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_TRIES: Final = 3
 #: What was found is committed about so often, which renews the lease.
 _COMMIT_SECONDS: Final = 5.0
+_LONGEST_ID: Final = 256
 _MOST_IN_A_BATCH: Final = 25
 #: A repair is committed while its second look is no older than this.
 _FRESH_MILLIS: Final = 5 * 60_000
@@ -155,11 +156,14 @@ def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: 
 def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
     """Return what a person should look into."""
     bet = looked.ours.bet
+    player_id = bet.player_id if bet is not None else getattr(looked.evidence.bet, "player_id", None)
+    if player_id is not None and problem_of_id(player_id, _LONGEST_ID):  # It could not be stored.
+        player_id = one_line(player_id, _LONGEST_ID)
     return NewFinding(
         str(judgement.verdict),
         looked.key,
         judgement.detail,
-        player_id=bet.player_id if bet is not None else getattr(looked.evidence.bet, "player_id", None),
+        player_id=player_id,
         account=None if bet is None else bet.account,
         cents=judgement.cents,
         owed_cents=judgement.owed_cents,
