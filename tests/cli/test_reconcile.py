@@ -533,6 +533,7 @@ def test_an_interrupted_run_goes_on(world: World, key_file: Path, number: int, c
     assert said(world.reconcile("status").out)["state"] == "running"
     with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
         own.execute("UPDATE game_operator_runs SET interval_micros = 1000, next_call_micros = 0")
+        own.execute("UPDATE game_operator_chunks SET ready_at_millis = 0")
         own.execute("UPDATE game_operator_runs SET parameters = replace(parameters, '100000000', '1000')")
         own.commit()
     assert world.quick("--seconds", "30").code == 0
