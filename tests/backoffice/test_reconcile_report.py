@@ -182,7 +182,7 @@ def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
     found(journal, run, old, at_millis=NOW - 8 * DAY)
     text = page_of(report_of(journal, run)).text
     for part in (
-        "3 findings wait for a person",
+        "Waiting for a person: 3 findings",
         "settled 1 12,345.67 This run has credited the win",
         "up to 1 hour 1 2.00",
         "up to 30 days 1 4.00",
@@ -190,14 +190,18 @@ def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
         "Player p4 · 2.00 at stake · 1.00 owed",
         "<raw>",
         "To do: Ask the provider. If the bet was never played",
-        "1 other findings are open",
-        "1 bets were settled, 12,345.67 currency units in all.",
-        "The brakes let 5 more bets through, and 20,000.00 more currency units.",
-        "1 bets can be settled and were not, 0.50 currency units in all.",
+        "Open of late calls and earlier runs: 1 finding.",
+        "Settled: 1 bet, 12,345.67 currency units in all.",
+        "Left of the brakes: 5 bets and 20,000.00 currency units.",
+        "Can be settled, and were not: 1 bet, 0.50 currency units in all.",
         "Left by the brakes.",
         UNSEEN,
         "Who ann",
         "Why lost",
+        "open for 8 days",
+        "open for 1 second ",
+        "Least age of a bet 2 hours",
+        "Between two looks, at least 60 seconds",
         "Calls a second, at most 20",
         "Sample of all other bets 0.1 %",
         "Currency units to credit, at most 20,000.00",
@@ -211,9 +215,9 @@ def test_a_dry_run_names_no_brakes(journal: Journal) -> None:
     report = report_of(journal, run)
     assert report.brakes_left is None
     text = page_of(report).text
-    assert "1 bets can be settled It moves no money" not in text
+    assert "Can be settled: 1 bet" in text
     assert "It is dry: it moves no money" in text
-    assert "The brakes let" not in text
+    assert "Left of the brakes" not in text
     assert "a dry run needs nobody" in text
 
 

@@ -7,10 +7,8 @@ reports it.
 """
 
 import errno
-import inspect
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -39,7 +37,7 @@ from game_operator.cli.commands.session_token import tokens
 from game_operator.cli.commands.storm import storm
 from game_operator.cli.commands.totals import totals
 from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
-from game_operator.cli.options import Commands
+from game_operator.cli.options import Commands, unwrapped
 from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
 
@@ -47,11 +45,6 @@ _NAME = "game-operator"
 
 # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
 app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
-
-
-def _unwrapped(command: Callable[..., object]) -> str:
-    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
-    return re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.getdoc(command) or "")
 
 
 def _version(wanted: bool) -> None:
@@ -74,11 +67,11 @@ def game_operator(
     """
 
 
-app.callback(help=_unwrapped(game_operator))(game_operator)
+app.callback(help=unwrapped(game_operator))(game_operator)
 for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify, case):
     # Names of options, as they were typed but without their dashes.
     context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
-    app.command(command.__name__.rstrip("_"), help=_unwrapped(command), context_settings=context)(command)
+    app.command(command.__name__.rstrip("_"), help=unwrapped(command), context_settings=context)(command)
 for of_ledger in (anomalies, retry, resolve, totals):
     ledgers.command()(of_ledger)
 for group in (tokens, profiles, ledgers, reconciliations, campaigns):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import wraps
 from importlib.util import find_spec
-from inspect import Parameter, signature
+from inspect import Parameter, getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -152,15 +152,21 @@ def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Call
     return with_groups
 
 
+def unwrapped(command: Callable[..., object]) -> str:
+    """Return the docstring of *command* with a line for each paragraph: the help wraps them to the terminal."""
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", getdoc(command) or "")
+
+
 class Commands(typer.Typer):
     """A group of commands, whose options have their texts in options.toml, and which may take groups of options."""
 
     # Any: what Typer takes, and any function.
     def command(self, name: str | None = None, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
         """Return the decorator that adds a command."""
-        add = super().command(name, *args, **kwargs)
+        declare = super().command
 
         def with_texts(run: Any) -> Any:
+            add = declare(name, *args, **{"help": unwrapped(run)} | kwargs)
             words = filter(None, (self.info.name, name or run.__name__))
             return add(_with_options(run, _TEXTS.get(" ".join(words), {})))
 

@@ -96,8 +96,8 @@ def html(report: Reported) -> str:
 # Any: what a run was begun with, as JSON.
 def _parameters(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield what a run was begun with, in words."""
-    yield "Least age of a bet", words.duration(options["min_age_millis"])
-    yield "Between two looks, at least", words.duration(options["second_look_millis"])
+    yield "Least age of a bet", _age(options["min_age_millis"])
+    yield "Between two looks, at least", _age(options["second_look_millis"])
     yield "Sample of all other bets", f"{100 * options['sample']:g} %"
     yield "Calls a second, at most", f"{1_000_000 / options['interval_micros']:g}"
     if options.get("repair"):
@@ -122,7 +122,7 @@ def _environment() -> "Environment":
         raise ConfigurationError(
             'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[certify]"'
         ) from None
-    made.filters |= {"at": _at, "age": _age, "name": _name, "evidence": _evidence}
+    made.filters |= {"at": _at, "age": _age, "counted": _counted, "name": _name, "evidence": _evidence}
     return made
 
 
@@ -137,10 +137,15 @@ def _at(millis: int | None) -> str:
 
 
 def _age(millis: int) -> str:
-    days, hours = millis / (24 * _HOUR), millis / _HOUR
-    if days >= 2:
-        return f"{days:.0f} days"
-    return f"{hours:.0f} hours" if hours >= 2 else f"{max(millis, 0) / 60_000:.0f} minutes"
+    """Return a length of time in whole units: of two days or more in days, and so on."""
+    for unit, noun in ((24 * _HOUR, "day"), (_HOUR, "hour"), (60_000, "minute")):
+        if millis >= 2 * unit:
+            return _counted(round(millis / unit), noun)
+    return _counted(max(0, round(millis / 1_000)), "second")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _name(verdict: str) -> str:
