@@ -3,6 +3,7 @@
 import json
 import signal
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -432,7 +433,7 @@ def factory(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> st
     name = f"casino_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(FACTORY.format(url=world.options[1]))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.path", ["/elsewhere", *__import__("sys").path])
+    monkeypatch.setattr("sys.path", ["/elsewhere", *sys.path])
     world.options = ()
     return name
 
@@ -551,3 +552,65 @@ def test_the_hostile_text_of_a_finding_is_data(world: World, capsys: pytest.Capt
     out = world.reconcile("findings", "--all").out
     assert "\x1b" not in out
     assert "\\x1b[31m[bold]=1+1\\u202e" in out
+
+
+JOINED = """
+import sqlite3
+from contextlib import closing, contextmanager
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.wallet import JoinedWallet
+
+@contextmanager
+def transaction():
+    with closing(sqlite3.connect({file!r}, isolation_level=None)) as own, own:
+        own.execute("BEGIN IMMEDIATE")
+        yield own
+
+def after(call, outcome, own):
+    if outcome.applied:
+        own.execute("INSERT INTO own VALUES (?, ?)", (call.operation, call.amount_cents))
+
+def make():
+    accounts = TableAccounts(table="players", key="id", balance="cents")
+    return JoinedWallet(SqlLedger("sqlite:///" + {file!r}, accounts=accounts), transaction, after)
+"""
+
+
+def test_a_joined_wallet_on_the_operators_own_table(
+    run: Run,
+    played: Sandbox,
+    served: ExitStack,
+    tmp_path: Path,
+    key_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its `transaction` and `after` run with each repair: the balance and the operator's row, or neither."""
+    set_up(monkeypatch, played, key_file)
+    file = tmp_path / "casino.db"
+    with closing(sqlite3.connect(file)) as own:
+        own.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL)")
+        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER CHECK (cents <> 1250))")
+        own.execute("INSERT INTO players VALUES ('p1', 10000)")
+        own.commit()
+    accounts = TableAccounts(table="players", key="id", balance="cents")
+    world = world_of(f"sqlite:///{file}", run, played, served, accounts=accounts)
+    world.lose(won_cents=1_250)
+    world.lose(won_cents=700)
+    (tmp_path / "joined_casino.py").write_text(JOINED.format(file=str(file)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    place, world.options = world.options, ()
+    told = world.quick(*REPAIR, "--wallet", "joined_casino:make")
+    assert (told.code, "Settled: 1 bet, 7.00 in all." in told.out, told.err.count("--wallet")) == (1, True, 0)
+    assert "failed: Read the finding's text" in told.out
+    assert world.balance == 9_000 + 700
+    with closing(sqlite3.connect(file)) as own:
+        assert own.execute("SELECT * FROM own").fetchall() == [("deposit", 700)]
+        own.execute("ALTER TABLE own RENAME TO refuses")
+        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER)")
+        own.commit()
+    assert "Settled: 1 bet, 12.50 in all." in world.quick(*REPAIR, "--wallet", "joined_casino:make").out
+    assert world.balance == 9_000 + 1_950
+    # A finding closes itself when a later look agrees.
+    assert world.quick("--wallet", "joined_casino:make").code == 0
+    assert world.reconcile("findings", *place).out == "There are no findings.\n"
