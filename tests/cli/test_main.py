@@ -7,13 +7,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from typer.main import get_command
 
 from game_operator._version import __version__
-from game_operator.cli import options
+from game_operator.cli import main, options
 from game_operator.cli.app import app
 from game_operator.sandbox import Sandbox
 from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
@@ -414,3 +415,22 @@ def test_a_port_that_is_taken_is_told_with_the_option(run: Run) -> None:
         told = run("sandbox", "--port", taken.getsockname()[1])
     assert (told.code, told.out) == (2, "")
     assert told.err.endswith("or pass port 0 to take a free one.\n")
+
+
+class _Interrupted(ModuleType):
+    def __getattr__(self, name: str) -> object:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=["for people", "for programs"])
+def test_ctrl_c_while_the_command_loads(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loading takes half a second: an interruption then is no traceback."""
+    monkeypatch.setitem(sys.modules, "game_operator.cli.app", _Interrupted("game_operator.cli.app"))
+    assert main(["games", *options]) == 130
+    out, err = capsys.readouterr()
+    if options:
+        assert (json.loads(out)["error"]["exit_code"], err) == (130, "")
+    else:
+        assert (out, err) == ("", "Error: Interrupted. Nothing was done.\n")

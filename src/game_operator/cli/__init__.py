@@ -7,6 +7,7 @@ from collections.abc import Sequence
 __all__ = ["main"]
 
 _NEEDS_EXTRA = "The command game-operator needs typer and rich: pip install 'game-operator[cli]'"
+_TOO_EARLY = "Interrupted. Nothing was done."
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -29,4 +30,11 @@ def main(args: Sequence[str] | None = None) -> int:
         else:
             sys.stderr.write(_NEEDS_EXTRA + "\n")
         return 2
+    except KeyboardInterrupt:  # Before the command has begun, so nothing was done.
+        if "--json" in given:
+            document = {"error": {"type": "Interrupted", "message": _TOO_EARLY, "exit_code": 130}}
+            sys.stdout.write(json.dumps(document) + "\n")
+        else:
+            sys.stderr.write(f"Error: {_TOO_EARLY}\n")
+        return 130
     return run(given)
