@@ -70,20 +70,35 @@ def test_a_held_list_is_a_finding_until_a_person_accepts_it(asked: Games, store:
     asked("--changes", *store)
     held = asked("--changes", *store, answer=reply(TEN[:6]))
     assert (held.code, held.err) == (1, "")
-    reason, advice = held.out.splitlines()
-    assert reason.startswith("Held for a person: 4 of 10 games would be gone.")
+    reason, *would_be, advice = held.out.splitlines()
+    assert reason.startswith("Held for a person: 4 of 10 games would be gone, more than 30 %. Nothing")
+    gone = [f"game g{number} gone: G{number}, with i{number}" for number in range(6, 10)]
+    assert would_be == [f"  would be: {each}" for each in gone]
     digest = advice.split("--accept-held ")[1].split("`")[0]
     refused = asked("--accept-held", "0" * 12, *store)
     assert (refused.code, refused.out) == (2, "")
     assert digest in refused.err
     accepted = asked("--accept-held", digest, *store)
     assert (accepted.code, accepted.err) == (0, "")
-    assert [line.split("  ")[1] for line in accepted.out.splitlines()] == [
-        f"game g{number} gone: G{number}, with i{number}" for number in range(6, 10)
-    ]
+    assert [line.split("  ")[1] for line in accepted.out.splitlines()] == gone
     assert asked("--changes", *store).out == "Nothing has changed: 6 games, 6 instances.\n"
     nothing = asked("--accept-held", digest, *store)
     assert (nothing.code, "nothing to accept" in nothing.err) == (2, True)
+
+
+def test_of_a_long_held_list_the_games_that_go_stand_first(asked: Games, tmp_path: Path) -> None:
+    """What a person must decide about is not hidden behind what is new, and the rest is counted."""
+    store = ("--store", str(tmp_path / "games.json"))
+    asked("--changes", *store)
+    renamed = [game(id="g0", name="Other", instances=[game_instance(id="i0")])]
+    new = [named(f"new{number}", f"n{number}") for number in range(30)]
+    lines = asked("--changes", *store, answer=reply([*renamed, *new])).out.splitlines()
+    assert [line for line in lines if " gone: " in line] == lines[1:10]
+    assert len(lines) == 1 + 20 + 2
+    assert lines[-2] == "  and 20 more changes: --json lists all"
+    asked("--changes", *store)
+    detail = asked("--changes", *store, answer=reply([*renamed, *TEN[1:]])).out
+    assert detail.endswith("  details of game g0: name G0 → Other\n")
 
 
 def test_json(asked: Games, tmp_path: Path) -> None:
@@ -106,6 +121,7 @@ def test_json(asked: Games, tmp_path: Path) -> None:
     assert held.document["games"] == 10
     accepted = asked("--accept-held", held.document["held"]["digest"], *store)
     assert [each["kind"] for each in accepted.document["changes"]] == ["game_gone"] * 10
+    assert held.document["held"]["changes"] == accepted.document["changes"], "what was looked at is what is applied"
 
 
 def test_a_service_that_fails_changes_nothing(asked: Games, tmp_path: Path) -> None:
@@ -134,10 +150,10 @@ def test_a_damaged_store_is_usage(asked: Games, tmp_path: Path) -> None:
         pytest.param(("--changes", "--watch"), "exclude each other", id="two of them"),
         pytest.param(("--changes", "--genre", "Crash"), "Leave out --genre", id="a filter"),
         pytest.param(("--watch", "--active"), "Leave out --genre", id="another filter"),
-        pytest.param(("--store", "x.json"), "says nothing without --changes", id="a store alone"),
-        pytest.param(("--database", "sqlite:///x"), "says nothing without --changes", id="a database alone"),
+        pytest.param(("--store", "x.json"), "need --changes, --watch or --accept-held", id="a store alone"),
+        pytest.param(("--database", "sqlite:///x"), "need --changes, --watch or --accept-held", id="a database alone"),
         pytest.param(("--changes", "--store", "x", "--database", "y"), "exclude each other", id="two stores"),
-        pytest.param(("30",), "SECONDS says nothing without --watch", id="seconds alone"),
+        pytest.param(("30",), "SECONDS needs --watch", id="seconds alone"),
         pytest.param(("--watch", "0.5"), "SECONDS': Input should be greater than or equal to 1", id="too often"),
         pytest.param(("--changes", "--store", "/no/such/x.json"), "no folder '/no/such'", id="no folder"),
         pytest.param(("--changes", "--database", "sqlite:////no/x.db"), "no folder '/no'", id="no folder for it"),
@@ -181,11 +197,14 @@ def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], tmp_path:
         CannedService(answers) as service,
         watching(service, settings, "--store", str(tmp_path / "games.json"), "--deadline", "60") as process,
     ):
-        lines = [process.stdout.readline() for _ in range(4)]
+        lines = [process.stdout.readline() for _ in range(3)]
+        would_be = [process.stdout.readline() for _ in range(11)]
+        lines.append(process.stdout.readline())
         ended = stopped(process, number)
     assert lines[0] == "Watching 10 games, 10 instances, every 1 s, until Ctrl-C.\n"
     assert lines[1].endswith("  game new added: New, ACTIVE, with n1\n")
     assert lines[2].startswith("Held for a person: It lists no instance at all.")
+    assert all(line.startswith("  would be: game ") for line in would_be)
     assert lines[3].startswith("If that is right: `game-operator games --accept-held")
     assert (ended.code, "Held" in ended.out) == (0, False)
     errors = ended.err.splitlines()
@@ -222,10 +241,13 @@ def test_ctrl_c_ends_a_watch_that_waits_for_an_answer(settings: dict[str, str]) 
     [
         (game(rtp=None), "RTP of crash: 96.5 → none"),
         (game(status="ASLEEP"), "status of crash: ACTIVE → ASLEEP"),
-        (game(name="Other", tags=[]), "details of game crash: name, tags"),
+        (game(name="Other", tags=[]), "details of game crash: name Crash → Other, tags none → []"),
         (game(instances=[]), "instance instance-1 of crash gone"),
         (game(instances=[game_instance(active=False)]), "instance instance-1 of crash switched off"),
-        (game(instances=[game_instance(name="Other")]), "details of instance instance-1 of crash: name"),
+        (
+            game(instances=[game_instance(name="Other")]),
+            "details of instance instance-1 of crash: name Crash EUR → Other",
+        ),
         (
             game(instances=[game_instance(bet_config=bet_config(max_win=1e-7, currency="JPY"))]),
             "limits of instance-1 of crash: max win 10000 → 0.0000001, currency EUR → JPY",

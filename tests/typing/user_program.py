@@ -439,6 +439,7 @@ def follow_the_games(
     assert_type(catalogue.games, tuple[GameInfo, ...])
     assert_type(catalogue.instances, frozenset[str])
     assert_type(catalogue.held, HeldSnapshot | None)
+    assert_type(catalogue.held_changes, list[CatalogueChange])
     assert_type(catalogue.accept_held("0123"), list[CatalogueChange])
     assert_type(catalogue.currency_of(call), str | None)
     assert_type(catalogue.instance("i1"), GameInstance | None)

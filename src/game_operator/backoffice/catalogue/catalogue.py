@@ -137,6 +137,14 @@ class Catalogue(Forkable):
         return self._view.state.held
 
     @property
+    def held_changes(self) -> list[CatalogueChange]:
+        """What ``accept_held`` would change, so that a person can look at it first; nothing for a first list."""
+        state = self._view.state
+        if state.held is None or state.current is None:
+            return []
+        return changes_between(state.games, state.held.games, at_millis=state.held.at_millis)
+
+    @property
     def error(self) -> Exception | None:
         """What the last refresh raised; None if it got an answer."""
         return self._error
@@ -253,7 +261,7 @@ class Catalogue(Forkable):
         if is_settled:
             return False
         raise InstancesUnavailableError(
-            f"The instance {shown(instance_id)} is unknown, and the games are not fetched again yet.",
+            f"The instance {shown(instance_id)} is unknown, and the list of games has not been fetched since.",
             remedy="The service may send the call again. If this goes on, look at the catalogue's error and held.",
         )
 

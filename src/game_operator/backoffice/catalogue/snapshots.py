@@ -152,8 +152,8 @@ def after_acceptance(state: CatalogueState, digest: str | None) -> CatalogueStat
         raise ConfigurationError("No list of games is held, so there is nothing to accept.", setting="accept_held")
     if digest is not None and digest != held.digest:
         raise ConfigurationError(
-            f"The list that is held is {held.digest}, not {shown(digest)}: the service has answered another one since. "
-            "Look at it, then accept it by its own digest.",
+            f"The list that is held is {held.digest}, not {shown(digest)}. Check the digest. If the service has "
+            "answered another list since, look at that one before you accept it.",
             setting="accept_held",
         )
     return _applied(state, Snapshot(games=held.games, at_millis=held.at_millis))
@@ -180,8 +180,13 @@ def _why_held(current: Snapshot | None, fetched: Snapshot, most_gone: Decimal) -
     for what, before, after in (("games", *games), ("instances", set(current.instances), set(fetched.instances))):
         gone = len(before - after)
         if gone > most_gone * len(before):
-            return f"{gone} of {len(before)} {what} would be gone. More than {most_gone * 100:f} % is for a person."
+            return f"{gone} of {len(before)} {what} would be gone, more than {_percent(most_gone)} %."
     return ""
+
+
+def _percent(share: Decimal) -> str:
+    text = f"{share * 100:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def encode_state(state: CatalogueState) -> bytes:

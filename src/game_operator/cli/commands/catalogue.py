@@ -49,13 +49,17 @@ class ChangesOptions:
         if self.changes + self.watch + (self.accept_held is not None) > 1:
             raise typer.BadParameter("--changes, --watch and --accept-held exclude each other. Pass one of them.")
         if self.are_asked_for and has_filters:
-            raise typer.BadParameter("Changes are those of all games. Leave out --genre, --status and the like.")
+            raise typer.BadParameter(
+                "Changes are those of all games. Leave out --genre, --status, --currency and --active."
+            )
         if not self.are_asked_for and (self.store is not None or self.database is not None):
-            raise typer.BadParameter("A store says nothing without --changes, --watch or --accept-held.")
+            raise typer.BadParameter(
+                "--store and --database need --changes, --watch or --accept-held. Pass one of these."
+            )
         if self.store is not None and self.database is not None:
             raise typer.BadParameter("--store and --database exclude each other. Pass one of them.")
         if seconds is not None and not self.watch:
-            raise typer.BadParameter("SECONDS says nothing without --watch.")
+            raise typer.BadParameter("SECONDS needs --watch. Pass both, or neither.")
 
     @contextmanager
     def catalogue(self, service: ServiceOptions) -> "Iterator[Catalogue]":

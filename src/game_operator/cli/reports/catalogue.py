@@ -4,11 +4,21 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from game_operator.cli.output import answer, counted, remark, say, when
+from game_operator.errors import one_line
 
 if TYPE_CHECKING:
-    from game_operator.backoffice.catalogue import Catalogue, CatalogueChange, HeldSnapshot
+    from game_operator.backoffice.catalogue import (
+        Catalogue,
+        CatalogueChange,
+        GameDetailsChanged,
+        InstanceDetailsChanged,
+    )
     from game_operator.models import BetConfig, GameInfo
 
+#: Changes of a held list that are shown to a person.
+_MOST_HELD = 20
+#: Of a text in a line.
+_LONGEST = 80
 _LIMITS = ("min_wager", "default_wager", "max_wager", "max_win", "currency")
 
 
@@ -27,9 +37,19 @@ def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, er
         say(f"{when(change.at_millis)}  {sentence(change)}")
     if catalogue.held is not None:
         say(f"Held for a person: {catalogue.held.reason} Nothing of this list is applied.", style="yellow")
+        _show_held(catalogue.held_changes)
         say(accept.replace("DIGEST", catalogue.held.digest))
     if error:
         remark(f"The games could not be fetched: {error}", style="red")
+
+
+def _show_held(changes: "list[CatalogueChange]") -> None:
+    """Show what a person is asked to accept: first what would be gone, for that is why it is held."""
+    changes = sorted(changes, key=lambda change: change.after is not None)
+    for change in changes[:_MOST_HELD]:
+        say(f"  would be: {sentence(change)}")
+    if len(changes) > _MOST_HELD:
+        say(f"  and {counted(len(changes) - _MOST_HELD, 'more change')}: --json lists all")
 
 
 def size_of(games: "tuple[GameInfo, ...]") -> str:
@@ -43,15 +63,17 @@ def _document(catalogue: "Catalogue", changes: "list[CatalogueChange]") -> dict[
         "games": len(catalogue.games),
         "instances": sum(len(game.instances) for game in catalogue.games),
         "fetched_at_millis": catalogue.fetched_at_millis,
-        "held": _held(catalogue.held),
+        "held": _held(catalogue),
     }
 
 
-def _held(held: "HeldSnapshot | None") -> dict[str, object] | None:
+def _held(catalogue: "Catalogue") -> dict[str, object] | None:
+    held = catalogue.held
     if held is None:
         return None
-    about = {"digest": held.digest, "reason": held.reason, "at_millis": held.at_millis}
-    return about | {"games": len(held.games), "instances": len(held.instances)}
+    about: dict[str, object] = {"digest": held.digest, "reason": held.reason, "at_millis": held.at_millis}
+    about |= {"games": len(held.games), "instances": len(held.instances)}
+    return about | {"changes": [change.as_dict() for change in catalogue.held_changes]}
 
 
 def sentence(change: "CatalogueChange") -> str:
@@ -74,12 +96,22 @@ def sentence(change: "CatalogueChange") -> str:
         case kinds.LimitsChanged():
             return f"limits of {change.instance_id} of {change.game_id}: {_limits(change.before, change.after)}"
         case kinds.InstanceDetailsChanged():
-            return f"details of instance {change.instance_id} of {change.game_id}: {', '.join(change.fields)}"
+            return f"details of instance {change.instance_id} of {change.game_id}: {_details(change)}"
         case kinds.GameDetailsChanged():
-            return f"details of game {change.game_id}: {', '.join(change.fields)}"
+            return f"details of game {change.game_id}: {_details(change)}"
         case kinds.RtpChanged():
             return f"RTP of {change.game_id}: {_amount(change.before)} → {_amount(change.after)}"
     return f"status of {change.game_id}: {change.before} → {change.after}"
+
+
+def _details(change: "GameDetailsChanged | InstanceDetailsChanged") -> str:
+    before, after = change.before.model_dump(), change.after.model_dump()
+    values = ((name, _text(before.get(name)), _text(after.get(name))) for name in change.fields)
+    return ", ".join(f"{name} {old} → {new}" for name, old, new in values)
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else one_line(str(value), _LONGEST)
 
 
 def _instances(game: "GameInfo") -> str:
