@@ -7,9 +7,11 @@ from decimal import Decimal
 from html.parser import HTMLParser
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser
 
+from game_operator import OperatorClient
 from game_operator.backoffice import CaseFile, case_file, check_case_file
 from game_operator.backoffice.case import canonical
 from game_operator.backoffice.journal.journal import Journal
@@ -17,6 +19,7 @@ from game_operator.backoffice.journal.records import ItemResult, NewItem
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.rules.book import NewFinding
+from game_operator.sandbox.in_process import InProcessSandbox
 from tests.support.browser import chromium, visiting
 from tests.support.calls import deposit, withdraw
 from tests.support.servers import wsgi_server
@@ -47,6 +50,29 @@ def hostile_case(ledger: SqlLedger, *, redact: bool = False) -> CaseFile:
 def own(sqlite_url: str) -> Iterator[SqlLedger]:
     with SqlLedger(sqlite_url) as ledger:
         yield ledger
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        pytest.param(200, {"status": "NOT_FOUND"}, "NOT_FOUND", id="a bet that is older than 90 days"),
+        pytest.param(400, {"status": "BAD_REQUEST", "error": "no such round"}, "HTTP 400", id="refused"),
+        pytest.param(401, {"error": "Authentication failed"}, "HTTP 401", id="a wrong key"),
+        pytest.param(500, "<html>", "HTTP 500", id="an error without JSON"),
+    ],
+)
+def test_a_provider_that_has_neither_bet_nor_round(own: SqlLedger, status: int, body: Any, told: str) -> None:
+    """Our own row names the round, so it is asked for, too; the page says what came of both."""
+    own.open_account("p1", Decimal(100))
+    own.apply(withdraw(instance_id="i1", round_id="r1"))
+    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(status, json=body)))
+    with InProcessSandbox() as sandbox:
+        key = sandbox.private_key_pem
+    with OperatorClient("https://api.example.com", "acme", key, http_client=http, retries=0) as client:
+        case = case_file(own, "b1", client=client)
+    page = case.to_html()
+    assert page.count(told) >= 2
+    assert check_case_file(page.encode()).is_unaltered
 
 
 class _Elements(HTMLParser):
