@@ -54,7 +54,7 @@ def test_a_case_for_programs_and_its_check(run: Run, database: str, tmp_path: Pa
     file = tmp_path / "case.json"
     file.write_text(told.out)
     checked = run("case", "--check", file)
-    assert (checked.code, checked.out.splitlines()[0]) == (0, "✓ The case file is unaltered.")
+    assert (checked.code, checked.out.splitlines()[0]) == (0, "✓ The case file has the hash that it names.")
     assert run("case", "--check", file, "--json").document == {
         "bet_id": "b1",
         "digest": told.document["digest"],

@@ -52,10 +52,14 @@ def show_case(case: "CaseFile") -> None:
 def show_check(checked: "CaseCheck") -> None:
     """Say what the check of a case file has found."""
     if checked.is_unaltered:
-        say("✓ The case file is unaltered.", style="green")
+        say("✓ The case file has the hash that it names.", style="green")
     else:
         say(f"✗ {checked.problem}", style="red")
     show_details([("bet", checked.bet_id), ("SHA-256", checked.digest)])
+    if checked.is_unaltered:
+        say(
+            "Compare the SHA-256 with the one that you kept elsewhere: a changed file can hold a new hash.", style="dim"
+        )
 
 
 def _show_table(title: str, names: list[str], records: Iterable[Mapping[str, Any]]) -> None:
