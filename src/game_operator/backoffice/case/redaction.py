@@ -3,7 +3,7 @@ What a case file leaves out: tokens always, and on request everything that names
 
 A player id becomes the same pseudonym wherever it stands in one case file. The pseudonym is a hash with a random salt
 that is thrown away, so that nobody can find the player by trying ids, and two case files cannot be joined. For the same
-reason no SHA-256 of bytes stands beside a pseudonym: somebody who tries ids in these bytes would see which one is right.
+reason no SHA-256 of bytes stands beside a pseudonym: it would show which of the ids that somebody tries is right.
 """
 
 import hmac
