@@ -79,7 +79,7 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
         pytest.param("reset=1.01", "not 1.01. For 1.01 of a hundred write 1.01%.", id="above 1"),
         pytest.param("reset=5", "not 5. For 5 of a hundred write 5%.", id="percent without its sign"),
         pytest.param("reset=101", "to 100%, not 101.", id="above 100 of a hundred"),
-        pytest.param("reset=101%", "not 1.01", id="above 100 %"),
+        pytest.param("reset=101%", "not 101%.", id="above 100 %"),
         pytest.param("reset=-0.1", "'reset=-0.1' cannot be read. Pass reset, reset=0.05", id="below 0"),
         pytest.param("reset=1.2.3", "is not a number", id="no number"),
         pytest.param("reset=nan", "cannot be read", id="not a number"),

@@ -264,12 +264,13 @@ def _rate(text: str | None, percent: str) -> float:
             f"A fault's rate {shown(text)} is not a number. Pass one from 0 to 1, or 5%."
         ) from None
     meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= 100 and not percent else ""
-    return _checked_rate(rate, meant)
+    return _checked_rate(rate, meant, given=f"{rate * 100:g}%" if percent else "")
 
 
-def _checked_rate(rate: float, meant: str = "") -> float:
+def _checked_rate(rate: float, meant: str = "", *, given: str = "") -> float:
     if not 0 <= rate <= 1:
-        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {rate:g}.{meant}")
+        given = given or f"{rate:g}"
+        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {given}.{meant}")
     return rate
 
 
