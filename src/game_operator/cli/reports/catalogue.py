@@ -34,7 +34,7 @@ def show_changes(catalogue: "Catalogue", changes: "list[CatalogueChange]", *, er
     """
     answer(_document(catalogue, changes) | ({"error": error} if error else {}))
     for change in changes:
-        say(f"{when(change.at_millis)}  {sentence(change)}")
+        say(f"{when(change.at_millis)} UTC  {sentence(change)}")
     if catalogue.held is not None:
         say(f"Held for a person: {catalogue.held.reason} Nothing of this list is applied.", style="yellow")
         _show_held(catalogue.held_changes)
