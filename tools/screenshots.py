@@ -3,8 +3,11 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
@@ -12,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.support.browser import chromium
 
+from game_operator.backoffice import Campaign, Reconciler
 from game_operator.control_room import ControlRoom
-from game_operator.ledger import MemoryLedger
+from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
@@ -27,6 +31,7 @@ _PICTURES = (
     ("bets", "bets", "light"),
     ("faults", "faults", "light"),
     ("wallet", "wallet?player=cleo", "light"),
+    ("back-office", "back-office", "light"),
 )
 
 
@@ -36,7 +41,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def _wallet(receiver: WebhookReceiver, ledger: MemoryLedger) -> Iterator[str]:
+def _wallet(receiver: WebhookReceiver, ledger: SqlLedger) -> Iterator[str]:
     server = make_server("127.0.0.1", 0, wsgi_app(receiver, Wallet(ledger)), handler_class=_Quiet)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -44,7 +49,7 @@ def _wallet(receiver: WebhookReceiver, ledger: MemoryLedger) -> Iterator[str]:
     server.server_close()
 
 
-def _play(sandbox: Sandbox, ledger: MemoryLedger) -> None:
+def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
     """Fill the pages: wins and losses, a cancelled bet, faults, and a balance that somebody changed behind our back."""
     for player_id in ("ann", "bob", "cleo"):
         ledger.open_account(player_id, Decimal("100.00"))
@@ -57,15 +62,34 @@ def _play(sandbox: Sandbox, ledger: MemoryLedger) -> None:
     sandbox.play_round(player_id="bob", wager_cents=10_000)
     ledger.adjust("cleo", Decimal("7.00"), reference="by hand")
     sandbox.play_round(player_id="cleo", wager_cents=200, won_cents=0)
+    _work(sandbox, ledger)
     sandbox.faults.set("duplicate", 0.1)
     sandbox.faults.set("slow", 0.05)
+
+
+def _work(sandbox: Sandbox, ledger: SqlLedger) -> None:
+    """Lose settlements, repair one of them, and interrupt a campaign."""
+    for player_id, won_cents in (("ann", 1250), ("bob", 0), ("ann", 300)):
+        sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=won_cents, settlement="hold")
+    with sandbox.client() as client:
+        at_once = {"min_age": timedelta(0), "second_look": timedelta(0)}
+        reconciler = Reconciler(client, Wallet(ledger), **at_once, sample=1.0, rate_per_second=500.0)
+        reconciler.run(repair=True, max_bets=2, max_total_cents=5_000, actor="ann.lee", reason="outage of Monday")
+        terms = {"count": 5, "wager_amount_cents": 100, "expire_duration_millis": 86_400_000}
+        campaign = Campaign(client, ledger, "welcome-1", instance_id=sandbox.instance_id, **terms)
+        campaign.plan(["ann", "bob", "cleo"])
+        campaign.run(concurrency=1, progress=lambda counted: campaign.interrupt() if counted.settled == 2 else None)
 
 
 def main() -> None:
     """Write the pictures."""
     _FOLDER.mkdir(exist_ok=True)
-    ledger = MemoryLedger()
-    with Sandbox(control_room=ControlRoom) as sandbox, chromium() as browser:
+    with (
+        TemporaryDirectory() as folder,
+        SqlLedger(f"sqlite:///{folder}/wallet.db") as ledger,
+        Sandbox(control_room=partial(ControlRoom, wallet=Wallet(ledger))) as sandbox,
+        chromium() as browser,
+    ):
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with _wallet(receiver, ledger) as url:
             sandbox.wallet_url = url

@@ -119,6 +119,26 @@ def test_a_bet_settled_by_the_operator_makes_no_wrong_balance(provider: InProces
     assert not provider.service.balances.disagrees()
 
 
+def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
+    provider: InProcessSandbox, ledger: MemoryLedger
+) -> None:
+    """Both late calls of one player move nothing, and the balance is what it was before them."""
+    for _ in range(2):
+        played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
+        with provider.client() as client:
+            found = client.fetch_bet(played.bet_ids[0])
+        assert isinstance(found, ClosedBet)
+        ledger.apply(DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=found.round_id))
+    provider.release_held()
+    assert ledger.balance("p1") == OPENING + 400
+    assert not provider.service.balances.disagrees()
+    # A balance that is wrong afterwards is found as ever.
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    ledger.adjust("p1", Decimal("1.00"), reference="by hand")
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    assert provider.service.balances.disagrees()
+
+
 def test_a_wallet_that_is_down_when_held_calls_are_released(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
     """They may be released again."""
     for player_id in ("p1", "p2"):

@@ -19,6 +19,7 @@ from starlette.routing import Mount, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from game_operator.control_room.back_office import BackOfficePage
 from game_operator.control_room.bets import BetsPage
 from game_operator.control_room.faults import FaultsPage
 from game_operator.control_room.free_bets import FreeBetsPage
@@ -30,9 +31,10 @@ from game_operator.control_room.wallet import WalletPage
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
+    from game_operator.wallet import JoinedWallet, Wallet
 
 #: The pages, in the order of the navigation.
-PAGES: Final = (LobbyPage, LivePage, BetsPage, FreeBetsPage, FaultsPage, WalletPage, KeysPage)
+PAGES: Final = (LobbyPage, LivePage, BetsPage, FreeBetsPage, FaultsPage, WalletPage, BackOfficePage, KeysPage)
 _STATIC: Final = Path(__file__).with_name("static")
 #: What every answer of the control room carries, unless it says otherwise itself.
 _HEADERS: Final[Mapping[str, str]] = {
@@ -56,13 +58,20 @@ class ControlRoom:
     Args:
         sandbox: What the pages show and use.
         api: The Operator API; what it is asked by a name of this machine reaches it untouched.
+        wallet: The wallet that the sandbox plays against, over a SqlLedger: the page "Back office" reconciles it, and
+            grants free bets to its players. ``functools.partial(ControlRoom, wallet=wallet)`` passes it. None leaves
+            that page with advice alone.
+
+    Raises:
+        TypeError: *wallet* is of another kind.
     """
 
-    def __init__(self, sandbox: "Sandbox", api: ASGIApp) -> None:
+    def __init__(self, sandbox: "Sandbox", api: ASGIApp, *, wallet: "Wallet | JoinedWallet | None" = None) -> None:
         self._api = api
         self._host = sandbox._host
-        self._context = PageContext(sandbox, PAGES)
-        routes = [route for page in PAGES for route in page(self._context).routes()]
+        self._context = PageContext(sandbox, PAGES, wallet)
+        self._pages = [page(self._context) for page in PAGES]
+        routes = [route for page in self._pages for route in page.routes()]
         self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,8 +87,10 @@ class ControlRoom:
         await (self._api if is_for_the_api else self._serve_page)(scope, receive, send)
 
     def stop(self) -> None:
-        """End the streams of events, which would else outlast the server."""
+        """End the streams of events, which would else outlast the server, and runs after the call under way."""
         self._context.is_stopped = True
+        for page in self._pages:
+            page.stop()
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         # With an application in its scope, Starlette raises what it refuses.

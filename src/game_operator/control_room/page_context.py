@@ -31,6 +31,7 @@ from game_operator.sandbox.service.exchange_log import Exchange
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
+    from game_operator.wallet import JoinedWallet, Wallet
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -61,6 +62,7 @@ class PageContext:
     Args:
         sandbox: What is shown and used.
         navigation: The pages that each page links to.
+        wallet: The wallet that the sandbox plays against, where its ledger is at hand; or None.
 
     Attributes:
         is_stopped: Whether the server ends, and streams of events with it.
@@ -70,8 +72,13 @@ class PageContext:
 
     is_stopped = False
 
-    def __init__(self, sandbox: "Sandbox", navigation: "Sequence[type[Page]]") -> None:
-        self.sandbox = sandbox
+    def __init__(
+        self,
+        sandbox: "Sandbox",
+        navigation: "Sequence[type[Page]]",
+        wallet: "Wallet | JoinedWallet | None" = None,
+    ) -> None:
+        self.sandbox, self.wallet = sandbox, wallet
         self._navigation = navigation
         self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
         self._token = secrets.token_urlsafe(32)
@@ -200,6 +207,9 @@ class Page(ABC):
     @abstractmethod
     async def show(self, request: Request) -> Response:
         """Show the page."""
+
+    def stop(self) -> None:  # noqa: B027 - most pages have nothing to end
+        """End what the page has begun; the server stops."""
 
 
 def see_other(path: str) -> RedirectResponse:

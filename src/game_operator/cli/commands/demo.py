@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from contextlib import closing
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final
@@ -93,6 +94,7 @@ def _keep_open(place: Path, port: int) -> int:
     from game_operator.control_room import ControlRoom
     from game_operator.provider.keys import new_key
     from game_operator.sandbox import Sandbox
+    from game_operator.wallet import Wallet
 
     stopped = threading.Event()
     # The wallet knows the next key from the start, so that the key can be rotated once.
@@ -105,7 +107,7 @@ def _keep_open(place: Path, port: int) -> int:
             service_private_key=wallet.service_key,
             next_service_key=next_key,
             port=port,
-            control_room=ControlRoom,
+            control_room=partial(ControlRoom, wallet=Wallet(wallet.ledger)),
         ) as sandbox,
     ):
         for player_id in _WEB_PLAYERS:

@@ -189,6 +189,9 @@ class SandboxService:
             keepers, self._keepers = self._keepers, []
         try:
             for dealer in keepers:
+                for player_id in {pending.dealt.player_id for pending in dealer.unsent}:
+                    # The operator may have settled the bet meanwhile: then its late call moves nothing.
+                    self._believe_next_balance(player_id)
                 dealer.release(lost=lost)
                 await self._carry_all(dealer, carry, deliveries)
         finally:
