@@ -276,3 +276,25 @@ def test_items_are_added_to_a_chunk_that_is_being_worked_on(ledger: SqlLedger) -
     found = journal.item(run.id, "d")
     assert found is not None
     assert (found.chunk, found.place, found.values, found.cents, found.state) == (chunk.number, 2, {"of": "d"}, 7, "")
+
+
+def test_a_service_that_asks_for_centuries(journal: Journal, clock: Clock) -> None:
+    """After a day the run goes on; a shorter wait is obeyed to its end."""
+    run = begun(journal, "a")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=7_200_000))
+    assert journal.slots(run.id, 1) == [clock.millis + 7_200_000]
+    journal.save(chunk, [], paced=Paced(failed=1, refused=True, wait_millis=10**18))
+    assert journal.slots(run.id, 1) == [clock.millis + 86_400_000]
+
+
+@pytest.mark.parametrize(("days", "is_ahead"), [(2, True), (3, False)])
+def test_a_clock_that_was_ahead(journal: Journal, clock: Clock, days: int, is_ahead: bool) -> None:
+    """What it left is not waited for, where no service can have asked for that."""
+    run = begun(journal, "a")
+    clock.millis += days * 86_400_000
+    ahead = journal.slots(run.id, 1)[0] + 1
+    clock.millis -= days * 86_400_000 - 1  # The second slot of two days ahead is two days away to the millisecond.
+    assert journal.turns(run.id, 1, soon_seconds=60) == ([] if is_ahead else [0])
+    assert journal.slots(run.id, 1) == [ahead if is_ahead else clock.millis + 1]

@@ -84,6 +84,8 @@ def test_resolving_without_paying_moves_nothing(world: World) -> None:
         pytest.param({"reason": ""}, "reason", id="no reason"),
         pytest.param({"reason": "x" * 1_001}, "reason", id="a reason too long"),
         pytest.param({"actor": None}, "actor", id="None"),
+        pytest.param({"actor": "a\0"}, "actor", id="U+0000"),
+        pytest.param({"reason": "\ud800"}, "reason", id="a lone surrogate"),
     ],
 )
 def test_who_decides_and_why_is_needed(world: World, changes: dict[str, Any], setting: str, pay: bool) -> None:

@@ -35,6 +35,10 @@ _PAGE: Final = 1_000
 _encode = json.JSONEncoder(default=str, separators=(",", ":")).encode
 #: The longest time between two calls of a run that the service keeps refusing.
 _SLOWEST_MICROS: Final = 60_000_000
+#: However long a service asks to wait, a run goes on after a day.
+_LONGEST_WAIT_MILLIS: Final = 86_400_000
+#: A call that is farther off than this was set by a wrong clock.
+_FARTHEST_MICROS: Final = 2 * 1_000 * _LONGEST_WAIT_MILLIS
 
 
 class Paced(NamedTuple):
@@ -347,7 +351,10 @@ class Journal:
             most = count
             if within_seconds is not None or soon_seconds is not None:
                 run, now = (yield from _run(dialect, run_id)), (yield from self.now_script(dialect))
-                if soon_seconds is not None and run.next_call_micros > now * 1_000 + soon_seconds * 1_000_000:
+                micros = now * 1_000
+                if soon_seconds is not None and (
+                    micros + soon_seconds * 1_000_000 < run.next_call_micros <= micros + _FARTHEST_MICROS
+                ):
                     return now, []
                 if within_seconds is not None:
                     fitting = round(within_seconds * 1_000_000) // max(1, run.interval_micros)
@@ -360,7 +367,8 @@ class Journal:
     def _slots_script(self, dialect: SqlDialect, run_id: int, count: int) -> Script[tuple[int, list[int]]]:
         now = yield from self.now_script(dialect)
         micros = now * 1_000
-        rows: Rows = yield Execute(_sql(dialect)["take_slots"], (now, micros, micros, count, run_id))
+        parameters = (now, micros, micros + _FARTHEST_MICROS, micros, count, run_id)
+        rows: Rows = yield Execute(_sql(dialect)["take_slots"], parameters)
         if not rows:
             return now, []
         end, interval = rows[0]
@@ -376,7 +384,7 @@ class Journal:
             interval = min(max(2 * interval, 1_000), _SLOWEST_MICROS)
         elif paced.answered and not paced.failed:
             interval = max(fastest, interval * 9 // 10)
-        earliest = (now + paced.wait_millis) * 1_000
+        earliest = (now + min(paced.wait_millis, _LONGEST_WAIT_MILLIS)) * 1_000
         parameters = (now, paced.answered, paced.failed, interval, earliest, earliest, run_id)
         failures = (yield Execute(_sql(dialect)["pace"], parameters))[0][0]
         if failures >= MOST_FAILURES:

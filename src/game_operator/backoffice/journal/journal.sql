@@ -97,10 +97,11 @@ WHERE run_id = ? AND key = ?
 UPDATE {prefix}items SET state = ?, attempts = attempts + 1, at_millis = ?
 WHERE run_id = ? AND key IN (SELECT item ->> 0 FROM {rows})
 
--- The rate is shared by all processes: each takes its slots from the same row.
+-- The rate is shared by all processes: each takes its slots from the same row. One that is farther off than a service
+-- can ask for was set by a wrong clock.
 -- name: take_slots
 UPDATE {prefix}runs SET touched_at_millis = ?,
-    next_call_micros = CASE WHEN next_call_micros > ? THEN next_call_micros ELSE ? END + ? * interval_micros
+    next_call_micros = CASE WHEN next_call_micros BETWEEN ? AND ? THEN next_call_micros ELSE ? END + ? * interval_micros
 WHERE id = ? AND state = 'running' RETURNING next_call_micros, interval_micros
 
 -- name: pace

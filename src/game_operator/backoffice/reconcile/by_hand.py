@@ -14,7 +14,7 @@ from game_operator.ledger.sql import SqlLedger, read_with, write_with
 from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.models import BetNotFound
-from game_operator.models.webhooks import RollbackCall
+from game_operator.models.webhooks import RollbackCall, problem_of_id
 from game_operator.wallet import JoinedWallet, Wallet
 
 _PAGE = 100
@@ -98,11 +98,11 @@ def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *
 def check_person(actor: object, reason: object) -> None:
     """Raise ConfigurationError unless both are texts that say something."""
     for name, value in (("actor", actor), ("reason", reason)):
-        if not isinstance(value, str) or not value.strip() or len(value) > _LONGEST:
+        if not isinstance(value, str) or problem_of_id(value, _LONGEST):
             raise ConfigurationError(
                 f"{name} is {shown(value)}.",
                 setting=name,
-                remedy="Name who decides and why, in up to 1,000 characters.",
+                remedy="Name who decides and why, in up to 1,000 characters that fit into UTF-8, without U+0000.",
             )
 
 

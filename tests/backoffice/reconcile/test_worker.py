@@ -1,0 +1,112 @@
+"""Workers of a reconciliation beside services that are slow, refuse, or answer with ids that no database takes."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import OperatorClient
+from game_operator.backoffice.reconcile.reconciler import Reconciler
+from game_operator.codes import BetState
+from game_operator.ledger import SqlLedger
+from game_operator.wallet import Wallet
+from tests.support.calls import withdraw
+from tests.support.wire import bet, game, round_of, wire
+
+pytestmark = [pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
+
+QUICK: dict[str, Any] = {
+    "min_age": timedelta(0),
+    "second_look": timedelta(0),
+    "rate_per_second": 5_000.0,
+    "sample": 0.0,
+}
+REPAIR: dict[str, Any] = {
+    "repair": True,
+    "max_bets": 100,
+    "max_total_cents": 100_000,
+    "actor": "ann",
+    "reason": "deposits were lost",
+}
+
+
+def client_of(key: RSAPrivateKey, answer: Callable[[httpx.Request], httpx.Response]) -> OperatorClient:
+    """Return a client of a service that answers so."""
+    transport = httpx.MockTransport(answer)
+    return OperatorClient(
+        "https://api.example.com", operator_id="acme", private_key=key, http_client=httpx.Client(transport=transport)
+    )
+
+
+def closed(bet_id: str) -> dict[str, Any]:
+    """Return a bet that the provider has closed with 7.00."""
+    return bet("CLOSED", reference_id=bet_id, player_id="p1", wager=500, won=700)
+
+
+def id_of(request: httpx.Request) -> str:
+    """Return the id of the bet that is asked for."""
+    return request.url.path.rpartition("/")[2]
+
+
+ODD_IDS = {"U+0000": "a\0b", "too long": "x" * 257}
+
+
+@pytest.mark.parametrize("odd", ODD_IDS)
+def test_a_round_with_an_odd_id(ledger: SqlLedger, private_key: RSAPrivateKey, odd: str) -> None:
+    """It is a finding, and holds up no other bet."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "round" in request.url.path:
+            bets = [closed(each) for each in ("b1", "b2", ODD_IDS[odd], "stranger")]
+            return httpx.Response(200, content=wire(round_of(*bets)))
+        if "game" in request.url.path:
+            return httpx.Response(200, content=wire({"games": [game()]}))
+        return httpx.Response(200, content=wire(closed(id_of(request))))
+
+    for bet_id in ("b1", "b2"):
+        ledger.apply(withdraw(bet_id))
+    reconciler = Reconciler(client_of(private_key, answer), Wallet(ledger), **QUICK)
+    report = reconciler.run(**REPAIR)
+    assert report.run.state == "finished"
+    assert [ledger.bet(bet_id).state for bet_id in ("b1", "b2")] == [BetState.CLOSED] * 2  # type: ignore[union-attr]
+    kinds = {found.subject: found.kind for found in reconciler.findings()}
+    assert kinds.pop("stranger") == "unknown_here"
+    assert list(kinds.values()) == ["bet_differs"]
+
+
+def test_a_service_that_asks_to_wait(ledger: SqlLedger, private_key: RSAPrivateKey) -> None:
+    """``run_some`` is over in its own time, and gives back what it has begun; the wait goes on."""
+
+    def refuse(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(429, headers={"retry-after": "86400"})
+
+    ledger.apply(withdraw("b1"))
+    reconciler = Reconciler(client_of(private_key, refuse), Wallet(ledger), **QUICK)
+    for _ in range(2):
+        report = reconciler.run_some(0.2)
+        assert report.run.state == "running"
+        assert report.run.failures == 1, "it was asked once"
+        assert report.run.next_call_micros - report.run.touched_at_millis * 1_000 > 86_000_000_000
+
+
+def test_turns_that_are_farther_apart_than_a_lease(ledger: SqlLedger, private_key: RSAPrivateKey) -> None:
+    """A worker keeps its chunk while it waits, or several would take it from each other for ever."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(id_of(request))
+        return httpx.Response(200, content=wire({"status": "NOT_FOUND"}))
+
+    bets = ["b1", "b2", "b3"]
+    for bet_id in bets:
+        ledger.apply(withdraw(bet_id))
+    slow = QUICK | {"rate_per_second": 2.0, "lease": timedelta(milliseconds=200)}
+    reconcilers = [Reconciler(client_of(private_key, answer), Wallet(ledger), **slow) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        reports = list(pool.map(Reconciler.run, reconcilers))
+    assert {(report.run.id, report.run.state) for report in reports} == {(1, "finished")}
+    assert sorted(asked) == bets, "each was asked for once"
