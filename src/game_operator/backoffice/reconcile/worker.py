@@ -14,15 +14,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script, move_items_script
-from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
+from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
+from game_operator.backoffice.journal.records import Chunk, Item, NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet, look_up_round
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
+from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
 from game_operator.backoffice.reconcile.population import (
-    close_findings,
-    keep_looks,
     lately_settled,
     looks_of,
     ours_of,
@@ -38,14 +37,12 @@ from game_operator.errors import (
     TransportError,
     one_line,
 )
-from game_operator.ledger.api import BetRecord, Outcome
+from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
-from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.repairs import Repair
-from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_id
+from game_operator.models import BetNotFound, ClosedBet
 from game_operator.money import cents_rounded_down
 
 if TYPE_CHECKING:
@@ -59,7 +56,6 @@ _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_TRIES: Final = 3
 #: What was found is committed about so often, which renews the lease.
 _COMMIT_SECONDS: Final = 5.0
-_LONGEST_ID: Final = 256
 _MOST_IN_A_BATCH: Final = 25
 #: A repair is committed while its second look is no older than this.
 _FRESH_MILLIS: Final = 5 * 60_000
@@ -69,28 +65,6 @@ _REPAIRING_MILLIS: Final = DAY_MILLIS
 _LATELY: Final = 20
 _LATELY_MILLIS: Final = 60_000
 _MOST_DISAGREEING: Final = 1
-#: What a look that agrees resolves. What a late call has left is resolved by a person alone.
-_BY_A_LOOK: Final = tuple(str(verdict) for verdict in Verdict if verdict.is_finding)
-_BY_AN_ANSWER: Final = (str(Verdict.UNREADABLE), str(Verdict.NO_ANSWER))
-
-
-class Looked(NamedTuple):
-    """
-    A bet, what the ledger knows of it, and the answer about it.
-
-    Attributes:
-        key: The bet's id.
-        ours: What the ledger knew before the provider was asked.
-        evidence: The answer.
-        at_millis: When it came.
-        first: The digest of the first answer, where this is the second.
-    """
-
-    key: str
-    ours: Ours
-    evidence: Evidence
-    at_millis: int
-    first: bytes | None = None
 
 
 class _BrakeError(RepairRefusedError):
@@ -103,72 +77,6 @@ class _NotNowError(Exception):
     def __init__(self, ready_millis: int = 0) -> None:
         super().__init__("The chunk is given back.")
         self.ready_millis = ready_millis
-
-
-class _Batch:
-    """What is to be committed of some bets that were looked up."""
-
-    def __init__(self) -> None:
-        self.results: list[ItemResult] = []
-        self.findings: list[NewFinding] = []
-        self.repairs: list[tuple[Looked, Judgement]] = []
-        self.again: list[str] = []
-        self.looks: dict[str, tuple[int, bytes]] = {}
-        self.agree: list[str] = []
-        self.answered: list[str] = []
-
-    def add(self, looked: Looked, judgement: Judgement, *, again: bool = False) -> None:
-        """Add a bet and its verdict; with *again* it is looked at a second time."""
-        self.results.append(result_of(looked, judgement, again=again))
-        if again:
-            self.again.append(looked.key)
-        if judgement.verdict.is_finding:
-            self.findings.append(finding_of(looked, judgement))
-        there, bet = looked.evidence.bet, looked.ours.bet
-        if bet is not None and bet.state in (BetState.OPEN, BetState.SPENT) and looked.evidence.answered:
-            self.looks[looked.key] = (looked.at_millis, looked.evidence.digest)
-        if judgement.verdict is Verdict.AGREES or (judgement.verdict is Verdict.WAIT and isinstance(there, OpenBet)):
-            self.agree.append(looked.key)
-        elif there is not None:
-            self.answered.append(looked.key)
-
-
-def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: str = "") -> ItemResult:
-    """Return what is kept of a bet that was judged."""
-    bet, there = looked.ours.bet, looked.evidence.bet
-    data: dict[str, object] = {
-        "detail": judgement.detail,
-        "here": None if bet is None else bet.state.value,
-        "there": None if there is None else there.status,
-        "opened_at_millis": None if bet is None else bet.opened_at_millis,
-        "player_id": bet.player_id if bet is not None else getattr(there, "player_id", None),
-    }
-    if judgement.owed_cents is not None:
-        data["owed_cents"] = judgement.owed_cents
-    if again:
-        data["again"] = True
-    if by:
-        data["left_by"] = by
-    evidence = looked.evidence
-    return ItemResult(looked.key, str(judgement.verdict), data, judgement.cents, evidence.body, evidence.digest)
-
-
-def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
-    """Return what a person should look into."""
-    bet = looked.ours.bet
-    player_id = bet.player_id if bet is not None else getattr(looked.evidence.bet, "player_id", None)
-    if player_id is not None and problem_of_id(player_id, _LONGEST_ID):  # It could not be stored.
-        player_id = one_line(player_id, _LONGEST_ID)
-    return NewFinding(
-        str(judgement.verdict),
-        looked.key,
-        judgement.detail,
-        player_id=player_id,
-        account=None if bet is None else bet.account,
-        cents=judgement.cents,
-        owed_cents=judgement.owed_cents,
-        evidence=looked.evidence.body,
-    )
 
 
 def _looked(item: Item, known: dict[str, Ours], evidence: Evidence, now: int, began: float) -> Looked:
@@ -336,7 +244,7 @@ class Worker:
         """Judge the bets of a round that are not items of the run yet."""
         script = partial(ours_of_round, answers, self._wallet.terms)
         known = read_with(self._journal.ledger, script)
-        now, batch = self._now(), _Batch()
+        now, batch = self._now(), Batch()
         for each in answers:
             looked = Looked(each.bet_id, known[each.bet_id], each, now)
             judgement = self._judged(looked, run)
@@ -350,7 +258,7 @@ class Worker:
             findings = [each for each in batch.findings if each.subject in added]
             batch.again = [key for key in batch.again if key in added]
             yield from self._journal.results_script(dialect, run.id, results, findings)
-            yield from self._beside(run, batch, dialect)
+            yield from batch.beside(run, self._journal, dialect)
 
         self._journal.save(chunk, [], beside=beside)
 
@@ -403,7 +311,7 @@ class Worker:
 
         Return whether the chunk is done, which it is with its last bets if none of them has to be settled.
         """
-        batch = _Batch()
+        batch = Batch()
         for each in looked:
             judgement = self._judged(each, run)
             if not (judgement.verdict.is_repair and _is_repairing(run, each.at_millis)):
@@ -419,7 +327,7 @@ class Worker:
             findings=batch.findings,
             paced=paced,
             done=is_done,
-            beside=partial(self._beside, run, batch),
+            beside=partial(batch.beside, run, self._journal),
         )
         for each, judgement in batch.repairs:
             self._settle(chunk, run, each, judgement)
@@ -434,16 +342,6 @@ class Worker:
             and before[1] == looked.evidence.digest
             and looked.at_millis - before[0] >= second_look_millis
         )
-
-    def _beside(self, run: Run, batch: _Batch, dialect: SqlDialect) -> Script[None]:
-        now = yield from self._journal.now_script(dialect)
-        yield from keep_looks(batch.looks, run.source, run.service, dialect)
-        why = f"a look of run {run.id} agrees"
-        yield from close_findings(batch.agree, run.source, why, now, _BY_A_LOOK, dialect)
-        yield from close_findings(batch.answered, run.source, why, now, _BY_AN_ANSWER, dialect)
-        if batch.again:
-            ready = now + int(run.options["second_look_millis"])
-            yield from move_items_script(dialect, run.id, batch.again, ready_at_millis=ready)
 
     # --- repairing
 
@@ -499,10 +397,10 @@ class Worker:
         if judgement.verdict.is_repair:
             self._fail(chunk, looked, judgement, refused)
             return
-        batch = _Batch()
+        batch = Batch()
         batch.add(now, judgement)
         self._journal.save(
-            chunk, batch.results, findings=batch.findings, beside=lambda dialect: self._beside(run, batch, dialect)
+            chunk, batch.results, findings=batch.findings, beside=partial(batch.beside, run, self._journal)
         )
 
     def _fail(self, chunk: Chunk, looked: Looked, judgement: Judgement, failed: Exception) -> None:
@@ -559,33 +457,3 @@ def _known_of(
 
 def _is_repairing(run: Run, now_millis: int) -> bool:
     return bool(run.options.get("repair")) and now_millis - run.began_at_millis < _REPAIRING_MILLIS
-
-
-def call_of(bet: BetRecord, evidence: Evidence, run: Run) -> DepositCall | RollbackCall:
-    """Return the call that *evidence* stands for, as it should have come."""
-    there = evidence.bet
-    if isinstance(there, ClosedBet):
-        return DepositCall(
-            player_id=bet.player_id,
-            bet_id=bet.bet_id,
-            action=bet.action,
-            amount_cents=there.won,
-            tx_id=f"reconcile:{run.id}:{bet.bet_id}",
-            is_claim=False,
-            wager_cents=there.wager,
-            won_cents=there.won,
-            round_id=there.round_id,
-            instance_id=there.instance_id,
-            game=there.game,
-        )
-    assert isinstance(there, RolledBackBet)
-    return RollbackCall(
-        player_id=bet.player_id,
-        bet_id=bet.bet_id,
-        action=bet.action,
-        tx_id=bet.withdraw_tx_id,
-        amount_cents=bet.wager_cents,
-        round_id=there.round_id,
-        instance_id=there.instance_id,
-        game=there.game,
-    )
