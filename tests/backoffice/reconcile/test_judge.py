@@ -186,7 +186,8 @@ OWED = [
     (ROLLED_BACK, answer("CLOSED", won=0), 0, V.STATE_DIFFERS, -WAGER),
     # The money is right, and the state is not.
     (ROLLED_BACK, answer("CLOSED", won=WAGER), 0, V.STATE_DIFFERS, 0),
-    (SPENT, answer("CLOSED", won=9), 0, V.AMOUNT_DIFFERS, 9),
+    # A rollback may still refund it, so nothing is paid by hand.
+    (SPENT, answer("CLOSED", won=9), 0, V.AMOUNT_DIFFERS, None),
 ]
 
 
@@ -204,6 +205,22 @@ def test_nothing_is_said_to_be_owed_where_a_claim_may_have_paid_it(there: AnyBet
     assert found.verdict in (V.AMOUNT_DIFFERS, V.STATE_DIFFERS)
     assert found.owed_cents is None
     assert "claim-7" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "claim", "verdict"),
+    [
+        ({"settled_by": "reconcile"}, "claim-7", V.CLAIMED),
+        ({"settled_by": "reconcile"}, None, V.AGREES),
+        ({"settled_by": "reconcile", "deposit_tx_id": "deposit-1"}, "claim-7", V.AGREES),
+        ({"settled_by": None}, "claim-7", V.AGREES),
+    ],
+    ids=["after a repair", "no claim", "the deposit came, too", "settled by a call"],
+)
+def test_a_claim_that_came_after_a_repair(changes: dict[str, Any], claim: str | None, verdict: Verdict) -> None:
+    """The repair may have paid what the claim pays; the bet's own deposit says that it has not."""
+    found = judged(Ours(bet(CLOSED, **changes), claim=claim), answer("CLOSED"))
+    assert (found.verdict, found.owed_cents) == (verdict, None)
 
 
 @pytest.mark.parametrize(

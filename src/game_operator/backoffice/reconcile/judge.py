@@ -17,7 +17,8 @@ What a bet of ours and the provider's answer about it mean together: one table, 
     ² Younger than the least age of a repair: wait. Named by a claim: claimed. A win above the limit of the game
       instance: win too high; a win whose limit is unknown: limit unknown.
     ³ Older than 89 days: too old.
-    ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case.
+    ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case. Settled without a call, and
+      named by a claim that came later: claimed.
     ⁵ Younger than the least age, named by a claim, or of a player who has no account: agrees.
     ⁶ Payments that made up for it: agrees.
 
@@ -222,6 +223,10 @@ def _by_state(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBac
 def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | RolledBackBet, due_cents: int) -> Judgement:
     """Compare what the account got with what is due; a payment may have made up for another state."""
     got_cents = credited_cents(bet) + ours.paid_cents
+    if ours.claim is not None and bet.settled_by is not None and bet.deposit_tx_id is None:
+        # A bet that a claim names is not repaired, so the claim came after the repair.
+        detail = f"The claim {shown(ours.claim)} came after the bet was settled without a call: both may have paid."
+        return Judgement(Verdict.CLAIMED, detail, got_cents)
     if got_cents == due_cents and (verdict is Verdict.AMOUNT_DIFFERS or got_cents != credited_cents(bet)):
         return Judgement(Verdict.AGREES)
     detail = (
@@ -231,7 +236,8 @@ def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | Rolle
     if ours.claim is not None:
         detail += f" The claim {shown(ours.claim)} names the bet, and may have paid the difference."
         return Judgement(verdict, detail, due_cents)
-    return Judgement(verdict, detail, due_cents, due_cents - got_cents)
+    # Of a SPENT bet nothing is paid by hand: a rollback may still refund it.
+    return Judgement(verdict, detail, due_cents, None if bet.state is BetState.SPENT else due_cents - got_cents)
 
 
 def _open(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet, limits: Limits) -> Judgement:

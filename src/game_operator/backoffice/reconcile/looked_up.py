@@ -110,6 +110,8 @@ def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
         str(judgement.verdict),
         looked.key,
         judgement.detail,
+        # Resolved by a person, a claim that came after a repair is not reported again.
+        tx_id=looked.ours.claim or "" if bet is not None and bet.settled_by is not None else "",
         player_id=player_id,
         account=None if bet is None else bet.account,
         cents=judgement.cents,
