@@ -344,6 +344,23 @@ def test_a_bet_that_a_claim_names(desk: Desk) -> None:
     assert desk.findings()[0].owed_cents is None
 
 
+def test_a_claim_that_comes_after_the_repair(desk: Desk) -> None:
+    """It is paid, for it is a call of its own. A later look reports it, and after a person saw it no more."""
+    bet = desk.play("lose")
+    reconciler = desk.reconciler()
+    assert verdicts(reconciler.run(**REPAIR)) == {bet: "settled"}
+    before = desk.balance()
+    desk.deposit(bet, 700, tx_id="claim-1", action="JACKPOT", is_claim=True)
+    assert desk.balance() == before + 700
+    for _ in range(2):
+        assert verdicts(reconciler.run()) == {bet: "claimed"}
+    (found,) = desk.findings()
+    assert (found.kind, found.tx_id, found.seen, found.owed_cents) == ("claimed", "claim-1", 2, None)
+    reconciler.resolve(found.id, actor="ann", reason="the jackpot is beside the win")
+    reconciler.run()
+    assert desk.findings() == []
+
+
 def test_a_claim_between_the_looks(desk: Desk) -> None:
     """The answers are equal, and the finding says so: it is the claim that counts."""
     bet = desk.play("lose")
