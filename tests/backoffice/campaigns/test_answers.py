@@ -124,3 +124,19 @@ def test_retry_after(retry_after: float | None, millis: int) -> None:
 def test_a_service_in_trouble_is_asked_less_often(cause: ApiError | None) -> None:
     answer = answer_of(unknown(cause), GRANT, "c/p1", in_doubt=False)
     assert (answer.paced.refused, answer.evidence) == (cause is not None, b"oops" if cause else None)
+
+
+@pytest.mark.parametrize(
+    ("result", "field"),
+    [
+        (GrantAccepted(success=True, free_bet_id="f1", message="m" * 900_000), "message"),
+        (GrantAccepted(success=True, free_bet_id="f" * 900_000, message="m"), "free_bet_id"),
+        (rejected("X" * 900_000), "error_code"),
+    ],
+    ids=["message", "free_bet_id", "error_code"],
+)
+def test_of_a_long_answer_the_beginning_is_kept(result: GrantAccepted | GameOperatorError, field: str) -> None:
+    """A service that talks much does not fill the database."""
+    answer = answer_of(result, GRANT, "c/p1", in_doubt=False)
+    assert len(answer.facts[field]) == 1_000
+    assert len(answer.evidence or b"") < 4_096

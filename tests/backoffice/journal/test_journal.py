@@ -144,6 +144,18 @@ def test_a_lease_that_ran_out_is_taken_over(journal: Journal, clock: Clock) -> N
         journal.save(quick, [])
 
 
+def test_nothing_is_begun_in_a_run_that_is_not_running(journal: Journal) -> None:
+    """What is under way is still committed."""
+    run = begun(journal, "a", "b")
+    chunk = journal.claim(run.id, "one")
+    assert chunk is not None
+    assert journal.begin_items(chunk, ["a"], "sending")
+    journal.set_state(run.id, "paused")
+    assert not journal.begin_items(chunk, ["b"], "sending")
+    journal.save(chunk, [ItemResult("a", "granted", {})])
+    assert journal.counts(run.id) == {"": (1, 100), "granted": (1, 0)}
+
+
 def test_a_slow_process_that_nobody_replaced_may_commit(journal: Journal, clock: Clock) -> None:
     """Its lease ran out, and nobody else has begun: nothing of its work is lost."""
     run = begun(journal, "a")

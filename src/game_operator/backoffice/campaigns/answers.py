@@ -34,6 +34,8 @@ _MILLIS: Final = 1_000
 _LONGEST_WAIT_MILLIS: Final = 86_400_000
 #: Of an answer, so much is kept as evidence: there may be a million of them.
 _KEPT_BYTES: Final = 4_096
+#: Of each of its texts, so many characters.
+_KEPT_CHARACTERS: Final = 1_000
 #: Refusals that would meet every player of the instance.
 _OF_INSTANCE: Final = frozenset({GrantErrorCode.INVALID_INSTANCE_ID, GrantErrorCode.INSTANCE_NOT_FOUND})
 
@@ -87,12 +89,12 @@ class Answer(NamedTuple):
 def answer_of(result: GrantAccepted | GameOperatorError, grant: Grant, reference_id: str, *, in_doubt: bool) -> Answer:
     """Return what the *result* of one attempt at *grant* means, *in_doubt* by the attempts before it."""
     if isinstance(result, GrantAccepted):
-        facts = {"free_bet_id": result.free_bet_id, "message": result.message}
+        facts = {"free_bet_id": _kept(result.free_bet_id), "message": _kept(result.message)}
         return Answer(GrantState.GRANTED, facts, json.dumps(facts).encode(), Paced(answered=1))
     if isinstance(result, FreeBetRejectedError) and _is_definite(result, in_doubt=in_doubt):
         return _rejected(result, grant, reference_id, in_doubt=in_doubt or result.possibly_granted)
     unsettled = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
-    facts, evidence = {"message": str(result)}, _body(result)
+    facts, evidence = {"message": _kept(str(result))}, _body(result)
     match result:
         case OutcomeUnknownError():
             is_down = isinstance(result.__cause__, ServiceError)
@@ -115,7 +117,7 @@ def _is_definite(rejected: FreeBetRejectedError, *, in_doubt: bool) -> bool:
 
 def _rejected(rejected: FreeBetRejectedError, grant: Grant, reference_id: str, *, in_doubt: bool) -> Answer:
     code = rejected.error_code
-    facts = {"error_code": str(code), "message": rejected.message}
+    facts = {"error_code": _kept(str(code)), "message": _kept(rejected.message)}
     if code in _OF_INSTANCE:
         state = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
         return Answer(state, facts, _body(rejected), Paced(), refused=True, stops=rejected.what)
@@ -148,6 +150,10 @@ def _finding(kind: str, detail: str, grant: Grant, reference_id: str, body: byte
         cents=grant.exposure_cents,
         evidence=body,
     )
+
+
+def _kept(text: str) -> str:
+    return text[:_KEPT_CHARACTERS]
 
 
 def _body(error: BaseException | None) -> bytes | None:

@@ -26,7 +26,7 @@ from game_operator.backoffice.campaigns.report import (
     status_of,
 )
 from game_operator.backoffice.campaigns.results import GrantResult, result_of, write_results
-from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned
+from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned, stop
 from game_operator.backoffice.campaigns.spool import Spool
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
@@ -43,6 +43,8 @@ _MOST_THREADS: Final = 64
 _CHUNK_GRANTS: Final = 50
 _SILENCE_MILLIS: Final = 86_400_000
 _MICROS: Final = 1_000_000
+#: The cursor of a run to which no page was added: the first one is the canary.
+_NO_PAGE: Final = "{}"
 _UNCHANGED: Final = "A campaign's plan never changes. Choose another name, and leave out the players who have theirs."
 
 
@@ -206,8 +208,7 @@ class Campaign:
             RunError: There is no plan under this name, or it is not complete.
         """
         run = self._known()
-        if run.state != "finished":
-            self._journal.set_state(run.id, "paused", reason or "stopped")
+        stop(self._journal, run.id, reason or "stopped")
         return self.status()
 
     def interrupt(self) -> None:
@@ -295,14 +296,15 @@ class Campaign:
             parameters=parameters,
             interval_micros=interval_micros,
             digest=draft.digest,
+            cursor=_NO_PAGE,
         )
 
     def _fill(self, run: Run, spool: Spool, grants: int) -> None:
         """Add all grants to *run*, of which some may be there: each is added once, whoever adds it."""
         canary = spool.first(CANARY_GRANTS)
-        run = self._add(run, canary, CANARY_GRANTS, 0)
+        run = self._add(run, canary, CANARY_GRANTS)
         for page in spool.pages(but=frozenset(canary)):
-            run = self._add(run, page, _CHUNK_GRANTS, BEHIND_CANARY)
+            run = self._add(run, page, _CHUNK_GRANTS)
         if set_planned(self._journal, run, grants):
             return
         if self._journal.run(run.id).state == "planning":
@@ -310,11 +312,15 @@ class Campaign:
                 f"The plan of {self.name!r} does not have its {grants} grants. Nothing was sent. Plan it again."
             )
 
-    def _add(self, run: Run, page: list[Grant], chunk_grants: int, ready_at_millis: int) -> Run:
-        """Add a page to *run* unless its plan is complete, also while another process adds the same grants."""
+    def _add(self, run: Run, page: list[Grant], chunk_grants: int) -> Run:
+        """
+        Add a page to *run* unless its plan is complete, also while another process adds the same grants.
+
+        Whatever the order of the players is by now, only what was added first of all need not wait for the canary.
+        """
         items = [NewItem(grant.key, {"terms": grant.terms}, grant.exposure_cents) for grant in page]
         while items and run.state == "planning":
-            token = secrets.token_hex(8)
+            token, ready_at_millis = secrets.token_hex(8), 0 if run.cursor == _NO_PAGE else BEHIND_CANARY
             run = self._journal.add_page(
                 run, items, cursor=token, chunk_size=chunk_grants, ready_at_millis=ready_at_millis
             )

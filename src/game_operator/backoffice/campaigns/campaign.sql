@@ -14,6 +14,10 @@ WHERE id = ? AND cursor = '' AND state IN ('paused', 'running') RETURNING id
 UPDATE {prefix}runs SET state = 'paused', why = ?, touched_at_millis = ?
 WHERE id = ? AND state = 'running' RETURNING id
 
+-- Nothing happens in a campaign by this: a restored copy that is stopped still needs a person who confirms.
+-- name: stop
+UPDATE {prefix}runs SET state = 'paused', why = ? WHERE id = ? AND state IN ('paused', 'running') RETURNING id
+
 -- What the journal has just paused for its failures: the last of them.
 -- name: explain
 UPDATE {prefix}runs SET why = why || '. The last one: ' || ? WHERE id = ? AND state = 'paused' AND failures >= ?

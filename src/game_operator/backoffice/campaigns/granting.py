@@ -100,7 +100,7 @@ class Granting:
         self._stopping, self._on_settled = stopping, on_settled
         self._worker = f"{socket.gethostname()}:{os.getpid()}:{get_ident()}"
         self._turns = deque[float]()
-        self._clock_ahead_millis = 0
+        self._clock_ahead_millis = self._sent_at_millis = 0
 
     def work(self) -> None:
         """
@@ -155,10 +155,10 @@ class Granting:
                 continue
             if unsettled and is_canary:  # One at a time: first what became of that one.
                 break
-            if not self._has_turn(chunk):
+            answer = self._attempt(chunk, item) if self._has_turn(chunk) else None
+            if answer is None:  # This process stops, or the run does.
                 self._journal.save(chunk, (), again_millis=0)
                 return
-            answer = self._attempt(chunk, item)
             if stops := answer.stops or (answer.refused and is_canary and f"one of the first grants: {_said(answer)}"):
                 self._save(chunk, item, answer, again_millis=0, beside=self._pausing(str(stops)))
                 return
@@ -180,12 +180,15 @@ class Granting:
             wait_millis = min(AGAIN_MILLIS * 2 ** min(chunk.attempt - 1, 10), LONGEST_AGAIN_MILLIS)
             self._journal.save(chunk, (), again_millis=self._journal.now_millis() + wait_millis)
 
-    def _attempt(self, chunk: Chunk, item: Item) -> Answer:
-        """Commit that a grant is asked for, ask, and return what the answer means."""
+    def _attempt(self, chunk: Chunk, item: Item) -> Answer | None:
+        """Commit that a grant is asked for, ask, and return what the answer means; None if the run was paused."""
         grant = grant_in(item)
         request = grant.request(self._name)
         in_doubt = item.state in IN_DOUBT
-        self._journal.begin_items(chunk, [item.key], GrantState.SENDING)
+        self._sent_at_millis = self._now_millis()
+        # Turns were taken in advance, and whoever pauses the run is obeyed at once.
+        if not self._journal.begin_items(chunk, [item.key], GrantState.SENDING):
+            return None
         try:
             accepted = self._client.grant_free_bet(**request.model_dump())
         except GameOperatorError as failed:
@@ -203,7 +206,9 @@ class Granting:
     ) -> None:
         state = "" if answer.state is GrantState.PLANNED else answer.state
         values = item.values
-        sent_at_millis = values.get("sent_at_millis", self._now_millis())
+        # Of a process that was killed, what it was about to send has the time at which it began.
+        begun_at_millis = item.at_millis if item.state in IN_DOUBT else self._sent_at_millis
+        sent_at_millis = values.get("sent_at_millis", begun_at_millis)
         data = {"terms": values["terms"], "sent_at_millis": sent_at_millis, **answer.facts}
         self._journal.save(
             chunk,

@@ -78,6 +78,15 @@ def pause_script(journal: Journal, dialect: SqlDialect, run_id: int, why: str) -
     yield Execute(sql_of(dialect)["pause"], (why, now, run_id))
 
 
+def stop(journal: Journal, run_id: int, why: str) -> None:
+    """Pause a run that is running, or say another reason for its pause."""
+
+    def script(dialect: SqlDialect) -> Script[None]:
+        yield Execute(sql_of(dialect)["stop"], (why, run_id))
+
+    write_with(journal.ledger, script)
+
+
 def explain_script(dialect: SqlDialect, run_id: int, last: str) -> Script[None]:
     """Say why the last call failed, if it has just paused the run."""
     yield Execute(sql_of(dialect)["explain"], (last, run_id, MOST_FAILURES))

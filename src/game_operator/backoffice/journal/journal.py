@@ -238,16 +238,23 @@ class Journal:
 
         return read_with(self.ledger, script)
 
-    def begin_items(self, chunk: Chunk, keys: Sequence[str], state: str) -> None:
-        """Commit that items are about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``."""
+    def begin_items(self, chunk: Chunk, keys: Sequence[str], state: str) -> bool:
+        """
+        Commit that items are about to be sent, in *state*, one attempt more; raise LeaseLostError as ``save``.
 
-        def script(dialect: SqlDialect) -> Script[None]:
+        Return False, and commit nothing, if the run is not running any more.
+        """
+
+        def script(dialect: SqlDialect) -> Script[bool]:
             yield from self.fence_script(dialect, chunk)
+            if (yield from _run(dialect, chunk.run_id)).state != "running":
+                return False
             now = yield from self.now_script(dialect)
             rows = json.dumps([[key] for key in keys])
             yield Execute(_sql(dialect)["begin_items"], (state, now, chunk.run_id, rows))
+            return True
 
-        write_with(self.ledger, script)
+        return write_with(self.ledger, script)
 
     def save(
         self,
