@@ -1,11 +1,14 @@
 """Workers of a reconciliation beside services that are slow, refuse, or answer with ids that no database takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -13,7 +16,7 @@ from game_operator import OperatorClient
 from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
-from game_operator.wallet import Wallet
+from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.calls import withdraw
 from tests.support.wire import bet, game, round_of, wire
 
@@ -110,3 +113,31 @@ def test_turns_that_are_farther_apart_than_a_lease(ledger: SqlLedger, private_ke
         reports = list(pool.map(Reconciler.run, reconcilers))
     assert {(report.run.id, report.run.state) for report in reports} == {(1, "finished")}
     assert sorted(asked) == bets, "each was asked for once"
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["rolled back", "committed"])
+def test_a_transaction_that_raises_at_its_end(postgres_url: str, private_key: RSAPrivateKey, is_lost: bool) -> None:
+    """What is reported is what became of the bet, on whichever side of the commit it has failed."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "game" in request.url.path:
+            return httpx.Response(200, content=wire({"games": [game()]}))
+        return httpx.Response(200, content=wire(closed(id_of(request))))
+
+    @contextmanager
+    def transaction() -> Iterator[Any]:
+        with closing(psycopg.connect(postgres_url)) as connection:
+            yield connection
+            if not is_lost:
+                connection.commit()
+            raise ConnectionResetError("the line is dead")
+
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+        reconciler = Reconciler(client_of(private_key, answer), JoinedWallet(ledger, transaction), **QUICK)
+        report = reconciler.run(**REPAIR)
+        assert [row["verdict"] for row in report.rows()] == ["failed" if is_lost else "settled"]
+        assert [found.kind for found in reconciler.findings()] == ["failed"] * is_lost
+        assert report.run.moved_count == (0 if is_lost else 1)
+        assert ledger.balance("p1") == (9_500 if is_lost else 10_200)

@@ -402,12 +402,12 @@ class Journal:
 
     def item(self, run_id: int, key: str) -> Item | None:
         """Return an item of a run, or None."""
+        return read_with(self.ledger, lambda dialect: self.item_script(dialect, run_id, key))
 
-        def script(dialect: SqlDialect) -> Script[Item | None]:
-            rows = yield Execute(_sql(dialect)["item"], (run_id, key))
-            return _item(rows[0]) if rows else None
-
-        return read_with(self.ledger, script)
+    def item_script(self, dialect: SqlDialect, run_id: int, key: str) -> Script[Item | None]:
+        """Return an item of a run, or None."""
+        rows = yield Execute(_sql(dialect)["item"], (run_id, key))
+        return _item(rows[0]) if rows else None
 
     def items(self, run_id: int, *, state: str | None = None) -> Iterator[Item]:
         """Yield the items of a run by their keys; with *state* those in it."""

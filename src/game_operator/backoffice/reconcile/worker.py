@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
-from game_operator.backoffice.journal.records import Chunk, Item, NewItem, Run
+from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet, look_up_round
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
@@ -40,6 +40,7 @@ from game_operator.errors import (
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
+from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.sql import read_with
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models import BetNotFound, ClosedBet
@@ -399,14 +400,35 @@ class Worker:
             return
         batch = Batch()
         batch.add(now, judgement)
-        self._journal.save(
-            chunk, batch.results, findings=batch.findings, beside=partial(batch.beside, run, self._journal)
+        self._save_unless_settled(
+            chunk, looked.key, batch.results, batch.findings, partial(batch.beside, run, self._journal)
         )
 
     def _fail(self, chunk: Chunk, looked: Looked, judgement: Judgement, failed: Exception) -> None:
         detail = f"The bet was not settled: {one_line(f'{type(failed).__name__}: {failed}', 300)}"
         failure = Judgement(Verdict.FAILED, detail, judgement.cents)
-        self._journal.save(chunk, [result_of(looked, failure)], findings=[finding_of(looked, failure)])
+        self._save_unless_settled(chunk, looked.key, [result_of(looked, failure)], [finding_of(looked, failure)])
+
+    def _save_unless_settled(
+        self,
+        chunk: Chunk,
+        key: str,
+        results: Sequence[ItemResult],
+        findings: Sequence[NewFinding],
+        beside: Callable[[SqlDialect], Script[None]] | None = None,
+    ) -> None:
+        """Save why a bet was not settled; nothing if it was: what raised may have done so after the commit."""
+
+        def save(dialect: SqlDialect) -> Script[None]:
+            # Behind the fence, which waits for a commit of the repair that is still under way.
+            item = yield from self._journal.item_script(dialect, chunk.run_id, key)
+            if item is not None and item.state in (Verdict.SETTLED, Verdict.REFUNDED):
+                return
+            yield from self._journal.results_script(dialect, chunk.run_id, results, findings)
+            if beside is not None:
+                yield from beside(dialect)
+
+        self._journal.save(chunk, [], beside=save)
 
     def _check_service(self, chunk: Chunk, run: Run) -> None:
         """Before a chunk may settle bets: stop the run if the service may be answering from an old copy."""
