@@ -208,11 +208,13 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
         assert process.stdout is not None
         document = json.loads(process.stdout.readline())
         assert document["players"] == ["ann", "bob", "cleo"]
-        pages = {path: httpx.get(document["control_room"] + path, trust_env=False) for path in ("", "bets", "wallet")}
+        paths = ("", "bets", "wallet", "back-office")
+        pages = {path: httpx.get(document["control_room"] + path, trust_env=False) for path in paths}
         told = stopped(process, number)
     assert {page.status_code for page in pages.values()} == {200}
     assert all(state in pages["bets"].text for state in ("CLOSED", "ROLLED_BACK"))
     assert "cleo" in pages["wallet"].text
+    assert "Lose a settlement" in pages["back-office"].text
     assert told == Told(0, "", "")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(httpx.ConnectError):

@@ -4,11 +4,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import httpx
@@ -17,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from playwright.sync_api import Browser, expect
 
 from game_operator.backoffice import Reconciler
-from game_operator.control_room import ControlRoom
+from game_operator.control_room import ControlRoom, back_office_work
 from game_operator.control_room.back_office import age
 from game_operator.control_room.back_office_work import Job
 from game_operator.ledger import MemoryLedger, SqlLedger
@@ -61,25 +63,32 @@ class Office:
         raise AssertionError(html.text)
 
 
-@pytest.fixture
-def office(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[Office]:
-    """Three players have 100.00 each."""
-    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+@contextmanager
+def opened(folder: Path, key: RSAPrivateKey) -> Iterator[Office]:
+    """Serve a wallet over SQLite in *folder*, in which four players have 100.00 each, and a control room over it."""
+    with SqlLedger(f"sqlite:///{folder / 'wallet.db'}") as ledger:
         for player_id in (*PLAYERS, EVIL):
             ledger.open_account(player_id, Decimal("100.00"))
-        receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+        receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()))
         room = partial(ControlRoom, wallet=Wallet(ledger))
-        with (
-            asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
-            Sandbox(
-                wallet_url=f"http://127.0.0.1:{port}", service_private_key=private_key, control_room=room
-            ) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
-        ):
-            yield Office(sandbox, ledger, http)
-            # The thread of an interrupted run is over before the ledger is closed.
-            post(http, f"{PAGE}/interrupt")
-            Office(sandbox, ledger, http).at_rest()
+        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
+            with (
+                Sandbox(wallet_url=f"http://127.0.0.1:{port}", service_private_key=key, control_room=room) as sandbox,
+                httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            ):
+                yield Office(sandbox, ledger, http)
+            # What is at work ends with the server, and before the ledger is closed.
+            for thread in enumerate_threads():
+                if thread.name.startswith("back office: "):
+                    thread.join(20)
+                    assert not thread.is_alive()
+
+
+@pytest.fixture
+def office(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[Office]:
+    """A sandbox of each test's own."""
+    with opened(tmp_path, private_key) as office:
+        yield office
 
 
 def test_without_a_ledger_the_page_says_what_to_start(http: httpx.Client) -> None:
@@ -120,7 +129,7 @@ def test_lost_settlements_are_found_and_repaired_and_come_late(office: Office) -
     assert [office.ledger.balance(player_id) for player_id in PLAYERS] == balances
 
     repaired = office.send("repair", **REPAIR)
-    assert "Run 2 is finished. 3 bets were repaired." in repaired.text
+    assert "Run 2 is finished. Bets repaired: 3." in repaired.text
     assert "control room: an outage" in repaired.text
     assert "7 bets, 85.00" in repaired.text
     assert "refunded 1 5.00 settled 2 10.00" in spaced(repaired)
@@ -146,7 +155,7 @@ def test_brakes_hold(office: Office) -> None:
     for player_id in ("ann", "bob"):
         office.send("lose", **LOSE | {"player_id": player_id})
     held = office.send("repair", **REPAIR | {"max_bets": "1"})
-    assert "1 bets were repaired." in held.text
+    assert "Bets repaired: 1." in held.text
     assert "settle 1 10.00 settled 1 10.00" in spaced(held)
     assert "0 bets, 90.00" in held.text
 
@@ -190,6 +199,33 @@ def test_a_campaign_is_interrupted_and_resumed(office: Office) -> None:
     players = Counter(grant.request.player_id for grant in office.sandbox.world.grants())
     assert players == Counter(PLAYERS)
     assert 'value="c-2"' in resumed.source or 'value="welcome-2"' in resumed.source
+
+
+def test_a_repair_is_interrupted_before_its_second_look(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing has moved; the run waits for the same button, or for the one that stops it."""
+    monkeypatch.setattr(back_office_work, "_SECOND_LOOK", timedelta(seconds=60))
+    office.send("lose", **LOSE)
+    assert post(office.http, f"{PAGE}/repair", **REPAIR).status_code == 303
+    assert "At work: a run that repairs." in page(office.http, PAGE).text
+    assert post(office.http, f"{PAGE}/interrupt").status_code == 303
+    interrupted = office.at_rest()
+    assert "Run 1 is not over: it was interrupted." in interrupted.text
+    assert "settle 1 10.00" in spaced(interrupted)
+    assert "Stop it for good" in interrupted.text
+    assert office.ledger.balance("ann") == 9_500
+    assert "Run 1 is stopped." in office.send("stop_run").text
+    monkeypatch.undo()
+    assert "Bets repaired: 1." in office.send("repair", **REPAIR).text
+
+
+def test_what_is_at_work_ends_with_the_server(tmp_path: Path, private_key: RSAPrivateKey) -> None:
+    """A campaign of a minute does not hold up the end, and can go on later: nobody is granted twice."""
+    with opened(tmp_path, private_key) as office:
+        players = "\n".join(f"player-{number}" for number in range(50))
+        office.send("plan", **PLAN | {"players": players, "max_exposure": "50.00"})
+        post(office.http, f"{PAGE}/grant", campaign="c-1")
+        assert "At work: the campaign c-1." in page(office.http, PAGE).text
+    assert len(office.sandbox.world.grants()) < 10
 
 
 def test_one_thing_at_a_time(office: Office) -> None:
@@ -326,7 +362,7 @@ def test_the_page_in_a_browser(office: Office, browser: Browser, scripts: bool) 
         room.get_by_role("button", name="Look up (dry run)").click()
         expect(room.get_by_role("table", name="Verdicts")).to_contain_text("settle")
         room.get_by_role("button", name="Repair").click()
-        expect(room.get_by_text("1 bets were repaired.")).to_be_visible()
+        expect(room.get_by_text("Bets repaired: 1.")).to_be_visible()
         assert office.ledger.balance("ann") == 10_500
         room.get_by_label("Players, one on a line").fill("ann\nbob\ncleo")
         room.get_by_role("button", name="Plan", exact=True).click()

@@ -262,7 +262,7 @@ class BackOffice:
 def _said_of(report: ReconcileReport) -> str:
     if not report.is_whole:
         return f"Run {report.run.id} is not over: {report.run.why or 'it was interrupted'}."
-    moved = f" {report.repaired.bets} bets were repaired." if report.run.options.get("repair") else ""
+    moved = f" Bets repaired: {report.repaired.bets}." if report.run.options.get("repair") else ""
     return f"Run {report.run.id} is finished.{moved}"
 
 
