@@ -238,6 +238,17 @@ def test_a_missing_grant_is_told(postgres_url: str) -> None:
         run(postgres_url, f"DROP ROLE {role}")
 
 
+def test_a_migration_from_another_search_path(postgres_url: str) -> None:
+    """What it adds is beside the tables that are there, and not in the first schema of the path."""
+    old_tables(postgres_url)
+    run(postgres_url, "CREATE SCHEMA first")
+    with SqlLedger(f"{postgres_url}&options=-csearch_path%3Dfirst,public") as ledger:
+        assert ledger.apply(withdraw("b1")).applied
+    assert rows(postgres_url, "SELECT tablename FROM pg_tables WHERE schemaname = 'first'") == []
+    with SqlLedger(postgres_url, migrate=False) as ledger:
+        assert ledger.apply(deposit("b1")).applied
+
+
 def test_a_migration_that_cannot_have_its_locks(postgres_url: str) -> None:
     """It gives up within its patience and leaves version 1; afterwards it is done."""
     old_tables(postgres_url)

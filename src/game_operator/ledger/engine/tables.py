@@ -123,8 +123,18 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[No
         text = ddl(kind, prefix, after=version)
         raise SchemaError(what, remedy=f"Run these statements:\n\n{text}", statements=text, version=version)
     yield from check()
-    for statement in (*(_BEFORE_MIGRATION if kind == "postgres" else ()), *statements(kind, prefix, after=version)):
-        if kind == "postgres" or not (yield from _has_column(statement)):
+    if kind == "postgres":
+        for statement in _BEFORE_MIGRATION:
+            yield Execute(statement, ())
+        ((path,),) = yield Execute("SELECT current_setting('search_path')", ())
+        # All in one schema: an empty table in another one would hide what is known.
+        yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
+        for statement in statements(kind, prefix, after=version):
+            yield Execute(statement, ())
+        yield Execute("SELECT set_config('search_path', ?, true)", (path,))
+        return
+    for statement in statements(kind, prefix, after=version):
+        if not (yield from _has_column(statement)):
             yield Execute(statement, ())
 
 
@@ -136,6 +146,11 @@ def _has_column(statement: str) -> Script[bool]:
     return bool((yield Execute("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", added.groups())))
 
 
+#: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
+_BESIDE_OLDER = (
+    "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
+    "current_setting('search_path'), true) FROM pg_class WHERE oid = to_regclass(?)"
+)
 _BEFORE_MIGRATION = (
     # One table is for ledgers of all prefixes, which may be opened for the first time at once.
     f"SELECT pg_advisory_xact_lock(hashtext('{BALANCE_TABLES}'))",
