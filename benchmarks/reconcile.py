@@ -16,12 +16,12 @@ from typing import Any
 
 from benchmarks.bodies import one_bet
 from benchmarks.ledger_stage import PREFIX, connected, running_postgres, sqlite_file
-from benchmarks.peers.by_hand import ByHand
+from benchmarks.peers.by_hand import ByHand, signature_of
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import OPERATOR_ID, Stage
+from game_operator.backoffice import Reconciler
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile.population import first_cursor, page
-from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.sql import read_with
 from game_operator.wallet import Wallet
@@ -49,14 +49,15 @@ def races(stage: Stage) -> Iterator[RateRace]:
 
 def _race(stage: Stage, kind: str, url: str, settled: int, lost: int) -> RateRace:
     ours, peer = f"{kind}, {lost:,} of {settled:,} bets, {_THREADS} threads", f"a plain script, {_THREADS} threads"
-    alone, one = "our client alone", "one thread"
+    alone, one, signing = "our client alone", "one thread", "signatures alone"
     runners = {
         ours: partial(_reconcile, stage, url, lost, _THREADS),
         one: partial(_reconcile, stage, url, lost, 0),
         alone: partial(_look_up, stage, url),
+        signing: partial(_sign, stage, url),
         peer: partial(_by_hand, stage, url),
     }
-    comparisons = (Comparison(ours, peer), Comparison(ours, alone), Comparison(one, ours))
+    comparisons = tuple(Comparison(ours, other) for other in (peer, one, alone, signing))
     return RateRace(f"reconcile-{kind}", runners, comparisons, rounds=5)
 
 
@@ -156,6 +157,15 @@ def _look_up(stage: Stage, url: str, _seconds: float) -> float:
         for _ in pool.map(client.fetch_bet, [bet_id for bet_id, _, _ in bets]):
             pass
         return len(bets) / (time.perf_counter() - began)
+
+
+def _sign(stage: Stage, url: str, _seconds: float) -> float:
+    messages = [f"{OPERATOR_ID}:{bet_id}".encode() for bet_id, _, _ in _open_bets(url)]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        began = time.perf_counter()
+        for _ in pool.map(partial(signature_of, stage.private_key), messages):
+            pass
+        return len(messages) / (time.perf_counter() - began)
 
 
 def _by_hand(stage: Stage, url: str, _seconds: float) -> float:
