@@ -424,7 +424,12 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
 
 def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
-    """Run a script of the back office that only reads, from one snapshot, over the ledger's connection."""
+    """
+    Run a script of the back office that only reads, in one transaction over the ledger's connection.
+
+    On SQLite it reads one snapshot. On PostgreSQL each statement sees what was committed before it; ``survey_with``
+    reads one snapshot on both.
+    """
     return ledger._read(lambda: script(ledger._fit))
 
 

@@ -1,6 +1,7 @@
 """CSV for spreadsheets: no cell of it becomes a formula."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Final
@@ -10,6 +11,9 @@ from typing import Final
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 #: These are dropped by some spreadsheets, and what follows is read as a formula.
 _DROPPED: Final = ("\t", "\r", "\n")
+#: Where lists are separated by semicolons, as in much of Europe, a spreadsheet ends cells at one, and at line ends,
+#: whatever quotes are around the text.
+_BEGINS_INSIDE: Final = re.compile(rf"([;\r\n])(?=[^\S\r\n]*[{re.escape(''.join(_FORMULA))}])")
 
 
 class _Line:
@@ -31,7 +35,8 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     Yield *rows* as lines of CSV (RFC 4180), each with its line end, CR LF; only one row is in memory.
 
     A text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line end gets an apostrophe in front, also where
-    spaces come before it: a spreadsheet would run it as a formula. An int and a finite Decimal stay numbers, negative
+    spaces come before it: a spreadsheet would run it as a formula. So does what follows a semicolon or a line end in
+    a text, where spreadsheets of other countries begin a cell. An int and a finite Decimal stay numbers, negative
     ones too. None is an empty cell. Open a file for it with ``newline=""`` and ``encoding="utf-8"``.
     """
     line = _Line()
@@ -49,5 +54,5 @@ def _cell(value: object) -> str:
     if type(value) is Decimal and value.is_finite():
         return f"{value:f}"
     # Half of a surrogate pair has no bytes in UTF-8.
-    text = str(value).encode(errors="backslashreplace").decode()
+    text = _BEGINS_INSIDE.sub(r"\1'", str(value).encode(errors="backslashreplace").decode())
     return f"'{text}" if text.startswith(_DROPPED) or text.lstrip().startswith(_FORMULA) else text
