@@ -126,6 +126,7 @@ def test_many_bars() -> None:
         (["--from", "2026-11-22", "--to", "2026-11-21"], "before that of --from"),
         (["--by", "days"], "is not one of day, game, instance, currency"),
         (["--now", "2026-11-22"], "--now says what time it is for --close"),
+        (["--close", "--now", "2999-11-22"], "which is in the future"),
     ],
 )
 def test_wrong_options(run: Run, database: str, options: list[str], problem: str) -> None:
@@ -133,6 +134,31 @@ def test_wrong_options(run: Run, database: str, options: list[str], problem: str
     told = run("ledger", "totals", *options)
     assert told.code == 2
     assert problem in " ".join(told.err.replace("│", " ").split())
+
+
+def test_a_close_in_the_future_closes_nothing(run: Run, database: str) -> None:
+    """Neither a year that is mistyped nor the day after the newest posting; that posting's own day may begin."""
+    for now in ("2999-11-22", "2998-01-01T12:00"):
+        assert run("ledger", "totals", "--close", "--now", now).code == 2
+    assert run("ledger", "totals", "--json").document["closed_before"] is None
+    assert run("ledger", "totals", "--close", "--now", "2026-11-22", "--json").document["closed_before"] == "2026-11-22"
+
+
+@pytest.mark.parametrize(("option", "said"), [("--csv", "The CSV"), ("--html", "The page")])
+def test_a_file_that_cannot_be_written(run: Run, database: str, tmp_path: Path, option: str, said: str) -> None:
+    """The totals are shown all the same, and the exit code says that the file is missing."""
+    told = run("ledger", "totals", option, str(tmp_path / "missing" / "totals"))
+    assert told.code == 74
+    assert said in told.err
+    assert "2026-11-21" in told.out
+
+
+def test_an_unknown_source(run: Run, database: str) -> None:
+    """Nothing moved there, and the reason is not hidden."""
+    told = run("ledger", "totals", "--source", "nosuch")
+    assert told.code == 0
+    assert "no source 'nosuch'" in " ".join(told.err.split())
+    assert "no source" not in run("ledger", "totals", "--from", "2999-01-01").err
 
 
 def test_two_documents_on_one_stream(run: Run, database: str) -> None:

@@ -1,6 +1,7 @@
 """``game-operator ledger totals``: what moved by day, game, instance and currency, and the close of finished days."""
 
 import sys
+import time
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -10,10 +11,10 @@ import typer
 from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import Moment, OnlySource, check_extra, comma_separated
-from game_operator.cli.output import answer, counted, is_written, say, show_rows, wants_json
+from game_operator.cli.output import answer, counted, is_written, remark, say, show_rows, wants_json
 
 if TYPE_CHECKING:
-    from game_operator.ledger import TotalsClose, TotalsReport
+    from game_operator.ledger import SqlLedger, TotalsClose, TotalsReport
 
 _DAY_MILLIS: Final = 86_400_000
 _STDOUT: Final = Path("-")
@@ -61,13 +62,29 @@ def totals(
         check_extra("--html", "certify", ["jinja2"])
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
+        if now is not None:
+            _check_over(ledger, now)
         closed = ledger.close_totals(now_millis=now) if close else None
         report = ledger.totals(since_millis=since, until_millis=end, by=by or DIMENSIONS, source=source)
+        if source is not None and not report.rows and source not in ledger.sources():
+            remark(f"The ledger has no source {source!r}. `game-operator ledger sources` lists them.", style="yellow")
     is_fine = _written(report, csv, html)
     answer(_document(report, closed))
     if csv != _STDOUT:
         _show(report, closed)
-    return ExitCode.FINE if is_fine else ExitCode.SAID_NO
+    return ExitCode.FINE if is_fine else ExitCode.UNWRITABLE
+
+
+def _check_over(ledger: "SqlLedger", now: int) -> None:
+    """Raise BadParameter if *now* closes a day that is not over: nothing opens it again. Postings show a slow clock."""
+    if now // _DAY_MILLIS <= time.time_ns() // 1_000_000 // _DAY_MILLIS:
+        return
+    day = datetime.fromtimestamp(now // 1_000, UTC).date().isoformat()
+    if day > max((row.day or "" for row in ledger.totals(by=("day",)).rows), default=""):
+        raise typer.BadParameter(
+            f"--now is on {day}, which is in the future. Days that are not over would be closed for good. Pass a "
+            "time that is not in the future, or correct the clock of this machine."
+        )
 
 
 def _written(report: "TotalsReport", csv: Path | None, html: Path | None) -> bool:
@@ -100,7 +117,7 @@ def _show(report: "TotalsReport", closed: "TotalsClose | None") -> None:
     names = headings(report)
     if report.rows:
         texts = len(report.by) + ("currency" not in report.by)
-        show_rows("Totals by UTC day; in brackets the number of postings", names, lines(report), numbers=names[texts:])
+        show_rows("Totals in UTC days; in brackets the number of postings", names, lines(report), numbers=names[texts:])
     else:
         say("Nothing moved in that time.")
     if report.complete_since:
