@@ -57,6 +57,10 @@ def test_from_the_file_to_the_report(run: Run, plan: Plan, sandbox: Sandbox, tmp
         assert text in told.out
     assert _granted(sandbox, "whole") == []
     assert run("campaign", "status", "whole", "--json").document["state"] == "planned"
+    assert (
+        "No process is at work on it. To make the grants: game-operator campaign run whole"
+        in run("campaign", "status", "whole").out
+    )
     told = run("campaign", "run", "whole", "--rate", 2_000)
     assert (told.code, told.err) == (0, "")
     assert "25: 25 granted" in told.out
@@ -100,7 +104,9 @@ def test_all_that_is_wrong_with_a_file_is_listed(run: Run, plan: Plan, sandbox: 
     ],
 )
 def test_caps(run: Run, plan: Plan, options: tuple[str, ...], code: int) -> None:
-    assert run(*plan("capped", 3, *options)).code == code
+    told = run(*plan("capped", 3, *options))
+    assert told.code == code
+    assert ("no cap for EUR" in told.err) == ("SEK=1500" in options)
     assert run("campaign", "status", "capped").code == (1 if code else 0)
 
 

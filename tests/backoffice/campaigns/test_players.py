@@ -50,6 +50,7 @@ def test_rows_are_read_as_they_stand(tmp_path: Path, content: str | bytes, expec
         pytest.param("player_id,wager\np1,5\n", 1, "Unknown: 'wager'", id="a column that nobody reads"),
         pytest.param("player_id,player_id\np1,p2\n", 1, "stands twice", id="a column twice"),
         pytest.param(b"\xff\xfep\x00", 1, "UTF-16", id="UTF-16"),
+        pytest.param(b"joueur_pr\xe9f\np1\n", 1, "It is not UTF-8", id="a header in Latin-1"),
         pytest.param("player_id,count\np1\n", 2, "1 cells, and the first line has 2", id="a row too short"),
         pytest.param("player_id,count\np1,5,\n", 2, "3 cells", id="a row too long"),
         pytest.param("player_id,count\np0,1\np1,5.0\n", 3, "plain digits", id="a number with decimals"),

@@ -361,7 +361,7 @@ class Campaign:
     def _check_may_go(self, run: Run, *, confirm: bool, again: bool) -> None:
         if run.state == "paused" and run.why != PLANNED and not again:
             raise RunError(
-                f"The campaign {self.name!r} is paused: {run.why}.",
+                f"The campaign {self.name!r} is paused: {run.why.rstrip('.')}.",
                 remedy="Resume it when that is settled: resume(), or `game-operator campaign resume`.",
             )
         silence_millis = abs(self._journal.now_millis() - run.touched_at_millis)

@@ -103,7 +103,7 @@ def refusal(count: int, problems: Sequence[Problem]) -> CampaignRefusedError:
     more = f" And {count - 3} more." if count > 3 else ""
     return CampaignRefusedError(
         f"{count} of the rows cannot be granted, so nothing was planned or sent. {some}{more}",
-        remedy="Fix them, and plan again; `problems` of this error lists them.",
+        remedy="Fix them, and plan again. `problems` of this error, and the command's output, list up to 100 of them.",
         problems=problems,
         problem_count=count,
     )
@@ -223,8 +223,14 @@ def check_exposure(exposure_cents: Mapping[str, int], most: int | Mapping[str, i
     if wrong := next((cap for cap in most.values() if type(cap) is not int), None):
         raise TypeError(f"max_exposure_cents must be whole cents, not {type(wrong).__name__} {shown(wrong)}")
     for currency, cents in exposure_cents.items():
-        cap = most.get(currency, 0)
-        if cents > cap:
+        cap = most.get(currency)
+        if cap is None and cents:
+            raise CampaignRefusedError(
+                f"The exposure is {amount_from_cents(cents)} {currency}, and there is no cap for {currency}. "
+                "Nothing was planned or sent.",
+                remedy=f"Add a cap for it, such as --max-exposure-cents {currency}={cents}, if that is what you want.",
+            )
+        if cap is not None and cents > cap:
             raise CampaignRefusedError(
                 f"The exposure is {amount_from_cents(cents)} {currency}, and the cap is {amount_from_cents(cap)}. "
                 "Nothing was planned or sent.",

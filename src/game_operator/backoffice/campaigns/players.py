@@ -144,6 +144,8 @@ def _lines(text: TextIOWrapper) -> Iterator[str]:
 def _problem_of_header(names: list[str]) -> str:
     if PLAYER_ID not in names:
         advice = " Separate columns by commas." if ";" in names[0] or "\t" in names[0] else ""
+        if any("\udc80" <= each <= "\udcff" for name in names for each in name):
+            advice = " It is not UTF-8. Save the file as CSV in UTF-8."
         return (
             f"The first line must name the columns, {PLAYER_ID} among them, and it is {shown(','.join(names))}.{advice}"
         )

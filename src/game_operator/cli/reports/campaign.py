@@ -58,6 +58,14 @@ def show_status(status: "CampaignStatus") -> None:
     """Print how far a campaign is."""
     answer(_document(status))
     show_details(_standing(status))
+    if status.state == "paused":
+        _say_how_to_resume(status)
+    elif status.state != "finished" and not status.at_work:
+        say(f"No process is at work on it. To make the grants: game-operator campaign run {status.name}")
+
+
+def _say_how_to_resume(status: "CampaignStatus") -> None:
+    say(f"When that is settled: game-operator campaign resume {status.name}", style="yellow")
 
 
 def _standing(status: "CampaignStatus") -> list[tuple[str, object]]:
@@ -69,7 +77,7 @@ def _standing(status: "CampaignStatus") -> list[tuple[str, object]]:
         ("exposure", _money(status.exposure_cents)),
         ("rate", f"{status.rate_per_second:g} calls/s at most, {counted(status.at_work, 'thread')} at work"),
         ("service", status.service),
-        ("last active", when(status.touched_at_millis)),
+        ("last active (UTC)", when(status.touched_at_millis)),
     ]
     if status.in_doubt:
         lines.append(("in doubt", f"{counted(status.in_doubt, 'grant')}, asked for again by the same reference id"))
@@ -94,7 +102,7 @@ def show_report(report: "CampaignReport") -> None:
     if len(report.findings) > _MOST_FINDINGS:
         say(f"… and {len(report.findings) - _MOST_FINDINGS} more; --json lists them.")
     if report.state == "paused":
-        say(f"When that is settled: game-operator campaign resume {report.name}", style="yellow")
+        _say_how_to_resume(report)
 
 
 def _finding(finding: Any) -> dict[str, object]:  # A Finding, whose evidence is bytes.
