@@ -198,7 +198,7 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
         pytest.param(
             ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"), "Missing: --reason.", id="no reason"
         ),
-        pytest.param(("--max-bets", "1"), "--max-bets say nothing without --repair", id="a brake of a dry run"),
+        pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
         pytest.param(("--actor", "ann"), "without --repair", id="an actor of a dry run"),
         pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
         pytest.param(
@@ -223,6 +223,7 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
         pytest.param(("--seconds", "-1"), "--seconds", id="no time"),
         pytest.param(("--html", "/nowhere/r.html"), "cannot be written", id="a page in no folder"),
         pytest.param(("--csv", "/"), "cannot be written", id="a table that is a folder"),
+        pytest.param(("--csv", "-"), "would write a file named '-'", id="standard output"),
         pytest.param(("--source", "other"), "does not know the source 'other'; it knows ''", id="an unknown source"),
         pytest.param(("--accounts-table", "players"), "Missing: --accounts-key", id="half a table"),
         pytest.param(
@@ -334,7 +335,7 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
     assert world.balance == before + 200
     assert world.reconcile("findings").code == 0
     every = world.reconcile("findings", "--all", "--bet", paid)
-    assert (every.code, "Resolved by ann: deposits were lost Paid: 2.00." in every.out) == (0, True)
+    assert (every.code, "Paid: 2.00. Resolved by ann: deposits were lost" in every.out) == (0, True)
     assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass --limit.\n")
     assert world.quick("--sample", "1").code == 1, "what was not paid still differs"
 

@@ -263,10 +263,10 @@ class Reconciler:
         if run is None or run.options == options:
             return run
         waiting = self._journal.waiting(run.id)
+        left = waiting[1] if waiting else 0
         kind = "repairs" if run.options.get("repair") else "is dry"
         raise RunError(
-            f"Run {run.id} is under way with other arguments: it {kind}, and {waiting[1] if waiting else 0} of its "
-            "parts are left.",
+            f"Run {run.id} is under way with other arguments: it {kind}. Parts left: {left}.",
             remedy="Go on with it by run_some() or with its own arguments, or stop() it.",
         )
 

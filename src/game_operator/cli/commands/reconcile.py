@@ -54,7 +54,7 @@ class RepairOptions:
         given = {f"--{name.replace('_', '-')}": value for name, value in vars(self).items() if name != "repair"}
         if not self.repair:
             if named := [name for name, value in given.items() if value is not None]:
-                raise typer.BadParameter(f"{', '.join(named)} say nothing without --repair: a dry run moves no money.")
+                raise typer.BadParameter(f"Leave out {', '.join(named)} without --repair: a dry run moves no money.")
             return
         if missing := [name for name, value in given.items() if value is None]:
             raise typer.BadParameter(
@@ -107,6 +107,8 @@ class PagesOptions:
         if self.html is not None:
             check_extra("--html", "certify", ["jinja2"])
         for option, path in (("--html", self.html), ("--csv", self.csv)):
+            if path == Path("-"):
+                raise ConfigurationError(f"{option} - would write a file named '-'. Pass the name of a file.")
             if path is not None and (path.is_dir() or not path.parent.is_dir()):
                 raise ConfigurationError(f"{option} {shown(str(path))} cannot be written: pass a file in a folder.")
 

@@ -1,6 +1,6 @@
 """How a reconciliation looks: for people as tables, for programs as JSON with amounts in whole cents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.output import answer, counted, say, show_details, show_rows, when
@@ -30,13 +30,13 @@ def show_report(report: "ReconcileReport") -> None:
     if rows:
         show_rows("Verdicts", ("Verdict", "Bets", "At stake"), rows, numbers=_NUMBERS)
     else:
-        say("No bet is to be looked up.")
+        say("No bet is due: OPEN bets are looked up when they are older than --min-age.")
     show_findings(report.findings[:_MOST_LISTED])
     if len(report.findings) > _MOST_LISTED:
         say(f"… and {len(report.findings) - _MOST_LISTED} more: `game-operator reconcile findings` lists all.")
     if report.other_findings:
-        others = counted(report.other_findings, "other finding")
-        say(f"Of late calls and earlier runs, {others} wait: `game-operator reconcile findings` lists all.")
+        others = counted(report.other_findings, "more open finding")
+        say(f"From late calls and earlier runs: {others}. `game-operator reconcile findings` lists all.")
     if report.repaired.bets:
         say(f"Settled: {_sum(*report.repaired)}.", style="green")
     if report.open.bets:
@@ -58,6 +58,7 @@ def _show_open(report: "ReconcileReport") -> None:
     if not report.run.is_under_way:
         most = f"--max-bets {report.open.bets} --max-total {amount_from_cents(report.open.cents)}"
         say(f"To settle them: game-operator reconcile run --repair {most} --actor NAME --reason TEXT")
+        say("Pass the same --min-age, --wallet and --accounts-… as in this run.")
 
 
 def show_findings(found: "Sequence[Finding]") -> None:
@@ -76,7 +77,7 @@ def _row(found: "Finding") -> tuple[object, ...]:
     detail = found.detail
     if found.resolved_at_millis is not None:
         paid = "" if found.paid_cents is None else f" Paid: {amount_from_cents(found.paid_cents)}."
-        detail += f" Resolved by {found.resolved_by}: {found.resolution}{paid}"
+        detail += f"{paid} Resolved by {found.resolved_by}: {found.resolution}"
     owed = "–" if found.owed_cents is None else amount_from_cents(found.owed_cents)
     player = "–" if found.player_id is None else found.player_id
     stake, first = amount_from_cents(found.cents), when(found.first_at_millis)
@@ -100,12 +101,20 @@ def show_status(report: "ReconcileReport", parts: tuple[int, int]) -> None:
         ("last sign of life (UTC)", when(run.touched_at_millis)),
         *ended,
         ("parts done", f"{parts[0]} of {parts[1]}, each of up to 25 bets"),
-        ("verdicts", ", ".join(f"{name or 'not judged yet'} {tally.bets}" for name, tally in report.verdicts.items())),
-        ("findings", f"{len(report.findings)}, and {report.other_findings} others"),
+        ("verdicts", ", ".join(_verdicts(report)) or "no bet was due"),
+        (
+            "open findings",
+            f"{len(report.findings)} of this run, {report.other_findings} of late calls and earlier runs",
+        ),
     ]
     show_details(facts)
     if run.is_under_way:
         say(how_to_go_on(run))
+
+
+def _verdicts(report: "ReconcileReport") -> Iterator[str]:
+    for name, tally in report.verdicts.items():
+        yield f"{name.replace('_', ' ') or 'not judged yet'} {tally.bets}"
 
 
 def how_to_go_on(run: "Run") -> str:
