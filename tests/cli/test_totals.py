@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -151,6 +152,20 @@ def test_a_file_that_cannot_be_written(run: Run, database: str, tmp_path: Path, 
     assert told.code == 74
     assert said in told.err
     assert "2026-11-21" in told.out
+
+
+def test_a_pipe_is_written_to_and_not_replaced(run: Run, database: str, tmp_path: Path) -> None:
+    """As root, a file in the place of /dev/null or /dev/stdout would harm the whole machine."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run("ledger", "totals", "--csv", str(pipe)).code == 0
+        assert os.read(reader, 65_536).startswith(b"day,game,instance,currency,late")
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert run("ledger", "totals", "--csv", str(tmp_path)).code == 74
 
 
 def test_an_unknown_source(run: Run, database: str) -> None:

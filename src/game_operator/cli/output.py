@@ -252,10 +252,19 @@ def write_privately(path: Path, content: str | bytes, mode: int = SECRET_MODE) -
         beside.unlink(missing_ok=True)
 
 
+def _is_device(path: Path) -> bool:
+    """Return whether *path* is a device or a pipe: a file moved there would take its place for the whole machine."""
+    return path.absolute().parent == Path("/dev") or (path.exists() and not path.is_file())
+
+
 def is_written(path: Path, text: str, what: str) -> bool:
     """Write *text*, the *what* of a run that is over, to *path*; return whether that was possible, and say why not."""
     try:
-        write_privately(path, text)
+        if _is_device(path):
+            with path.open("ab") as device:
+                device.write(text.encode())
+        else:
+            write_privately(path, text)
     except (OSError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or failed
         say(f"The {what} could not be written to {path}: {problem}.", style="red", error=True)
