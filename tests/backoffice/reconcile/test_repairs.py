@@ -469,7 +469,7 @@ def test_a_late_rollback_of_a_bet_that_was_settled(any_desk: Desk) -> None:
 
 @pytest.mark.parametrize(("behind", "state"), [(0, "finished"), (1, "finished"), (2, "stopped")])
 def test_a_service_that_answers_from_an_old_copy(desk: Desk, behind: int, state: str) -> None:
-    """Of the last twenty settled bets one may disagree; if two do, nothing is repaired."""
+    """Of the last twenty settled bets one may disagree, which is a finding; if two do, nothing is repaired."""
     lost = desk.play("lose")
     settled = [desk.play() for _ in range(25)]
     for bet in settled[-behind:] if behind else []:
@@ -483,6 +483,9 @@ def test_a_service_that_answers_from_an_old_copy(desk: Desk, behind: int, state:
         assert (desk.balance(), report.repaired.bets, report.open.bets) == (before, 0, 1)
     else:
         assert verdicts(report) == {lost: "settled"}
+    # What a service says that is not believed is no finding.
+    found = {each.subject: each.kind for each in desk.findings()}
+    assert found == ({settled[-1]: "missing_there"} if behind == 1 else {})
 
 
 def test_the_whole_service_is_an_old_copy(desk: Desk) -> None:

@@ -436,19 +436,25 @@ class Worker:
         if run.id in self._fresh or not _is_repairing(run, now):
             return
         script = partial(lately_settled, run.source, now - _LATELY_MILLIS, _LATELY)
-        disagreeing = sum(not self._agrees(chunk, run, ours) for ours in read_with(self._journal.ledger, script))
-        if disagreeing <= _MOST_DISAGREEING:
+        differences = [
+            found
+            for ours in read_with(self._journal.ledger, script)
+            if (found := self._difference(chunk, run, ours)) is not None
+        ]
+        if len(differences) <= _MOST_DISAGREEING:
+            # The service is believed, so this is a difference like any other.
+            self._journal.save(chunk, [], findings=differences)
             self._fresh.add(run.id)
             return
         why = (
-            f"{disagreeing} of the {_LATELY} bets that were settled last disagree with the service: it may be "
+            f"{len(differences)} of the {_LATELY} bets that were settled last disagree with the service: it may be "
             "answering from an old copy, so nothing is repaired"
         )
         self._journal.set_state(run.id, "stopped", why)
         raise _NotNowError
 
-    def _agrees(self, chunk: Chunk, run: Run, ours: Ours) -> bool:
-        """Return whether the service knows what a call has settled; no answer says nothing of how old its data is."""
+    def _difference(self, chunk: Chunk, run: Run, ours: Ours) -> NewFinding | None:
+        """Return how the service differs about a bet that a call has settled; no answer says nothing of its data."""
         assert ours.bet is not None
         for _ in range(_MOST_TRIES):
             self._wait(time.monotonic() + self._turns(run.id, 1)[0])
@@ -458,8 +464,11 @@ class Worker:
                 self._report(chunk, 0, failed)
                 continue
             self._journal.save(chunk, [], paced=Paced(answered=1))
-            return judge(ours, evidence, Limits(self._now(), 0, None)).verdict is Verdict.AGREES
-        return True
+            now = self._now()
+            judgement = judge(ours, evidence, Limits(now, 0, None))
+            looked = Looked(ours.bet.bet_id, ours, evidence, now)
+            return None if judgement.verdict is Verdict.AGREES else finding_of(looked, judgement)
+        return None
 
     def _wait(self, until: float) -> None:
         seconds = until - time.monotonic()
