@@ -31,7 +31,7 @@ def blocks(page: str, language: str) -> list[str]:
 def test_the_table_of_verdicts_is_the_codes() -> None:
     """Word by word that of judge.py, which a test holds against what it really answers."""
     drawn = cleandoc((getdoc(judge) or "").partition("::\n\n")[2].partition("Before that:")[0])
-    assert blocks(PAGE, "text")[0].strip() == drawn.strip()
+    assert [each.strip() for each in blocks(PAGE, "text") if each.startswith("ours ")] == [drawn.strip()]
 
 
 def test_there_is_a_row_for_each_verdict() -> None:
