@@ -1,7 +1,7 @@
 """
 What a reconciliation costs: bets looked up a second, beside a plain script that does the same by hand.
 
-Among a million settled bets a few are OPEN. The service answers at once, in a process of its own, so that what binds is
+Among a million settled bets a few are OPEN. The service answers at once, in a separate process, so that what binds is
 here: signing, HTTP, and the journal.
 """
 
@@ -93,7 +93,7 @@ def _fill(kind: str, url: str, settled: int, lost: int) -> None:
 
 
 def _reconciler(stage: Stage, ledger: SqlLedger) -> Reconciler:
-    # A client of its own for each turn: none of its signatures is remembered.
+    # A new client for each turn: none of its signatures is remembered.
     options: dict[str, Any] = {"min_age": timedelta(0), "rate_per_second": 10_000.0, "sample": 0.0}
     return Reconciler(stage.client(), Wallet(ledger), **options)
 

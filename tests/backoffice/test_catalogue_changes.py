@@ -105,7 +105,7 @@ def test_another_currency() -> None:
     ],
 )
 def test_details(after: JsonObject, kind: type[CatalogueChange], fields: tuple[str, ...]) -> None:
-    """What has no kind of its own is a change of details, which names the fields."""
+    """What has no separate kind is a change of details, which names the fields."""
     (change,) = changed([CRASH], [after])
     assert isinstance(change, GameDetailsChanged | InstanceDetailsChanged)
     assert (type(change), change.fields) == (kind, fields)
@@ -113,7 +113,7 @@ def test_details(after: JsonObject, kind: type[CatalogueChange], fields: tuple[s
 
 
 def test_games_and_instances_come_and_go() -> None:
-    """A game stands for its instances; an instance of a game that stays is a change of its own."""
+    """A game stands for its instances; an instance of a game that stays is a separate change."""
     before = [named("one", "i1", "i2"), named("two", "i3")]
     after = [named("one", "i2", "i4"), named("three", "i5")]
     two, three = games_of(before[1], after[1])

@@ -207,7 +207,7 @@ def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
 def test_processes_share_a_store_and_lose_nothing(
     request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str
 ) -> None:
-    """Four processes, each with twenty lists of its own: every instance that any has seen is known at the end."""
+    """Four processes, each with twenty lists: every instance that any has seen is known at the end."""
     place = str(path) if kind == "file" else f"sqlite:///{path}.db"
     if kind == "postgres":
         place = request.getfixturevalue("postgres_url")
@@ -226,7 +226,7 @@ def test_processes_share_a_store_and_lose_nothing(
 
 
 def test_services_share_a_ledger(service: ListedGames, tmp_path: Path, private_key: RSAPrivateKey) -> None:
-    """Each has a document of its own: an operator may be connected to several."""
+    """Each has a separate document: an operator may be connected to several."""
     with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
         service.catalogue(ledger).refresh()
         with OperatorClient("https://other.example", OPERATOR, private_key) as client:

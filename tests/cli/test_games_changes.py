@@ -178,7 +178,7 @@ def test_the_ledger_is_found_by_the_environment(asked: Games, tmp_path: Path, mo
 
 @contextmanager
 def watching(service: CannedService, settings: dict[str, str], *options: str) -> Iterator[Any]:
-    """Start a watch in a process of its own."""
+    """Start a watch in a separate process."""
     environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
     with started("games", "--watch", "1", *options, **environ) as process:
         try:

@@ -49,7 +49,7 @@ def _settled(url: str, bet_id: str) -> list[tuple[str, int]]:
 
 
 def _raced(url: str, works: Sequence[Callable[[SqlLedger], Any]]) -> list[Any]:
-    """Do each in a thread with a ledger of its own, all at the same moment; a refused repair is None."""
+    """Do each in a thread with a separate ledger, all at the same moment; a refused repair is None."""
     start = Barrier(len(works))
 
     def run(work: Callable[[SqlLedger], Any]) -> Any:

@@ -65,7 +65,7 @@ def test_another_player_and_another_bet(sandbox: InProcessSandbox) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"status":"CLOSED"}', b"\xff\x00"])
 def test_garbage(sandbox: InProcessSandbox, body: bytes) -> None:
-    """Byte for byte; the client reports it as an error of its own kind."""
+    """Byte for byte; the client reports it as a separate kind of error."""
     bet_id = sandbox.bet_ids["OPEN"]
     sandbox.lies.about_bet(bet_id, body)
     with sandbox.client() as client, pytest.raises(UnexpectedResponseError):

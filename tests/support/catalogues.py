@@ -46,7 +46,7 @@ _INSTANCES = strategies.fixed_dictionaries(
 
 @strategies.composite
 def listed(draw: strategies.DrawFn) -> list[JsonObject]:
-    """A list of up to four games with instances of their own, few enough that two lists have much in common."""
+    """A list of up to four games with their own instances, few enough that two lists have much in common."""
     games = []
     for game_id in draw(strategies.lists(strategies.sampled_from("abcd"), unique=True)):
         names = draw(strategies.lists(strategies.sampled_from("12"), unique=True))

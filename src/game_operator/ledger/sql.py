@@ -321,7 +321,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Sum up wagers, wins, refunds and all other money from *since_millis* up to but not at *until_millis*.
 
         It reads one snapshot, while calls go on: what closes have stored, and the postings of all other days. Days are
-        UTC's. Currencies are never summed up together, whatever *by* is.
+        UTC's. Currencies are never summed up together, with any *by*.
 
         Args:
             since_millis: What moved at this time (Unix milliseconds) or later; in closed days a midnight. None for all.

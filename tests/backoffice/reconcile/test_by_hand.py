@@ -99,7 +99,7 @@ def test_who_decides_and_why_is_needed(world: World, changes: dict[str, Any], se
 
 @pytest.mark.parametrize("pay", [True, False])
 def test_a_finding_of_another_source_is_refused(world: World, pay: bool) -> None:
-    """Each service has findings of its own; an unknown number is refused too."""
+    """Each service has its own findings; an unknown number is refused too."""
     number = world.differ()
     world.ledger.add_source("other")
     other = Reconciler(world.client, Wallet(world.ledger, source="other"), **QUICK)

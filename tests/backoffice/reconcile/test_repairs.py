@@ -345,7 +345,7 @@ def test_a_bet_that_a_claim_names(desk: Desk) -> None:
 
 
 def test_a_claim_that_comes_after_the_repair(desk: Desk) -> None:
-    """It is paid, for it is a call of its own. A later look reports it, and after a person saw it no more."""
+    """It is paid, for it is a separate call. A later look reports it, and after a person saw it no more."""
     bet = desk.play("lose")
     reconciler = desk.reconciler()
     assert verdicts(reconciler.run(**REPAIR)) == {bet: "settled"}

@@ -43,7 +43,7 @@ def test_a_run_is_joined_with_its_own_arguments_alone(desk: Desk) -> None:
 
 
 def test_small_slices_come_to_the_same(desk: Desk) -> None:
-    """Each by a reconciler of its own, as cron would have it; the bets and their verdicts are those of one run."""
+    """Each by a separate reconciler, as cron would have it; the bets and their verdicts are those of one run."""
     for number in range(60):
         desk.play("lose" if number % 2 else "send", won_cents=number)
     whole = desk.reconciler().run()

@@ -1,4 +1,4 @@
-"""Campaigns: free bets for many players, each of them once, whatever is killed, restored or answered in between."""
+"""Campaigns: free bets for many players, each of them once, even if processes are killed or answers are lost."""
 
 from game_operator.backoffice.campaigns.answers import GrantState
 from game_operator.backoffice.campaigns.campaign import Campaign

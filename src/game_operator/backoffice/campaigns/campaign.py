@@ -300,7 +300,7 @@ class Campaign:
         )
 
     def _fill(self, run: Run, spool: Spool, grants: int) -> None:
-        """Add all grants to *run*, of which some may be there: each is added once, whoever adds it."""
+        """Add all grants to *run*, of which some may be there: each is added once, by any number of processes."""
         canary = spool.first(CANARY_GRANTS)
         run = self._add(run, canary, CANARY_GRANTS)
         for page in spool.pages(but=frozenset(canary)):

@@ -47,8 +47,8 @@ class Crew:
             thread.start()
         try:
             _join(crew)
-        except BaseException:
-            # Ctrl-C without a handler of its own. The second one does not wait for what is under way.
+        except BaseException:  # It goes on, once the threads have ended.
+            # Ctrl-C without its own handler. The second one does not wait for what is under way.
             if not self.stopping.is_asked:
                 self.stopping()
                 _join(crew)

@@ -33,7 +33,7 @@ CANARY_CHUNK: Final = 1
 CANARY_GRANTS: Final = 10
 #: So many attempts at a grant without a definite answer are enough; then a person resumes.
 MOST_ATTEMPTS: Final = 20
-#: One attempt takes less than a lease, whatever the client's own bounds are.
+#: One attempt takes less than a lease, under any bounds of the client.
 _ATTEMPT_SECONDS: Final = 30.0
 #: After how long a chunk with unanswered grants is taken again, doubled each time.
 AGAIN_MILLIS: Final = 1_000
@@ -136,12 +136,12 @@ class Granting:
 
     @contextmanager
     def _given_back(self, chunk: Chunk) -> Iterator[None]:
-        """Give *chunk* back if the block raises: whoever comes next need not wait for the lease to end."""
+        """Give *chunk* back if the block raises: the next worker need not wait for the lease to end."""
         try:
             yield
         except LeaseLostError:
             raise
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the chunk is given back, and the error goes on.
             with suppress(LedgerError):
                 self._journal.save(chunk, (), again_millis=0)
             raise
@@ -186,7 +186,7 @@ class Granting:
         request = grant.request(self._name)
         in_doubt = item.state in IN_DOUBT
         self._sent_at_millis = self._now_millis()
-        # Turns were taken in advance, and whoever pauses the run is obeyed at once.
+        # Turns were taken in advance, and a pause of the run counts at once.
         if not self._journal.begin_items(chunk, [item.key], GrantState.SENDING):
             return None
         try:

@@ -41,7 +41,7 @@ def html(document: str) -> str:
     """
     Return a case file, given as JSON, as a page, to be written in UTF-8.
 
-    The page follows from the JSON alone, whatever the order of its members.
+    The page follows from the JSON alone, in any order of its members.
 
     Raises:
         ConfigurationError: The package jinja2 is not installed.

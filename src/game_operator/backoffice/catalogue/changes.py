@@ -13,7 +13,7 @@ from typing import ClassVar
 from game_operator.models import BetConfig, GameInfo, GameInstance
 from game_operator.models.wire import WireModel
 
-#: The fields whose differences have kinds of their own; of the others, a change of details names those that differ.
+#: The fields whose differences have separate kinds; of the others, a change of details names those that differ.
 _NO_DETAILS = frozenset({"id", "status", "rtp", "instances", "active", "bet_config"})
 
 

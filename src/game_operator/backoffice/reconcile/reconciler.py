@@ -161,7 +161,7 @@ class Reconciler:
         Look up all bets of a new run, or of one that is under way with the same arguments; return the report.
 
         With *repair* it looks twice, and waits in between. It then settles OPEN bets that the provider has CLOSED or
-        ROLLED_BACK, each in a transaction of its own, through the rules of the ledger.
+        ROLLED_BACK, each in a separate transaction, through the rules of the ledger.
 
         Args:
             repair: Whether bets are settled. Then all of the next four are needed.

@@ -158,7 +158,7 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
 
 
 def latest_run(ledger: SqlLedger, source: str = "") -> Run | None:
-    """Return the latest reconciliation of a source, of whatever service; None if there was none."""
+    """Return the latest reconciliation of a source, of any service; None if there was none."""
     return next(runs_of(ledger, source), None)
 
 

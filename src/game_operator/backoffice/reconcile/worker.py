@@ -308,7 +308,7 @@ class Worker:
         is_last: bool,
     ) -> bool:
         """
-        Commit what was found of some bets, then settle those that may be, each in a transaction of its own.
+        Commit what was found of some bets, then settle those that may be, each in a separate transaction.
 
         Return whether the chunk is done, which it is with its last bets if none of them has to be settled.
         """

@@ -121,7 +121,7 @@ def status(*, name: Name, place: LedgerOptions) -> None:
 
 @campaigns.command()
 def stop(*, name: Name, reason: str = "stopped", place: LedgerOptions) -> None:
-    """Pause a campaign, whoever runs it: the calls under way are finished, and nothing more is begun."""
+    """Pause a campaign that any process runs: the calls under way are finished, and nothing more is begun."""
     with _looked_at(name, place) as made:
         show_status(made.stop(reason))
 

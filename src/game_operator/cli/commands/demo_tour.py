@@ -91,7 +91,7 @@ def tour(place: Path) -> Generator[str, None, None]:
         yield from wallet_steps(wallet)
         yield from storm_steps(wallet)
         yield from certification_steps(wallet)
-    # A database of its own: the service of these steps knows none of the bets above.
+    # A separate database: the service of these steps knows none of the bets above.
     with wallet_server(place, name="day-after.db") as wallet:
         yield from day_after_steps(wallet)
 

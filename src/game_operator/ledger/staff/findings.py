@@ -65,7 +65,7 @@ def _record(row: Sequence[Any]) -> Finding:
 
 def finding(finding_id: int, dialect: SqlDialect) -> Script[Finding]:
     """Return a finding; raise FindingError if there is none."""
-    # Beyond 63 bits the drivers raise errors of their own.
+    # Beyond 63 bits the drivers raise their own errors.
     fits = 0 < finding_id < 1 << 63
     rows = (yield Execute(_sql(dialect.prefix)["finding"], (finding_id,))) if fits else ()
     if not rows:

@@ -1,7 +1,7 @@
 """
 What the Operator API answers in place of the truth, for tests of a program that must not believe everything.
 
-A lie is about one bet or one round, and is told to calls with a valid signature. A service that answers from an old
+A lie is about one bet or one round, and answers calls with a valid signature. A service that answers from an old
 copy of its state is a lie about all of them.
 """
 
@@ -29,7 +29,7 @@ class Lies:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        #: What is told, and how often it is still told; None for ever.
+        #: What is answered, and how often it is still answered; None for ever.
         self._lies: dict[_About, tuple[Lie, int | None]] = {}
         self._old: SandboxWorld | None = None
 
