@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from game_operator.backoffice.campaigns.crew import Crew, ShowCounted
 from game_operator.backoffice.campaigns.granting import CANARY_GRANTS
 from game_operator.backoffice.campaigns.grants import Grant, check_name
 from game_operator.backoffice.campaigns.plan import (
@@ -28,6 +27,7 @@ from game_operator.backoffice.campaigns.report import (
 from game_operator.backoffice.campaigns.results import GrantResult, result_of, write_results
 from game_operator.backoffice.campaigns.run_states import BEHIND_CANARY, PLANNED, go_on, set_planned, stop
 from game_operator.backoffice.campaigns.spool import Spool
+from game_operator.backoffice.campaigns.worker_threads import ShowCounted, WorkerThreads
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
@@ -94,7 +94,7 @@ class Campaign:
         self._catalogue = catalogue
         self._service = "" if client is None else f"{client.base_url}|{client.operator_id}"
         self._journal = Journal(ledger)
-        self._crew: Crew | None = None
+        self._workers: WorkerThreads | None = None
         self._is_interrupted = False
 
     def __repr__(self) -> str:
@@ -214,8 +214,8 @@ class Campaign:
     def interrupt(self) -> None:
         """Let ``run`` finish what is under way in this process, and return. A signal handler may call it, early too."""
         self._is_interrupted = True
-        if self._crew is not None:
-            self._crew.stopping()
+        if self._workers is not None:
+            self._workers.stopping()
 
     def status(self) -> CampaignStatus:
         """Return where the campaign stands; raise RunError if there is none of this name."""
@@ -349,13 +349,13 @@ class Campaign:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]
             if go_on(self._journal, run, interval_micros, again=again):
-                self._crew = Crew(self._journal, run, client, progress)
+                self._workers = WorkerThreads(self._journal, run, client, progress)
                 try:
-                    if self._is_interrupted:  # Before there was a crew to stop.
-                        self._crew.stopping()
-                    self._crew.work(concurrency)
+                    if self._is_interrupted:  # Before there were threads to stop.
+                        self._workers.stopping()
+                    self._workers.work(concurrency)
                 finally:
-                    self._crew, self._is_interrupted = None, False
+                    self._workers, self._is_interrupted = None, False
         return self.report()
 
     def _check_may_go(self, run: Run, *, confirm: bool, again: bool) -> None:

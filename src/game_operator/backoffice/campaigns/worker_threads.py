@@ -22,7 +22,7 @@ _COUNT_EVERY_SECONDS: Final = 2.0
 _JOIN_SECONDS: Final = 0.2
 
 
-class Crew:
+class WorkerThreads:
     """
     The threads of this process.
 
@@ -42,16 +42,16 @@ class Crew:
         if threads == 1:
             self._granting().work()
             return
-        crew = [Thread(target=self._work, name=f"campaign-{number}", daemon=True) for number in range(threads)]
-        for thread in crew:
+        workers = [Thread(target=self._work, name=f"campaign-{number}", daemon=True) for number in range(threads)]
+        for thread in workers:
             thread.start()
         try:
-            _join(crew)
+            _join(workers)
         except BaseException:  # It goes on, once the threads have ended.
             # Ctrl-C without its own handler. The second one does not wait for what is under way.
             if not self.stopping.is_asked:
                 self.stopping()
-                _join(crew)
+                _join(workers)
             raise
         if self._errors:
             raise self._errors[0]
