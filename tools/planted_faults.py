@@ -84,7 +84,7 @@ MODULES = {
         ),
     ),
     "verify": Module(
-        "ledger/staff/verify.py",
+        "ledger/books/verify.py",
         ("-k", "sqlite or awaited or memory", "tests/ledger/test_verify.py", "tests/ledger/test_prune.py"),
         (
             ("(w.tx_id IS NULL OR w.action <> '' OR w.bet_id <> b.bet_id)", "(w.tx_id IS NULL)"),
@@ -124,7 +124,7 @@ MODULES = {
         ),
     ),
     "prune": Module(
-        "ledger/staff/prune.py",
+        "ledger/books/prune.py",
         ("-k", "sqlite or never_under", "tests/ledger/test_prune.py"),
         (
             (" WHERE kept.value < excluded.value", ""),

@@ -6,9 +6,9 @@ from inspect import getsource, signature
 import pytest
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.books import verify
 from game_operator.ledger.engine.tables import toml_texts
 from game_operator.ledger.rules import decide
-from game_operator.ledger.staff import verify
 from game_operator.ledger.staff.anomalies import KINDS
 from game_operator.webhooks import gate
 from tests.support.documents import ROOT

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from game_operator.ledger import AsyncSqlLedger, Outcome, PruneReport, SqlLedger, Terms, base
-from game_operator.ledger.staff import prune as module
+from game_operator.ledger.books import prune as module
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call

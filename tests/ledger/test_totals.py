@@ -14,9 +14,9 @@ import pytest
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms, TotalsReport, TotalsRow, base
 from game_operator.ledger.api import CallRecord
+from game_operator.ledger.books import totals as module
 from game_operator.ledger.rules.book import Changes, posting
 from game_operator.ledger.sql import read_with, write_with
-from game_operator.ledger.staff import totals as module
 from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
 from game_operator.profile import Profile

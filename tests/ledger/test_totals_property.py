@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from game_operator.ledger import SqlLedger, Terms, TotalsRow, base
-from game_operator.ledger.staff.totals import KINDS
+from game_operator.ledger.books.totals import KINDS
 from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile

@@ -14,8 +14,8 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.books.verify import books_report
 from game_operator.ledger.engine.script import Step, drive
-from game_operator.ledger.staff.verify import books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from game_operator.ledger.api import Terms as Terms
     from game_operator.ledger.api import Unit as Unit
     from game_operator.ledger.async_sql import AsyncSqlLedger as AsyncSqlLedger
+    from game_operator.ledger.books.prune import PruneReport as PruneReport
+    from game_operator.ledger.books.totals import TotalsClose as TotalsClose
+    from game_operator.ledger.books.totals import TotalsReport as TotalsReport
+    from game_operator.ledger.books.totals import TotalsRow as TotalsRow
+    from game_operator.ledger.books.verify import BooksReport as BooksReport
+    from game_operator.ledger.books.verify import Finding as Finding
     from game_operator.ledger.memory import MemoryLedger as MemoryLedger
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
-    from game_operator.ledger.staff.prune import PruneReport as PruneReport
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
-    from game_operator.ledger.staff.totals import TotalsClose as TotalsClose
-    from game_operator.ledger.staff.totals import TotalsReport as TotalsReport
-    from game_operator.ledger.staff.totals import TotalsRow as TotalsRow
-    from game_operator.ledger.staff.verify import BooksReport as BooksReport
-    from game_operator.ledger.staff.verify import Finding as Finding
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -38,8 +38,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
             ".staff.queries": "AccountHistory BetHistory Movement",
-            ".staff.prune": "PruneReport",
-            ".staff.totals": "TotalsClose TotalsReport TotalsRow",
-            ".staff.verify": "BooksReport Finding",
+            ".books.prune": "PruneReport",
+            ".books.totals": "TotalsClose TotalsReport TotalsRow",
+            ".books.verify": "BooksReport Finding",
         },
     )

@@ -10,6 +10,9 @@ from typing import Any, ClassVar, TypeVar
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
+from game_operator.ledger.books import totals
+from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.books.totals import TotalsClose
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
@@ -19,9 +22,7 @@ from game_operator.ledger.engine.tables import check_prefix, migration_in_postgr
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff import anomalies, totals
-from game_operator.ledger.staff.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.staff.totals import TotalsClose
+from game_operator.ledger.staff import anomalies
 from game_operator.models.webhooks import WebhookCall
 
 T = TypeVar("T")

@@ -13,6 +13,17 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.books.prune import PruneReport
+from game_operator.ledger.books.totals import (
+    DIMENSIONS,
+    TotalsClose,
+    TotalsReport,
+    checked_bound,
+    checked_dimensions,
+    checked_filter,
+    totals_report,
+)
+from game_operator.ledger.books.verify import BooksReport, books_report
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
@@ -23,18 +34,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
-from game_operator.ledger.staff.prune import PruneReport
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
-from game_operator.ledger.staff.totals import (
-    DIMENSIONS,
-    TotalsClose,
-    TotalsReport,
-    checked_bound,
-    checked_dimensions,
-    checked_filter,
-    totals_report,
-)
-from game_operator.ledger.staff.verify import BooksReport, books_report
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator.backoffice.totals.table import headings, lines
 from game_operator.errors import ConfigurationError
-from game_operator.ledger.staff.totals import DAY_MILLIS, TotalsReport, TotalsRow, day_text
+from game_operator.ledger.books.totals import DAY_MILLIS, TotalsReport, TotalsRow, day_text
 from game_operator.provider import text as words
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from game_operator.ledger.staff.totals import KINDS, TotalsReport, TotalsRow
+from game_operator.ledger.books.totals import KINDS, TotalsReport, TotalsRow
 from game_operator.provider.csv_text import csv_lines
 from game_operator.provider.text import money
 

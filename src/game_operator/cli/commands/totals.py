@@ -48,7 +48,7 @@ def totals(
 
     With --close it first stores the totals of finished days for good. Run that once a day.
     """
-    from game_operator.ledger.staff.totals import DIMENSIONS
+    from game_operator.ledger.books.totals import DIMENSIONS
 
     if csv == _STDOUT and wants_json():
         raise typer.BadParameter("--json and --csv - would both write to standard output. Pass a file to --csv.")

@@ -1,1 +1,1 @@
-"""What an operator's staff needs beside calls: books, histories, anomalies, adjustments and pruning."""
+"""What an operator's staff needs beside calls: look-ups, anomalies, adjustments, repairs and checks."""

@@ -11,10 +11,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
+from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
 from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs, posting
-from game_operator.ledger.staff.totals import DAY_MILLIS, last_close, newest_posting
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)

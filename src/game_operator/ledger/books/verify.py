@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.accounts.choice import is_marked
+from game_operator.ledger.books.totals import day_text
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
-from game_operator.ledger.staff.totals import day_text
 from game_operator.money import amount_from_cents
 
 #: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
