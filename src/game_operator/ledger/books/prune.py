@@ -14,7 +14,7 @@ from game_operator.errors import LedgerError, shown
 from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
 from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
-from game_operator.ledger.rules.book import Needs, posting
+from game_operator.ledger.rules.book import Needs
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
 LEAST_AGE = timedelta(days=90)
@@ -22,9 +22,6 @@ LEAST_AGE = timedelta(days=90)
 PAUSE_SECONDS = 0.02
 
 _BATCH = 1_000
-#: How many rows one statement inserts.
-_ROWS = 100
-_VALUES = "(?, ?, ?, ?, ?, ?, ?, ?)"
 _MOST_AHEAD = timedelta(days=1)
 _MOST_BEHIND = timedelta(days=30)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -144,33 +141,24 @@ class Prune:
         folded: list[Any] = []
         if is_old:
             # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
-            yield Execute(self._sql["unlock"], [(1,)], many=True)
-            carried = yield Execute(self._sql["take_carried"], (after, until))
+            yield Execute(self._sql["unlock"], [(4,)], many=True)
             folded = yield Execute(self._sql["take_old"], (after, until, self._before))
-            yield from self._carry([*carried, *folded])
+            yield from self._carry(folded)
             # SQLite gives the highest ids again if those who had them are gone.
             yield Execute(self._sql["lower_position"], ())
             yield Execute(self._sql["unlock"], [(0,)], many=True)
         return len(folded), until if until < self._last_posting else None
 
-    def _carry(self, taken: list[Any]) -> Script[None]:
-        """Post the sum of each account's postings that were *taken* out."""
+    def _carry(self, folded: list[Any]) -> Script[None]:
+        """Add the postings that were *folded* to what is carried of each account."""
         sums: dict[str, tuple[int, int, int]] = {}
-        for number, account, cents, at_millis in taken:
+        for number, account, cents, at_millis in folded:
             last, total, latest = sums.get(account, (0, 0, 0))
             # The last one's time, even if those before are later: the account's time was brought back in between.
             last, latest = max((last, latest), (number, at_millis))
             sums[account] = (last, total + cents, latest)
-        # It takes the number of the last one folded, so that an account's postings stay in the order of their times.
-        rows = [
-            (number, *posting(account, cents, "", "carry", account, at_millis))
-            for account, (number, cents, at_millis) in sums.items()
-            if cents
-        ]
-        for first in range(0, len(rows), _ROWS):
-            chunk = rows[first : first + _ROWS]
-            sql = f"{self._sql['insert']} " + ", ".join([_VALUES] * len(chunk))
-            yield Execute(sql, [value for row in chunk for value in row])
+        rows = [(account, cents, last, at_millis) for account, (last, cents, at_millis) in sorted(sums.items())]
+        yield Execute(self._sql["carry"], rows, many=True)
 
     def _drop_replies(self, after: tuple[str, ...]) -> Script[tuple[int, tuple[str, ...] | None]]:
         """Drop bodies and balances of the next calls."""

@@ -30,16 +30,13 @@ SELECT 1 {old} LIMIT 1
 -- name: take_old
 DELETE {old} RETURNING id, {account}, {delta}, at_millis
 
--- name: take_carried
-DELETE FROM {prefix}postings WHERE operation = 'carry' AND tx_id IN (
-    SELECT {account} FROM {prefix}postings WHERE id > ? AND id <= ?
-) RETURNING id, {account}, {delta}, at_millis
-
 -- name: unlock
 UPDATE {prefix}meta SET value = ? WHERE name = 'pruning'
 
--- name: insert
-INSERT INTO {prefix}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, at_millis) VALUES
+-- name: carry
+INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
+ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
+    at_millis = excluded.at_millis
 
 -- name: calls
 SELECT {c_identity}, c.at_millis, CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state

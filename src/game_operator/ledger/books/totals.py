@@ -357,8 +357,11 @@ def _live(
     """Return the sums of postings up to *last_id* within *bounds* that no close has stored, by *columns*."""
     before_millis = last.before_day * DAY_MILLIS
     stored = (last.position, before_millis)
-    parameters = (*stored, last.first_id, last_id, *stored, last.number, *bounds, source, source)
-    return list((yield Execute(_grouped(prefix, "live", columns), parameters)))
+    parameters = (*stored, last.first_id, last_id, *stored, *bounds, source, source)
+    rows = list((yield Execute(_grouped(prefix, "live", columns), parameters)))
+    if not last.number:
+        rows += yield Execute(_grouped(prefix, "carried", columns), (last_id, *bounds, source))
+    return rows
 
 
 def _rows_of(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> tuple[TotalsRow, ...]:

@@ -2,7 +2,7 @@
 
 -- Of an account whose time was brought back, what was posted before says nothing.
 -- name: newest
-SELECT at_millis FROM {prefix}postings WHERE operation <> 'carry' AND NOT EXISTS (
+SELECT at_millis FROM {prefix}postings WHERE NOT EXISTS (
     SELECT 1 FROM {prefix}corrections AS c
     WHERE c.account = {account_of_posting} AND c.last_posting_id >= {prefix}postings.id
 ) ORDER BY id DESC LIMIT 1
@@ -19,7 +19,6 @@ SELECT MAX(value) FROM {prefix}meta WHERE name = 'pruned_before'
 -- Each kind is a column of a row of totals. It rests on what never changes once the posting is there, as far as can be.
 -- name: kind
 CASE
-    WHEN p.operation = 'carry' THEN 'carried'
     WHEN c.tx_id IS NULL THEN 'unknown'
     WHEN p.operation = 'open' THEN 'openings'
     WHEN p.operation = 'adjust' THEN 'adjustments'
@@ -45,13 +44,22 @@ SELECT p.at_millis / 86400000 AS day, p.source AS source,
 FROM {prefix}postings AS p
 LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
 LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
-WHERE p.id >= ? AND p.id <= ? AND NOT (p.id <= ? AND p.at_millis < ?) AND (p.operation <> 'carry' OR ? = 0)
+WHERE p.id >= ? AND p.id <= ? AND NOT (p.id <= ? AND p.at_millis < ?)
     AND p.at_millis >= ? AND p.at_millis < ? AND (CAST(? AS text) IS NULL OR p.source = CAST(? AS text))
 
 -- Summed in two halves: SQLite stops at a sum beyond 63 bits, which two large amounts reach.
 -- name: live
 SELECT {{columns}}, COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
 FROM ({posted}) AS posted GROUP BY {{columns}}
+
+-- What was folded before the first close.
+-- name: carried
+SELECT {{columns}}, COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
+FROM (
+    SELECT at_millis / 86400000 AS day, '' AS source, '' AS instance, '' AS game, 'unknown' AS currency,
+        'carried' AS kind, 0 AS late, cents
+    FROM {prefix}carried WHERE last_id <= ? AND at_millis >= ? AND at_millis < ? AND COALESCE(CAST(? AS text), '') = ''
+) AS folded GROUP BY {{columns}}
 
 -- name: stored
 SELECT {{columns}}, SUM(count), SUM(billions), SUM(cents) FROM (
@@ -60,7 +68,7 @@ SELECT {{columns}}, SUM(count), SUM(billions), SUM(cents) FROM (
 ) AS kept GROUP BY {{columns}}
 
 -- name: first_open
-SELECT MIN(id) FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ? AND operation <> 'carry'
+SELECT MIN(id) FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ?
 
 -- name: insert_close
 INSERT INTO {prefix}closes (number, position, before_day, first_id, since_day, at_millis) VALUES (?, ?, ?, ?, ?, ?)

@@ -16,7 +16,12 @@ LEFT JOIN (SELECT DISTINCT source, bet_id FROM {prefix}calls WHERE operation = '
     ON c.operation = 'deposit' AND c.action = 'BET' AND r.source = c.source AND r.bet_id = c.bet_id
 UNION ALL
 SELECT source, operation, tx_id, {account}, at_millis, 0, 1, {delta}, 0
-FROM {prefix}postings WHERE operation <> 'carry'
+FROM {prefix}postings
+
+-- Each posting, and as one for each account those that are folded.
+-- name: posted_of_all
+SELECT id, {account} AS account, {delta} AS cents, at_millis FROM {prefix}postings
+UNION ALL SELECT last_id, account, cents, at_millis FROM {prefix}carried
 
 -- name: last_close
 SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
@@ -90,11 +95,11 @@ FROM (
     SELECT account, 1 AS known, 1 AS owned, balance_cents AS cents, CAST(NULL AS bigint) AS posted_at,
         at_millis AS moved_at FROM {prefix}accounts
     UNION ALL SELECT account, 1, 0, 0, NULL, at_millis FROM {prefix}clocks
-    UNION ALL SELECT {account}, 0, 0, -({delta}),
+    UNION ALL SELECT account, 0, 0, -cents,
         CASE WHEN corrected.last_id >= id THEN NULL ELSE at_millis END, NULL
-    FROM {prefix}postings LEFT JOIN (
+    FROM ({posted_of_all}) AS posted LEFT JOIN (
         SELECT account AS name, MAX(last_posting_id) AS last_id FROM {prefix}corrections GROUP BY account
-    ) AS corrected ON corrected.name = {account}
+    ) AS corrected ON corrected.name = account
 ) AS side GROUP BY account
 HAVING SUM(known) = 0 OR (SUM(owned) > 0 AND SUM(cents / 1000000000) * 1000000000 + SUM(cents - cents / 1000000000 * 1000000000) <> 0)
     OR MAX(posted_at) > MAX(moved_at)
@@ -151,22 +156,22 @@ SELECT fault, account, source, bet_id, 'pay', tx_id FROM (
 
 -- name: times
 SELECT 'time_goes_back', account, id, at_millis, before FROM (
-    SELECT {account} AS account, id, at_millis,
-        LAG(at_millis) OVER (PARTITION BY {account} ORDER BY id) AS before,
-        LAG(id) OVER (PARTITION BY {account} ORDER BY id) AS before_id
-    FROM {prefix}postings
+    SELECT account, id, at_millis,
+        LAG(at_millis) OVER (PARTITION BY account ORDER BY id) AS before,
+        LAG(id) OVER (PARTITION BY account ORDER BY id) AS before_id
+    FROM ({posted_of_all}) AS posted
 ) AS ordered WHERE before >= at_millis AND NOT EXISTS (
     SELECT 1 FROM {prefix}corrections AS kept WHERE kept.account = ordered.account
         AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
 ) LIMIT ?
 
 -- name: any_carried
-SELECT 'carried_unasked', tx_id FROM {prefix}postings WHERE operation = 'carry' LIMIT ?
+SELECT 'carried_unasked', account FROM {prefix}carried LIMIT ?
 
 -- name: carried
 SELECT account, SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000) FROM (
     SELECT account, expected - actual AS cents FROM ({movements_of_all}) AS movement
-    UNION ALL SELECT {account}, -({delta}) FROM {prefix}postings WHERE operation = 'carry'
+    UNION ALL SELECT account, -cents FROM {prefix}carried
 ) AS side GROUP BY account
 HAVING SUM(cents / 1000000000) * 1000000000 + SUM(cents - cents / 1000000000 * 1000000000) <> 0 LIMIT ?
 
@@ -181,7 +186,7 @@ SELECT day, side, SUM(billions), SUM(cents) FROM (
     FROM {prefix}totals WHERE kind <> 'carried'
     UNION ALL SELECT at_millis / 86400000, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END,
         -({delta}) / 1000000000, -({delta}) - (-({delta})) / 1000000000 * 1000000000
-    FROM {prefix}postings WHERE operation <> 'carry' AND id > (SELECT position FROM ({last_close}) AS last)
+    FROM {prefix}postings WHERE id > (SELECT position FROM ({last_close}) AS last)
 ) AS moved
 WHERE day >= (SELECT since_day FROM ({last_close}) AS last) AND day < (SELECT before_day FROM ({last_close}) AS last)
 GROUP BY day, side HAVING SUM(billions) * 1000000000 + SUM(cents) <> 0 ORDER BY day, side LIMIT ?
@@ -197,8 +202,9 @@ FROM (SELECT balance_cents AS cents FROM {prefix}accounts) AS account
 SELECT COUNT(*) FROM {prefix}calls
 
 -- name: total_postings
-SELECT COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
-FROM (SELECT {delta} AS cents FROM {prefix}postings) AS posting
+SELECT (SELECT COUNT(*) FROM {prefix}postings), SUM(cents / 1000000000),
+    SUM(cents - cents / 1000000000 * 1000000000)
+FROM ({posted_of_all}) AS posted
 
 -- name: total_bets
 SELECT state, COUNT(*) FROM {prefix}bets GROUP BY state

@@ -26,7 +26,7 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.rules.book import Anomaly, Changes
 
 #: The version of the tables that this program reads and writes.
-VERSION = 3
+VERSION = 4
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
@@ -40,7 +40,8 @@ BALANCE_TABLES = "game_operator_balance_tables"
 
 #: The tables with a prefix that versions after the first have added.
 ADDED_TABLES = (
-    *("chunks", "closes", "corrections", "documents", "findings", "items", "looks", "runs", "sources", "totals"),
+    *("carried", "checkpoints", "chunks", "closes", "corrections", "documents", "findings", "items", "looks", "runs"),
+    *("slices", "sources", "totals"),
 )
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
@@ -216,6 +217,13 @@ def check_writer(prefix: str) -> Script[None]:
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
+_CARRIED_BACK = (
+    "INSERT INTO {prefix}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
+    "SELECT CASE WHEN cents < 0 THEN account END, CASE WHEN cents > 0 THEN account END, abs(cents), '', 'carry', "
+    "account, at_millis FROM {prefix}carried WHERE cents <> 0"
+)
+
+
 def back(prefix: str) -> Script[int]:
     """
     Undo the latest migration, so that programs of the version before can be started again; return that version.
@@ -234,6 +242,9 @@ def back(prefix: str) -> Script[int]:
             f"The tables {prefix}* have version {version}, and programs older than version {oldest} cannot work with "
             "them: there is no way back. Restore a backup, or stay with this version."
         )
+    if version == 4:  # Version 3 looks for what is carried among the postings.
+        yield Execute(_CARRIED_BACK.format(prefix=prefix), ())
+        yield Execute(f"DELETE FROM {prefix}carried", ())  # noqa: S608
     if version == 2:  # Version 1 knows of no such row.
         yield Execute(f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'", ())  # noqa: S608 - a checked prefix
     yield Execute(f"UPDATE {prefix}meta SET value = {version - 1} WHERE name = 'version'", ())  # noqa: S608
@@ -249,7 +260,7 @@ def has_table(kind: Kind, name: str) -> Script[bool]:
 
 def has_newest_table(kind: Kind, prefix: str) -> Script[bool]:
     """Return whether the tables that the latest migration adds are there; the way back leaves them."""
-    return (yield from has_table(kind, f"{prefix}runs"))
+    return (yield from has_table(kind, f"{prefix}slices"))
 
 
 def found_version(kind: Kind, prefix: str) -> Script[int | None]:

@@ -203,6 +203,8 @@ def account_history(prefix: str, account: str, most: int) -> Script[AccountHisto
             advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
     movements = yield Execute(_sql(prefix)["movements_of_account"], (account, account, most))
+    if len(movements) < most:
+        movements = [*movements, *(yield Execute(_sql(prefix)["carried"], (account,)))]
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
     latest = tuple(Movement(*row) for row in reversed(movements))
     balance_cents, at_millis = rows[0]

@@ -37,6 +37,9 @@ UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 -- name: movements_of_account
 {movement} LEFT JOIN {of_call} WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?
 
+-- name: carried
+SELECT 'carry', account, '', NULL, account, cents, at_millis FROM {prefix}carried WHERE account = ?
+
 -- name: open_bets
 SELECT {bet_columns} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' ORDER BY opened_at_millis, bet_id LIMIT ?
 
