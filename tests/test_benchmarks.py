@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 IN_DATABASES = ("ledger", "wallet", "growth")
 #: Those that count what is done in a second, and not what a call takes.
-RATES = (*IN_DATABASES, "dealer")
+RATES = (*IN_DATABASES, "dealer", "reconcile")
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_every_benchmark_without_a_database_runs() -> None:
         ("fetch_bet, same bet again", 0.45),
         ("fetch_games, 2,000 games", 1.9),
         ("import game_operator", 0.10),
-        ("from game_operator import OperatorClient", 1.35),
+        ("from game_operator import OperatorClient", 1.15),
         ("fetch_bet, 64 in flight, over aiohttp", 0.30),
         ("grant_free_bet", None),
         ("receiver, async handler", 1.25),

@@ -209,8 +209,8 @@ def test_version_is_the_distribution_s() -> None:
         ),
         pytest.param(
             "from game_operator import OperatorClient",
-            "boto3 botocore jwt starlette typer uvicorn httpx2 aiohttp httpx_aiohttp trio",
-            id="the client loads no server, command line or cloud",
+            "boto3 botocore jwt pydantic pydantic_core starlette typer uvicorn httpx2 aiohttp httpx_aiohttp trio",
+            id="the client loads no model, server, command line or cloud",
         ),
         pytest.param(
             "from game_operator import SessionTokenBuilder",
@@ -264,8 +264,8 @@ def test_the_client_adds_no_rich() -> None:
 
 @pytest.mark.outside
 def test_the_probe_sees_what_is_loaded() -> None:
-    """The check above would notice: the client does load httpx, pydantic and cryptography."""
-    assert {"httpx", "pydantic", "cryptography"} <= _loaded_after("from game_operator import OperatorClient")
+    """The check above would notice: a client and a model do load httpx, pydantic and cryptography."""
+    assert {"httpx", "pydantic", "cryptography"} <= _loaded_after("from game_operator import OperatorClient, GameInfo")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ from hypothesis import given, strategies
 from pydantic import TypeAdapter
 
 from game_operator.models import Bet, BetLookup, BetNotFound, ClosedBet, OpenBet, RolledBackBet
-from game_operator.models.wire import WireFormatError, decode
+from game_operator.models.wire import decode
+from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JSON_VALUES, TEXT, JsonObject, assert_is_a_value, bet, examples, wire
 
 # Any: a union has no type of its own to name here.

@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from game_operator.codes import GrantErrorCode
 from game_operator.models import GrantAccepted, GrantRefused, GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator.models.wire import WireFormatError, decode
+from game_operator.models.wire import decode
+from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JsonObject, assert_is_a_value, grant_request, granted, wire
 
 # Any: the adapters of several models in one table.

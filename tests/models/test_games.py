@@ -8,7 +8,8 @@ from pydantic import TypeAdapter
 
 from game_operator.codes import GameStatus, Genre
 from game_operator.models import BetConfig, GameInfo, GameInstance
-from game_operator.models.wire import WireFormatError, decode
+from game_operator.models.wire import decode
+from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JsonObject, assert_is_a_value, bet_config, game, game_instance, wire
 
 # Any: the adapters of several models in one table.

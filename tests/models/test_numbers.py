@@ -27,7 +27,8 @@ from game_operator.models import (
     RoundFound,
     RoundLookup,
 )
-from game_operator.models.wire import WireFormatError, decode
+from game_operator.models.wire import decode
+from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import (
     JSON_VALUES,
     NUMBER_TEXT,

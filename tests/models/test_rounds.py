@@ -6,7 +6,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound, RoundLookup, RoundNotFound
-from game_operator.models.wire import WireFormatError, decode
+from game_operator.models.wire import decode
+from game_operator.models.wire_format import WireFormatError
 from tests.support.wire import JsonObject, assert_is_a_value, bet, round_of, wire
 
 # Any: a union has no type of its own to name here.

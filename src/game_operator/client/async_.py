@@ -5,11 +5,11 @@ from typing import Self, TypeVar
 
 import anyio
 
+from game_operator import models
 from game_operator.client.base import BaseClient, advance
-from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
-from game_operator.protocol.operations import AnyBet, AnyRound, Operation
+from game_operator.protocol.operations import Operation
 from game_operator.signers.keys import LocalSigner
 from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
 
@@ -28,17 +28,17 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
 
     _make_wire = AsyncWire
 
-    async def fetch_games(self) -> list[GameInfo]:
+    async def fetch_games(self) -> "list[models.GameInfo]":
         """Return all games and instances; see ``OperatorClient.fetch_games`` (spec §4.2)."""
         return await self.perform(operations.fetch_games(self._settings.operator_id))
 
-    async def fetch_bet(self, bet_id: str) -> AnyBet:
+    async def fetch_bet(self, bet_id: str) -> "models.AnyBet":
         """Return the bet in its state; see ``OperatorClient.fetch_bet`` (spec §2.4, §4.2)."""
         return await self.perform(operations.fetch_bet(self._settings.operator_id, bet_id))
 
     async def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None
-    ) -> AnyRound:
+    ) -> "models.AnyRound":
         """Return a round with its bets; see ``OperatorClient.fetch_round_bets`` (spec §2.8, §4.2)."""
         operation = operations.fetch_round_bets(instance_id=instance_id, round_id=round_id, round_no=round_no)
         return await self.perform(operation)
@@ -52,9 +52,9 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
         wager_amount_cents: int,
         expire_duration_millis: int,
         reference_id: str,
-    ) -> GrantAccepted:
+    ) -> "models.GrantAccepted":
         """Grant free bets; see ``OperatorClient.grant_free_bet`` for limits, units and errors (spec §2.2, §8)."""
-        grant = GrantRequest.model_construct(
+        grant = models.GrantRequest.model_construct(
             player_id=player_id,
             instance_id=instance_id,
             count=count,

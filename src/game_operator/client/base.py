@@ -13,6 +13,7 @@ from abc import ABC
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 from types import EllipsisType
 from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
 
@@ -140,6 +141,8 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             )
         self._on_exchange = on_exchange
         self._owns_wire = True
+        # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
+        import_module("game_operator.models.answers")
 
     @property
     def base_url(self) -> str:

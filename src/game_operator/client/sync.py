@@ -3,11 +3,11 @@
 import time
 from typing import Self, TypeVar
 
+from game_operator import models
 from game_operator.client.base import BaseClient, advance
-from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Waited
-from game_operator.protocol.operations import AnyBet, AnyRound, Operation
+from game_operator.protocol.operations import Operation
 from game_operator.transport.sync import SyncHttpClient, Wire
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
     _make_wire = Wire
     _takes_async_signer = False
 
-    def fetch_games(self) -> list[GameInfo]:
+    def fetch_games(self) -> "list[models.GameInfo]":
         """
         Return all games and instances available to the operator (spec §4.2).
 
@@ -52,7 +52,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         """
         return self.perform(operations.fetch_games(self._settings.operator_id))
 
-    def fetch_bet(self, bet_id: str) -> AnyBet:
+    def fetch_bet(self, bet_id: str) -> "models.AnyBet":
         """
         Return the bet in its state, or ``BetNotFound`` (spec §2.4, §4.2).
 
@@ -66,7 +66,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
 
     def fetch_round_bets(
         self, *, instance_id: str, round_id: str | None = None, round_no: int | None = None
-    ) -> AnyRound:
+    ) -> "models.AnyRound":
         """
         Return a round with its bets, or ``RoundNotFound`` (spec §2.8, §4.2).
 
@@ -88,7 +88,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         wager_amount_cents: int,
         expire_duration_millis: int,
         reference_id: str,
-    ) -> GrantAccepted:
+    ) -> "models.GrantAccepted":
         """
         Grant a player *count* free bets of *wager_amount_cents* each (spec §2.2, §4.2, §8).
 
@@ -109,7 +109,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
             ApiError: The service said no in another way.
             TransportError: The request never left.
         """
-        grant = GrantRequest.model_construct(
+        grant = models.GrantRequest.model_construct(
             player_id=player_id,
             instance_id=instance_id,
             count=count,

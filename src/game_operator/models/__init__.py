@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from game_operator.models.operator_api import AnyBet as AnyBet
+    from game_operator.models.operator_api import AnyRound as AnyRound
     from game_operator.models.operator_api import Bet as Bet
     from game_operator.models.operator_api import BetConfig as BetConfig
     from game_operator.models.operator_api import BetLookup as BetLookup
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from game_operator.models.operator_api import RoundFound as RoundFound
     from game_operator.models.operator_api import RoundLookup as RoundLookup
     from game_operator.models.operator_api import RoundNotFound as RoundNotFound
+    from game_operator.models.operator_api import refusal_of as refusal_of
     from game_operator.models.webhooks import BalanceCall as BalanceCall
     from game_operator.models.webhooks import DepositCall as DepositCall
     from game_operator.models.webhooks import FreeBet as FreeBet
@@ -38,8 +41,8 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".operator_api": (
-                "Bet BetConfig BetLookup BetNotFound ClosedBet GameInfo GameInstance GrantAccepted GrantRefused "
-                "GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound"
+                "AnyBet AnyRound Bet BetConfig BetLookup BetNotFound ClosedBet GameInfo GameInstance GrantAccepted "
+                "GrantRefused GrantRequest OpenBet RolledBackBet RoundFound RoundLookup RoundNotFound refusal_of"
             ),
             ".webhooks": "BalanceCall DepositCall FreeBet MovingCall Reply RollbackCall WebhookCall WithdrawCall",
         },

@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, FailFast, Field
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
-from game_operator.models.wire import MAX_WHOLE, Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
+from game_operator.models.wire import Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
+from game_operator.models.wire_format import MAX_WHOLE
 from game_operator.money import amount_from_cents
 
 #: The limits of a grant (spec §8).
@@ -122,7 +123,8 @@ class BetNotFound(WireModel, frozen=True):
 #: A bet that exists.
 Bet = Annotated[OpenBet | ClosedBet | RolledBackBet, Field(discriminator="status")]
 #: What a bet look-up answers.
-BetLookup = Annotated[OpenBet | ClosedBet | RolledBackBet | BetNotFound, Field(discriminator="status")]
+AnyBet = OpenBet | ClosedBet | RolledBackBet | BetNotFound
+BetLookup = Annotated[AnyBet, Field(discriminator="status")]
 
 
 class RoundFound(WireModel, frozen=True):
@@ -149,7 +151,8 @@ class RoundNotFound(WireModel, frozen=True):
 
 
 #: What a round look-up answers with HTTP 200.
-RoundLookup = Annotated[RoundFound | RoundNotFound, Field(discriminator="status")]
+AnyRound = RoundFound | RoundNotFound
+RoundLookup = Annotated[AnyRound, Field(discriminator="status")]
 
 
 def _boolean(value: object) -> object:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, GetPydanticSchema, Strict, ValidationError, Vali
 from pydantic_core import PydanticCustomError, core_schema, from_json
 
 from game_operator.errors import shown
+from game_operator.models.wire_format import WireFormatError, once
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -28,30 +29,9 @@ MAX_CENTS = 10**15
 #: The last millisecond of the year 9999, where ``datetime`` ends.
 MAX_UNIX_MILLIS = 253_402_300_799_999
 
-#: What no number of the wire exceeds; up to here the limits of spec §8, not the reader, say what is wrong with one.
-MAX_WHOLE = 10**60
-
 _FIELDS_SET = attrgetter("__pydantic_fields_set__")
 _LARGEST_EXPONENT = 64
 _REMEMBERED_AMOUNTS = 4096
-
-
-class WireFormatError(ValueError):
-    """A body does not fit its model; the message names the field and what is wrong with it."""
-
-
-def once(pairs: list[tuple[str, T]]) -> dict[str, T]:
-    """
-    Return the members of a JSON object: an ``object_pairs_hook``.
-
-    Raises:
-        WireFormatError: A member stands twice. Readers disagree on which one counts.
-    """
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise WireFormatError(f"the member {shown(next(n for n in names if names.count(n) > 1))} stands twice")
-    return members
 
 
 class WireModel(BaseModel, frozen=True, extra="allow", defer_build=True, protected_namespaces=()):

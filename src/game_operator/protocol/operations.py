@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
-from pydantic import FailFast, TypeAdapter
-
+from game_operator import models
+from game_operator._lazy import lazy_names
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.errors import (
     ApiError,
@@ -29,24 +29,16 @@ from game_operator.errors import (
     UnexpectedResponseError,
     shown,
 )
-from game_operator.models import (
-    BetLookup,
-    BetNotFound,
-    ClosedBet,
-    GameInfo,
-    GrantAccepted,
-    GrantRequest,
-    OpenBet,
-    RolledBackBet,
-    RoundFound,
-    RoundLookup,
-    RoundNotFound,
-)
-from game_operator.models.operator_api import refusal_of
-from game_operator.models.wire import MAX_WHOLE, WireFormatError, WireModel, decode, once
+from game_operator.models.wire_format import MAX_WHOLE, WireFormatError, once
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.signing import Signature
+
+if TYPE_CHECKING:
+    from game_operator.models import AnyBet as AnyBet
+    from game_operator.models import AnyRound as AnyRound
+else:  # An import of the client loads neither pydantic nor a model.
+    __getattr__, __dir__ = lazy_names(__name__, {"game_operator.models": "AnyBet AnyRound"})
 
 T = TypeVar("T")
 
@@ -58,9 +50,6 @@ _LONGEST_SEGMENT = 60_000
 
 INVALID_REQUEST = "Invalid request"
 ROUND_WITHOUT_KEY = "Either round_id or round_no must be provided"
-
-AnyBet = OpenBet | ClosedBet | RolledBackBet | BetNotFound
-AnyRound = RoundFound | RoundNotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +73,7 @@ class Operation(Generic[T]):
     to_sign: bytes = field(repr=False)
     parse: Callable[[HttpResponse], T] = field(repr=False)
     body: bytes = b""
-    grant: GrantRequest | None = None
+    grant: "models.GrantRequest | None" = None
 
 
 def request_of(operation: Operation[T], operator_id: str, signature: Signature, extra: HeaderPairs = ()) -> HttpRequest:
@@ -93,17 +82,17 @@ def request_of(operation: Operation[T], operator_id: str, signature: Signature, 
     return HttpRequest(operation.method, operation.path, extra + credentials, operation.body)
 
 
-def fetch_games(operator_id: str) -> Operation[list[GameInfo]]:
+def fetch_games(operator_id: str) -> "Operation[list[models.GameInfo]]":
     """List all games of the operator; the operator id is signed (spec §4.2, §5)."""
 
-    def parse(response: HttpResponse) -> list[GameInfo]:
-        games: list[GameInfo] = _read(response, "fetch-games").games
+    def parse(response: HttpResponse) -> "list[models.GameInfo]":
+        games: list[models.GameInfo] = _read(response, "fetch-games")
         return games
 
     return Operation("fetch-games", "GET", f"{API_PREFIX}/fetch-games", operator_id.encode(), parse)
 
 
-def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
+def fetch_bet(operator_id: str, bet_id: str) -> "Operation[models.AnyBet]":
     """
     Look up a bet; ``<operator_id>:<bet_id>`` is signed, unescaped (spec §4.2, §5).
 
@@ -123,9 +112,9 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
     # Not formatted: a str of an Enum would be signed as another text than stands in the path.
     to_sign = operator_id.encode() + b":" + bet_id.encode()
 
-    def parse(response: HttpResponse) -> AnyBet:
-        found: AnyBet = _read(response, "fetch-bet")
-        if not isinstance(found, BetNotFound):
+    def parse(response: HttpResponse) -> "models.AnyBet":
+        found: models.AnyBet = _read(response, "fetch-bet")
+        if not isinstance(found, models.BetNotFound):
             _check_answers(response, reference_id=(found.reference_id, bet_id))
         return found
 
@@ -134,7 +123,7 @@ def fetch_bet(operator_id: str, bet_id: str) -> Operation[AnyBet]:
 
 def fetch_round_bets(
     *, instance_id: str, round_id: str | None = None, round_no: int | None = None
-) -> Operation[AnyRound]:
+) -> "Operation[models.AnyRound]":
     """
     Look up a round by id or by number; given both, both are sent and the service uses the id (spec §4.2).
 
@@ -154,9 +143,9 @@ def fetch_round_bets(
     keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
     body = encode_json({name: value for name, value in keys.items() if value is not None})
 
-    def parse(response: HttpResponse) -> AnyRound:
-        found: AnyRound = _read(response, "fetch-round-bets")
-        if isinstance(found, RoundFound):
+    def parse(response: HttpResponse) -> "models.AnyRound":
+        found: models.AnyRound = _read(response, "fetch-round-bets")
+        if isinstance(found, models.RoundFound):
             by_number = round_id is None
             key = {"round_no": (found.round_no, round_no)} if by_number else {"round_id": (found.round_id, round_id)}
             _check_answers(response, instance_id=(found.instance_id, instance_id), **key)
@@ -165,7 +154,7 @@ def fetch_round_bets(
     return Operation("fetch-round-bets", "POST", f"{API_PREFIX}/fetch-round-bets", body, parse, body)
 
 
-def grant_free_bet(grant: GrantRequest) -> Operation[GrantAccepted]:
+def grant_free_bet(grant: "models.GrantRequest") -> "Operation[models.GrantAccepted]":
     """
     Grant free bets (spec §2.2, §4.2); *grant* may be constructed without validation: it is checked here.
 
@@ -179,16 +168,16 @@ def grant_free_bet(grant: GrantRequest) -> Operation[GrantAccepted]:
         wager_amount_cents=grant.wager_amount_cents,
         expire_duration_millis=grant.expire_duration_millis,
     )
-    refusal = refusal_of(grant)
+    refusal = models.refusal_of(grant)
     if refusal is not None:
         raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=grant.reference_id)
     body = encode_json(grant.model_dump())
 
-    def parse(response: HttpResponse) -> GrantAccepted:
+    def parse(response: HttpResponse) -> "models.GrantAccepted":
         rejection = rejection_of(response, grant.reference_id) if response.status == 400 else None
         if rejection is not None:
             raise rejection
-        accepted: GrantAccepted = _read(response, "free-bet/grant")
+        accepted: models.GrantAccepted = _read(response, "free-bet/grant")
         return accepted
 
     return Operation("free-bet/grant", "POST", f"{API_PREFIX}/free-bet/grant", body, parse, body, grant)
@@ -211,28 +200,12 @@ def _check_whole(**arguments: object) -> None:
             raise TypeError(f"{name} must be an int, not {type(value).__name__} {shown(value)}")
 
 
-# Names of fields repeat and are shared; ids do not, and looking each up would take a tenth of the reading.
-class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
-    nested: ClassVar[str] = "games"
-
-    # Without FailFast, pydantic would describe every fault of a body that is wrong a million times.
-    games: Annotated[list[GameInfo], FailFast()]
-
-
-#: What each endpoint answers with HTTP 200. By name, because hashing a union would take a tenth of reading a bet.
-_ANSWERS: Final[dict[str, Any]] = {
-    "fetch-games": _Catalogue,
-    "fetch-bet": BetLookup,
-    "fetch-round-bets": RoundLookup,
-    "free-bet/grant": GrantAccepted,
-}
-
-
 @cache
-def _adapter(name: str) -> TypeAdapter[Any]:
-    """Return what reads the answer of the endpoint *name*; building all four would take a tenth of the import."""
-    _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
-    return TypeAdapter(_ANSWERS[name])
+def _reader(endpoint: str) -> Callable[[bytes], Any]:  # What it returns depends on the endpoint.
+    # Here, because pydantic and its models take as long as the rest of the client, and an import may never need them.
+    from game_operator.models.answers import reader_of
+
+    return reader_of(endpoint)
 
 
 def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> None:
@@ -242,13 +215,13 @@ def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> Non
             raise unfit(response, f"{name}: is {shown(answered)}, but {shown(asked)} was asked for")
 
 
-def _read(response: HttpResponse, name: str) -> Any:  # What the adapter of the endpoint returns.
+def _read(response: HttpResponse, endpoint: str) -> Any:  # What the reader of the endpoint returns.
     if response.status != 200:
         raise error_of(response)
     problem = response.defect
     if not problem:
         try:
-            return decode(_adapter(name), response.body)
+            return _reader(endpoint)(response.body)
         except WireFormatError as misfit:
             problem = str(misfit)
     raise unfit(response, problem)

@@ -16,7 +16,8 @@ from pydantic import TypeAdapter
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.models import GameInfo, GrantAccepted, GrantRequest
 from game_operator.models.operator_api import refusal_of
-from game_operator.models.wire import MAX_WHOLE, Text, WireFormatError, WireModel, decode, whole_number
+from game_operator.models.wire import Text, WireModel, decode, whole_number
+from game_operator.models.wire_format import MAX_WHOLE, WireFormatError
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpRequest, HttpResponse
 from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
