@@ -219,6 +219,22 @@ class PostgresServer:
         except psycopg.Error:
             return False
 
+    def run(self, program: str, *arguments: str) -> str:
+        """Run a program of PostgreSQL's, such as pg_dump, in ``folder`` as the server's user; return its output."""
+        done = subprocess.run(
+            [str(self._programs / program), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env=_environment(),
+            **server_user(),
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} ended with {done.returncode}:\n{done.stderr}")
+        return done.stdout
+
     def log(self) -> str:
         """Return what the server has said so far."""
         return (self.folder / "log").read_text(errors="replace")

@@ -55,13 +55,16 @@ RETRY_PRESETS: Mapping[str, tuple[float, ...]] = {
 class WalletProcess:
     """``game-operator serve`` on one database and one port, however often it is killed and started again."""
 
-    def __init__(self, database: str, service_key: RSAPrivateKey, folder: Path) -> None:
+    def __init__(
+        self, database: str, service_key: RSAPrivateKey, folder: Path, *, host: str = "127.0.0.1", name: str = "wallet"
+    ) -> None:
         self._database = database
+        self._host = host
         self._key_file = folder / "service.pub.pem"
         self._key_file.write_bytes(
             service_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         )
-        self._log = folder / "wallet.log"
+        self._log = folder / f"{name}.log"
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
@@ -86,6 +89,7 @@ class WalletProcess:
         """Start; return when it takes calls."""
         command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, "serve", "--json"]
         command += ["--database", self._database, "--service-key", str(self._key_file), "--port", str(self._port)]
+        command += ["--host", self._host]
         with self._log.open("ab") as log:
             # It stops when our end of its input closes: it does not outlive us.
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
@@ -100,6 +104,11 @@ class WalletProcess:
         assert self._process is not None
         self._process.kill()
         self._bury()
+
+    def kill_if_running(self) -> None:
+        """Kill it, unless it was killed before."""
+        if self._process is not None:
+            self.kill()
 
     def stop(self) -> None:
         """Stop it as an operator would, if it runs, and assert that it stopped well."""

@@ -109,19 +109,19 @@ def _swallowed(script: Script[None], connection: "Connection") -> Script[None]:
     """Run *script*, and go on where the server cannot answer it: on a standby, in a service, without tables."""
     try:
         yield from script
-    except _FormerPrimaryError:
+    except FormerPrimaryError:
         raise
     except psycopg.Error:
         if connection.closed:
             raise
 
 
-class _FormerPrimaryError(psycopg.OperationalError):
+class FormerPrimaryError(psycopg.OperationalError):
     """The server was the primary once."""
 
 
 def _check_timeline() -> Script[None]:
-    """Remember the server's timeline; raise _FormerPrimaryError if it is below one that this process has seen."""
+    """Remember the server's timeline; raise FormerPrimaryError if it is below one that this process has seen."""
     rows: Rows = yield Execute(_TIMELINE, ())
     system, name = rows[0]
     if name is None:
@@ -130,7 +130,7 @@ def _check_timeline() -> Script[None]:
     with _timelines_lock:
         highest = _timelines[system] = max(timeline, _timelines.get(system, 0))
     if timeline < highest:
-        raise _FormerPrimaryError(
+        raise FormerPrimaryError(
             f"the server is on timeline {timeline}, and this process has used timeline {highest} of the same database "
             "cluster. It is a former primary that runs again, and what it stores is lost: stop it. Restart this "
             "process if you have restored an older state on purpose"

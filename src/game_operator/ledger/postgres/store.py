@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from random import uniform
 from typing import Any, ClassVar, TypeVar
@@ -36,7 +36,7 @@ try:
     from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 
-    from game_operator.ledger.postgres.sessions import SEARCH_PATH, Prepared, Session, greeted
+    from game_operator.ledger.postgres.sessions import SEARCH_PATH, FormerPrimaryError, Prepared, Session, greeted
 except ImportError as missing:
     raise ConfigurationError(
         "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
@@ -102,6 +102,8 @@ class _Store:
             raise unreadable() from None
         self._patience_seconds = patience_seconds
         self._pid = os.getpid()
+        #: How many hosts of the address to pass over first: former primaries.
+        self._passed_over = 0
         self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
         self._cursor: Any = None
         self._prepared: Prepared | None = None
@@ -225,11 +227,12 @@ class _Store:
 
     def _connected(self) -> Work[Any]:
         """Connect, and return the connection."""
-        # Else libpq waits for hours for a server that vanishes without a word: a cut cable, a firewall's restart.
+        # Else libpq waits for hours for a server that vanishes without a word: a cut cable, a firewall's restart. With
+        # these, the connection is given up and the next of several hosts is found within a receiver's budget.
         seconds = max(2, round(self._patience_seconds))
         wanted = {
-            "connect_timeout": seconds,
-            "tcp_user_timeout": 2000 * seconds,
+            "connect_timeout": max(2, seconds // 2),
+            "tcp_user_timeout": 1000 * seconds,
             "keepalives_idle": seconds,
             "keepalives_interval": max(1, seconds // 3),
             "keepalives_count": 3,
@@ -238,12 +241,14 @@ class _Store:
         parameters: dict[str, Any] = {name: value for name, value in wanted.items() if name not in given}
         # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
         parameters["client_encoding"] = "utf8"
+        parameters |= _turned(given, self._passed_over)
         kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
         connection = yield kind.connect(self._url, autocommit=True, **parameters)
         try:
             greeting = greeted(connection, self._patience_seconds, self._identities, pooler=self._pooler)
             self._session = yield from driven(greeting, lambda step: _unprepared(step, connection))
-        except BaseException:  # A task that is cancelled here must not leave a session behind.
+        except BaseException as raised:  # A task that is cancelled here must not leave a session behind.
+            self._passed_over += isinstance(raised, FormerPrimaryError)
             yield connection.close()
             raise
         self._connection, self._cursor = connection, connection.cursor()
@@ -354,6 +359,16 @@ class AsyncPostgresStore(_Store):
 
     _awaits = True
     _done = staticmethod(awaited)
+
+
+def _turned(given: Mapping[str, Any], places: int) -> dict[str, str]:
+    """Return what an address with several hosts says of them, with the first *places* of them last."""
+    lists = {name: str(given.get(name, "")).split(",") for name in ("host", "hostaddr", "port")}
+    return {
+        name: ",".join(each[places % len(each) :] + each[: places % len(each)])
+        for name, each in lists.items()
+        if len(each) > 1
+    }
 
 
 def _unprepared(step: Step, connection: Any) -> Work[list[Any]]:
