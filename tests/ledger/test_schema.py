@@ -24,8 +24,8 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 
 TABLES = [
-    *("accounts", "anomalies", "bets", "calls", "chunks", "clocks", "closes", "corrections", "documents", "findings"),
-    *("items", "looks", "meta", "postings", "runs", "sources", "totals"),
+    *("accounts", "anomalies", "bets", "calls", "carried", "checkpoints", "chunks", "clocks", "closes", "corrections"),
+    *("documents", "findings", "items", "looks", "meta", "postings", "runs", "slices", "sources", "totals"),
 ]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"

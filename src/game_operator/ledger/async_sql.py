@@ -13,10 +13,11 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from game_operator.ledger.base import LedgerBase
+from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Result, Script, awaited
+from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
@@ -218,6 +219,17 @@ class AsyncSqlLedger(LedgerBase):
             return await self._read(script)
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
         return await asyncio.to_thread(queries.survey, self._url, script)
+
+    async def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
+        if not has_own_snapshot(self._url):
+            return await awaited(work(self._read))
+        await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
+
+        def in_thread() -> T:
+            with contextlib.closing(queries.Listing(self._url, "pages")) as pages:
+                return at_once(work(pages.read))
+
+        return await asyncio.to_thread(in_thread)
 
     async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
         """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""

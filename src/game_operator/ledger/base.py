@@ -12,7 +12,9 @@ from game_operator.ledger.accounts.choice import check_accounts, check_accounts_
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.books import totals
 from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
+from game_operator.ledger.books.slices import WINDOW, next_window, note_days, seal
 from game_operator.ledger.books.totals import TotalsClose
+from game_operator.ledger.books.verify import Verification, read_marks
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
@@ -58,6 +60,8 @@ class LedgerBase(Forkable):
     _write: Callable[[Callable[[], Script[Any]]], Any]
     #: Runs a script that reads whole tables, beside our connection where that is possible.
     _survey: Callable[[Callable[[], Script[Any]]], Any]
+    #: Does work that reads page after page, beside our connection where that is possible.
+    _in_pages: Callable[[Callable[[Any], Work[Any]]], Any]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
@@ -181,12 +185,12 @@ class LedgerBase(Forkable):
 
     def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
         age = age_millis(older_than)
-        in_order = "tx_id, operation, source" if is_postgres(self._url) else "source, operation, tx_id"
-        run = Prune(self._prefix, identity=in_order)
-        before_day = yield self._write(lambda: run.begin(age, now_millis, self._fit))
-        if before_day is None:
+        run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix)
+        if not (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
             return run.report
-        yield from self._days_closed(now_millis, before_day)
+        if run.is_needed:
+            yield from self._days_closed(now_millis, run.before_day)
+            yield from self._sealed(before_day=run.before_day)
         for name, batch, start in (yield self._write(run.batches)):
             position = start
             while position is not None:
@@ -195,17 +199,45 @@ class LedgerBase(Forkable):
                 yield self._sleep(PAUSE_SECONDS)
         return run.report
 
-    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Work[TotalsClose]:
-        """Store the totals of finished days, or of those before *before_day*; what of them is stored stays as it is."""
-        prefix = self._prefix
+    def _sealed(self, *, before_day: int) -> Work[None]:
+        """Seal the postings up to the first window that has none from before a day."""
+        prefix, kind = self._prefix, self._fit.kind
+        highest, now_millis = yield from self._safe_position()
+        verification = Verification(prefix)
+        position = (yield self._read(partial(read_marks, prefix))).position
+        while True:
+            window = yield self._read(partial(next_window, prefix, position, highest, WINDOW))
+            if window is None:
+                break
+            yield from verification.window(self._read, window)
+            if not (yield self._write(partial(seal, kind, prefix, position, window, now_millis))):
+                break  # Another process is sealing.
+            position = window.last_id
+            if all(each.day >= before_day for each in window.slices):
+                break
+        if verification.days:
+            yield self._write(partial(note_days, prefix, verification.days, (), now_millis))
+
+    def _safe_position(self) -> Work[tuple[int, int]]:
+        """Return an id of postings below which no transaction is open, and the time."""
+        close = yield from self._locked(lambda: totals.close_begun(self._prefix, 0, None, self._fit))
+        return close.position, close.at_millis
+
+    def _locked(self, script: Callable[[], Script[T]]) -> Work[T]:
+        """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""
         for left in reversed(range(_MOST_LOCKS)):
             try:
-                wanted = yield self._write(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
-                break
+                return (yield self._write(script))  # type: ignore[no-any-return]  # What the script returns.
             except totals._StillOpenError:
                 if not left:
                     raise
             yield self._sleep(uniform(*_BETWEEN_LOCKS))  # noqa: S311 - spreads the attempts, hides nothing
+        raise AssertionError
+
+    def _days_closed(self, now_millis: int | None, before_day: int | None = None) -> Work[TotalsClose]:
+        """Store the totals of finished days, or of those before *before_day*; what of them is stored stays as it is."""
+        prefix = self._prefix
+        wanted = yield from self._locked(lambda: totals.close_begun(prefix, before_day, now_millis, self._fit))
         if self._fit.kind == "postgres":
             return (yield self._write(partial(totals.closed_in_postgres, prefix, wanted)))  # type: ignore[no-any-return]
         while True:  # SQLite's one write lock is not held while whole tables are read.

@@ -23,11 +23,11 @@ from game_operator.ledger.books.totals import (
     checked_filter,
     totals_report,
 )
-from game_operator.ledger.books.verify import BooksReport, books_report
+from game_operator.ledger.books.verify import BooksReport, Reader, verified
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
-from game_operator.ledger.engine.script import Result, Script, at_once
+from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
 from game_operator.ledger.engine.tables import back
 from game_operator.ledger.rules.book import Item
@@ -305,9 +305,17 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         account = account_asked_for(player_id, self._accounts)
         return self._survey(partial(queries.account_history, self._prefix, account, most))
 
-    def verify(self) -> BooksReport:
-        """Check the books from one snapshot, while calls go on; what is wrong is in the report and never raised."""
-        return self._survey(partial(books_report, self._prefix))
+    def verify(self, *, full: bool = False) -> BooksReport:
+        """
+        Check the books, while calls go on; what is wrong is in the report and never raised.
+
+        It compares every account with its postings, and reads what came after the last checkpoint of ``maintain``, and
+        again what was found damaged before it. Without a checkpoint it reads everything.
+
+        Args:
+            full: Read everything, whatever is sealed.
+        """
+        return self._in_pages(lambda read: verified(read, self._prefix, full=full))
 
     def totals(
         self,
@@ -406,6 +414,13 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def _survey(self, script: Callable[[], Script[T]]) -> T:
         return queries.survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+
+    def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
+        """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
+        if not has_own_snapshot(self._url):
+            return at_once(work(self._read))
+        with closing(queries.Listing(self._url, "pages")) as pages:
+            return at_once(work(pages.read))
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
         """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""

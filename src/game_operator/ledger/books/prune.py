@@ -1,19 +1,21 @@
 """
-Dropping old details: kept bodies and replies go, and old postings are folded into one for each account.
+Dropping old details: kept bodies go, and old postings are folded: their sum is carried for each account.
 
 What distinguishes a known call from a new one stays for ever, with the bet's final state and the digest of its
 withdraw: a captured claim would otherwise be paid again. The work is done in many small transactions, so that calls go
 on in between.
 """
 
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
-from game_operator.ledger.engine.script import Dialect, Execute, Script
-from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
+from game_operator.ledger.books.slices import Slice, live_slices, mark, sealed, slice_rows
+from game_operator.ledger.books.totals import DAY_MILLIS, newest_posting
+from game_operator.ledger.engine.script import Dialect, Execute, Kind, Script
+from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
@@ -22,6 +24,7 @@ LEAST_AGE = timedelta(days=90)
 PAUSE_SECONDS = 0.02
 
 _BATCH = 1_000
+_FAR = 2**62
 _MOST_AHEAD = timedelta(days=1)
 _MOST_BEHIND = timedelta(days=30)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -33,7 +36,7 @@ class PruneReport(NamedTuple):
 
     Attributes:
         before_millis: Everything older was looked at; details of open bets were kept.
-        calls: Calls that lost their body and their stored balance.
+        calls: Calls that lost their body.
         postings: Postings that were folded.
         anomalies: Resolved anomalies that lost their body.
     """
@@ -69,33 +72,32 @@ _Batch: TypeAlias = Callable[[Any], Script[tuple[int, Any]]]
 
 class Prune:
     """
-    One run of ``prune``: ``begin``, a close of days, ``batches``, and then every batch, each in its own transaction.
+    One run of ``prune``: ``begin``, a close of days and a sealing of postings if ``is_needed``, then every batch.
 
-    It may be stopped after any batch and begun again later: each batch leaves the books sound.
+    Each is a transaction. It may be stopped after any batch and begun again later: each batch leaves the books sound.
 
     Attributes:
+        before_day: Days before this one, counted since 1970, hold all that is folded.
+        is_needed: Whether there are postings to fold.
         report: What was dropped so far.
     """
 
-    def __init__(self, prefix: str, *, identity: str) -> None:
-        """*identity* is the columns of the primary key of calls, in the key's order."""
-        with_table = ", ".join(f"c.{column}" for column in identity.split(", "))
-        self._prefix = prefix
+    def __init__(self, kind: Kind, prefix: str) -> None:
+        self._kind, self._prefix = kind, prefix
         self._sql = sql_texts(
             __package__,
             "prune.sql",
             prefix=prefix,
-            identity=identity,
-            c_identity=with_table,
             account=POSTING_ACCOUNT.format(""),
             delta=POSTING_DELTA.format(""),
+            json_rows=JSON_ROWS,
         )
-        self._last_posting = 0
-        self._before = 0
+        self._before = self.before_day = 0
+        self.is_needed = False
         self.report = PruneReport(0, 0, 0, 0)
 
-    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[int | None]:
-        """Return the day, counted since 1970, before which days must be closed first; None if nothing is old enough."""
+    def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[bool]:
+        """Return whether anything can be old enough, by the clock."""
         yield from check_writer(self._prefix)
         is_given = now_millis is not None
         if now_millis is None:
@@ -104,8 +106,10 @@ class Prune:
         if newest is not None:
             _check_clock(newest, now_millis, is_given=is_given)
         self._before = now_millis - age
+        self.before_day = -(-self._before // DAY_MILLIS)
         self.report = self.report._replace(before_millis=self._before)
-        return -(-self._before // DAY_MILLIS) if self._before > 0 else None
+        self.is_needed = bool((yield Execute(self._sql["any_old"], (self.before_day - 1, self._before))))
+        return self._before > 0
 
     def batches(self) -> Script[list[tuple[str, _Batch, Any]]]:
         """
@@ -114,15 +118,11 @@ class Prune:
         Return the kinds of batches: the name in the report, what does a batch, and the first position.
         """
         yield from check_writer(self._prefix)
-        yield Execute(self._sql["note"], [("pruned_before", self._before)], many=True)
-        (first,) = (yield Execute(self._sql["first"], ()))[0]
-        # What no close has stored is kept: folded, it would be missing in the totals.
-        self._last_posting = (yield from last_close(self._prefix)).position
-        return [
-            ("postings", self._fold, (first or 1) - 1),
-            ("calls", self._drop_replies, ("", "", "")),
-            ("anomalies", self._drop_bodies, 0),
-        ]
+        batches: list[tuple[str, _Batch, Any]] = []
+        if self.is_needed:
+            yield from mark(self._prefix, "pruned_before", self._before)
+            batches = [("postings", self._fold, (-_FAR, 0))]
+        return [*batches, ("calls", self._drop_calls_bodies, 0), ("anomalies", self._drop_bodies, 0)]
 
     def batch(self, batch: _Batch, position: Any) -> Script[tuple[int, Any]]:
         """
@@ -134,20 +134,46 @@ class Prune:
         yield from check_writer(self._prefix)
         return (yield from batch(position))
 
-    def _fold(self, after: int) -> Script[tuple[int, int | None]]:
-        """Fold what is old among the next postings."""
-        until = min(after + _BATCH, self._last_posting)
-        is_old = yield Execute(self._sql["any_old"], (after, until, self._before))
+    def _fold(self, after: tuple[int, int]) -> Script[tuple[int, Any]]:
+        """Fold what is old of the next slice; days in which something is damaged stay as they are."""
+        slices = yield from live_slices(self._prefix, after, 1)
+        if not slices or slices[0].day >= self.before_day:
+            return 0, None
         folded: list[Any] = []
-        if is_old:
+        if slices[0].postings:
             # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
             yield Execute(self._sql["unlock"], [(4,)], many=True)
-            folded = yield Execute(self._sql["take_old"], (after, until, self._before))
-            yield from self._carry(folded)
-            # SQLite gives the highest ids again if those who had them are gone.
-            yield Execute(self._sql["lower_position"], ())
+            folded = yield from self._taken(slices[0])
             yield Execute(self._sql["unlock"], [(0,)], many=True)
-        return len(folded), until if until < self._last_posting else None
+        return len(folded), slices[0][:2]
+
+    def _taken(self, known: Slice) -> Script[list[Any]]:
+        """Delete and carry what is old of a slice, and seal what is left of it; return what was deleted."""
+        found = yield Execute(self._sql["slice"], known[:2])
+        if not found or found[0][0]:
+            return []
+        start = known.day * DAY_MILLIS
+        bounds = (known.first_id, known.last_id, start, min(start + DAY_MILLIS, self._before))
+        folded = yield Execute(self._sql["take_old"], bounds)
+        if folded:
+            yield from self._carry(folded)
+            rows = yield from slice_rows(self._prefix, known)
+            if rows:
+                left = sealed(known.day, rows[-1][0], rows[0][0], rows)
+                yield Execute(self._sql["leave"], [(*left, *known[:2])], many=True)
+            else:
+                yield Execute(self._sql["forget"], [known[:2]], many=True)
+            yield Execute(self._sql["count_fold"], ())
+            if self._kind == "sqlite":
+                yield from self._lower_positions()
+        return list(folded)
+
+    def _lower_positions(self) -> Script[None]:
+        """Let no position be above the highest id: SQLite gives ids again if those who had the highest are gone."""
+        ((highest, position),) = yield Execute(self._sql["highest"], ())
+        if highest < position:
+            for name in ("lower_position", "lower_mark", "lower_checkpoints"):
+                yield Execute(self._sql[name], [(highest,) * self._sql[name].count("?")], many=True)
 
     def _carry(self, folded: list[Any]) -> Script[None]:
         """Add the postings that were *folded* to what is carried of each account."""
@@ -158,18 +184,17 @@ class Prune:
             last, latest = max((last, latest), (number, at_millis))
             sums[account] = (last, total + cents, latest)
         rows = [(account, cents, last, at_millis) for account, (last, cents, at_millis) in sorted(sums.items())]
-        yield Execute(self._sql["carry"], rows, many=True)
+        if self._kind == "postgres":
+            yield Execute(self._sql["postgres_carry"], (json.dumps(rows),))
+        else:
+            yield Execute(self._sql["carry"], rows, many=True)
 
-    def _drop_replies(self, after: tuple[str, ...]) -> Script[tuple[int, tuple[str, ...] | None]]:
-        """Drop bodies and balances of the next calls."""
-        rows = yield Execute(self._sql["calls"], (*after, _BATCH))
-        if not rows:
-            return 0, None
-        last = tuple(rows[-1][:3])
-        old = sum(1 for row in rows if row[3] < self._before and row[4] and row[5] != "OPEN")
-        if old:
-            yield Execute(self._sql["drop_replies"], [(*after, *last, self._before)], many=True)
-        return old, last if len(rows) == _BATCH else None
+    def _drop_calls_bodies(self, since: int) -> Script[tuple[int, int | None]]:
+        """Drop the bodies of the next calls."""
+        rows = yield Execute(self._sql["bodies_end"], (since, self._before, _BATCH))
+        until = max(since + 1, rows[0][0]) if rows else self._before
+        dropped = yield Execute(self._sql["drop_bodies"], (since, until))
+        return len(dropped), until if rows else None
 
     def _drop_bodies(self, after: int) -> Script[tuple[int, int | None]]:
         """Drop the bodies of the next anomalies that are resolved."""

@@ -1,56 +1,81 @@
 -- The statements of prune.
 
--- name: note
-INSERT INTO {prefix}meta AS kept (name, value) VALUES (?, ?)
-ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value
+-- Whether there is anything that is not sealed, or sealed and not folded, from before a time and its day.
+-- name: any_old
+SELECT 1 WHERE EXISTS (SELECT 1 FROM {prefix}slices WHERE folded_at_millis IS NULL AND last_id > 0 AND day <= ?)
+    OR (
+        SELECT at_millis FROM {prefix}postings
+        WHERE id > COALESCE((SELECT value FROM {prefix}meta WHERE name = 'checkpoint_position'), 0) ORDER BY id LIMIT 1
+    ) < ?
 
--- name: first
-SELECT MIN(id) FROM {prefix}postings
-
--- All postings of the ids in between are gone, so the close stands for the same ones as before.
--- name: lower_position
-UPDATE {prefix}closes SET position = highest.id,
-    first_id = CASE WHEN first_id > highest.id + 1 THEN highest.id + 1 ELSE first_id END
-FROM (SELECT COALESCE(MAX(id), 0) AS id FROM {prefix}postings) AS highest
-WHERE number = (SELECT MAX(number) FROM {prefix}closes) AND position > highest.id
+-- name: slice
+SELECT findings FROM {prefix}slices WHERE day = ? AND last_id = ? AND folded_at_millis IS NULL
 
 -- A posting without its call stays: folded, the books would seem sound.
--- name: old
-FROM {prefix}postings WHERE id > ? AND id <= ? AND at_millis < ? AND EXISTS (
-    SELECT 1 FROM {prefix}calls AS c
-    LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
-    WHERE c.source = {prefix}postings.source AND c.operation = {prefix}postings.operation
-        AND c.tx_id = {prefix}postings.tx_id
-        AND (b.state IS NULL OR b.state <> 'OPEN')
-)
-
--- name: any_old
-SELECT 1 {old} LIMIT 1
-
 -- name: take_old
-DELETE {old} RETURNING id, {account}, {delta}, at_millis
+DELETE FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ? AND at_millis < ?
+    AND EXISTS (
+        SELECT 1 FROM {prefix}calls AS c
+        LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
+        WHERE c.source = {prefix}postings.source AND c.operation = {prefix}postings.operation
+            AND c.tx_id = {prefix}postings.tx_id
+            AND (b.state IS NULL OR b.state <> 'OPEN')
+    )
+RETURNING id, {account}, {delta}, at_millis
 
+-- name: highest
+SELECT COALESCE((SELECT MAX(id) FROM {prefix}postings), 0), value FROM {prefix}meta WHERE name = 'checkpoint_position'
+
+-- Only one may delete postings: another run of prune waits here, and then finds nothing left.
 -- name: unlock
 UPDATE {prefix}meta SET value = ? WHERE name = 'pruning'
+
+-- name: count_fold
+INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1) ON CONFLICT (name) DO UPDATE SET value = kept.value + 1
 
 -- name: carry
 INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
 ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
     at_millis = excluded.at_millis
 
--- name: calls
-SELECT {c_identity}, c.at_millis, CASE WHEN c.body IS NULL AND c.balance_cents IS NULL THEN 0 ELSE 1 END, b.state
-FROM {prefix}calls AS c
-LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
-WHERE ({c_identity}) > (?, ?, ?) ORDER BY {c_identity} LIMIT ?
+-- name: postgres_carry
+INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis)
+SELECT item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), CAST(item ->> 3 AS bigint)
+FROM {json_rows}
+ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
+    at_millis = excluded.at_millis
 
--- name: drop_replies
-UPDATE {prefix}calls SET body = NULL, balance_cents = NULL
-WHERE ({identity}) > (?, ?, ?) AND ({identity}) <= (?, ?, ?) AND at_millis < ?
-    AND (body IS NOT NULL OR balance_cents IS NOT NULL) AND NOT (operation = 'withdraw' AND EXISTS (
+-- What is left of a slice, and what had all of it folded.
+-- name: leave
+UPDATE {prefix}slices SET day = ?, last_id = ?, first_id = ?, count = ?, billions = ?, cents = ?, digest = ?
+WHERE day = ? AND last_id = ?
+
+-- name: forget
+DELETE FROM {prefix}slices WHERE day = ? AND last_id = ?
+
+-- All postings of the ids in between are gone, so the close stands for the same ones as before.
+-- name: lower_position
+UPDATE {prefix}closes SET position = ?, first_id = CASE WHEN first_id > ? + 1 THEN ? + 1 ELSE first_id END
+WHERE number = (SELECT MAX(number) FROM {prefix}closes) AND position > ?
+
+-- name: lower_mark
+UPDATE {prefix}meta SET value = ? WHERE name = 'checkpoint_position' AND value > ?
+
+-- name: lower_checkpoints
+UPDATE {prefix}checkpoints SET last_id = ? WHERE last_id > ?
+
+-- Bodies by time; the index holds those that are there.
+-- name: bodies_end
+SELECT at_millis FROM {prefix}calls WHERE body IS NOT NULL AND at_millis >= ? AND at_millis < ?
+ORDER BY at_millis LIMIT 1 OFFSET ?
+
+-- name: drop_bodies
+UPDATE {prefix}calls SET body = NULL WHERE body IS NOT NULL AND at_millis >= ? AND at_millis < ?
+    AND NOT (operation = 'withdraw' AND EXISTS (
         SELECT 1 FROM {prefix}bets AS b
         WHERE b.source = {prefix}calls.source AND b.bet_id = {prefix}calls.bet_id AND b.state = 'OPEN'
     ))
+RETURNING 1
 
 -- name: anomalies
 SELECT id FROM {prefix}anomalies WHERE id > ? AND resolved_at_millis IS NOT NULL AND last_at_millis < ?

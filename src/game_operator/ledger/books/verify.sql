@@ -1,44 +1,37 @@
--- The questions that verify asks of the books, and above them what several of them hold.
+-- The questions that verify asks of the books, page by page, and above them what several of them hold.
 -- Amounts are summed in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
 
--- What each call moves by its own account. A reconciliation that settled a bet is a call of the operation reconcile,
--- and the deposit that comes after it moves nothing (docs/decisions/0015).
--- name: movements_of_all
-SELECT c.source, c.operation, c.tx_id, c.account, c.at_millis, 1 AS called, 0 AS posted, 0 AS actual, CASE
+-- What the partial index of calls by bet holds.
+-- name: is_of_bet
+bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET')
+
+-- Whether a reconciliation has settled the bet of c: then the deposit that comes after it moves nothing
+-- (docs/decisions/0015).
+-- name: is_reconciled
+EXISTS (
+    SELECT 1 FROM {prefix}calls WHERE bet_id = c.bet_id AND source = c.source AND operation = 'reconcile' AND {is_of_bet}
+)
+
+-- What a call moves by its own account.
+-- name: expected
+CASE
     WHEN c.code IS NOT NULL OR c.action = '' THEN 0
     WHEN c.operation = 'withdraw' THEN -c.amount_cents
     WHEN c.operation = 'rollback' THEN CASE WHEN b.state = 'ROLLED_BACK' THEN b.wager_cents ELSE 0 END
-    WHEN r.bet_id IS NOT NULL THEN 0
-    ELSE c.amount_cents END AS expected
-FROM {prefix}calls AS c
-LEFT JOIN {prefix}bets AS b ON c.operation = 'rollback' AND b.source = c.source AND b.bet_id = c.bet_id
-LEFT JOIN (SELECT DISTINCT source, bet_id FROM {prefix}calls WHERE operation = 'reconcile') AS r
-    ON c.operation = 'deposit' AND c.action = 'BET' AND r.source = c.source AND r.bet_id = c.bet_id
-UNION ALL
-SELECT source, operation, tx_id, {account}, at_millis, 0, 1, {delta}, 0
-FROM {prefix}postings
+    WHEN c.operation = 'deposit' AND c.action = 'BET' AND {is_reconciled} THEN 0
+    ELSE c.amount_cents END
 
--- Each posting, and as one for each account those that are folded.
--- name: posted_of_all
-SELECT id, {account} AS account, {delta} AS cents, at_millis FROM {prefix}postings
-UNION ALL SELECT last_id, account, cents, at_millis FROM {prefix}carried
+-- name: calls_with_bets
+{prefix}calls AS c LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
 
--- name: last_close
-SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
+-- A posting has the account and the time of its call.
+-- name: posting_of_call
+SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = c.account AND q.at_millis = c.at_millis
+    AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
 
--- name: grouped
-SELECT source, operation, tx_id, SUM(called) AS called, SUM(posted) AS posted, SUM(expected) AS expected,
-    SUM(actual) AS actual, MIN(account) AS first, MAX(account) AS last, MAX(at_millis) AS at_millis
-FROM ({movements_of_all}) AS movement GROUP BY tx_id, operation, source
-
--- name: resolutions
-SELECT source, bet_id, SUM(CASE WHEN operation = 'rollback' THEN 1 ELSE 0 END) AS rollbacks,
-    SUM(CASE WHEN operation = 'rollback' AND code IS NULL THEN 1 ELSE 0 END) AS refunds,
-    SUM(CASE WHEN operation = 'reconcile' AND code IS NULL THEN 1 ELSE 0 END) AS reconciled,
-    MAX(CASE WHEN operation = 'reconcile' THEN amount_cents END) AS repaired_cents,
-    MAX(CASE WHEN operation = 'reconcile' THEN player_id END) AS repaired_player,
-    MAX(CASE WHEN operation = 'reconcile' THEN account END) AS repaired_account
-FROM {prefix}calls WHERE operation IN ('rollback', 'reconcile') AND bet_id IS NOT NULL GROUP BY source, bet_id
+-- name: moved_elsewhere
+SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = c.account
+    AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
 
 -- name: repaired_elsewhere
 r.repaired_player <> b.player_id OR r.repaired_account <> b.account
@@ -85,126 +78,215 @@ CASE
     WHEN c.operation = 'rollback' AND b.state NOT IN ('ROLLED_BACK', 'TOMBSTONE') THEN 'rollback_of_other_state'
 END
 
--- name: pruned_before
-SELECT MAX(value) FROM {prefix}meta WHERE name = 'pruned_before'
+-- name: marks
+SELECT name, value FROM {prefix}meta
+WHERE name IN ('pruned_before', 'checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
 
--- name: accounts
-SELECT account, SUM(known), SUM(owned), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000),
-    MAX(posted_at), MAX(moved_at)
-FROM (
-    SELECT account, 1 AS known, 1 AS owned, balance_cents AS cents, CAST(NULL AS bigint) AS posted_at,
-        at_millis AS moved_at FROM {prefix}accounts
-    UNION ALL SELECT account, 1, 0, 0, NULL, at_millis FROM {prefix}clocks
-    UNION ALL SELECT account, 0, 0, -cents,
-        CASE WHEN corrected.last_id >= id THEN NULL ELSE at_millis END, NULL
-    FROM ({posted_of_all}) AS posted LEFT JOIN (
-        SELECT account AS name, MAX(last_posting_id) AS last_id FROM {prefix}corrections GROUP BY account
-    ) AS corrected ON corrected.name = account
-) AS side GROUP BY account
-HAVING SUM(known) = 0 OR (SUM(owned) > 0 AND SUM(cents / 1000000000) * 1000000000 + SUM(cents - cents / 1000000000 * 1000000000) <> 0)
-    OR MAX(posted_at) > MAX(moved_at)
-LIMIT ?
+-- name: last_close
+SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
 
--- name: movements
-SELECT CASE
-    WHEN called = 0 THEN 'posting_without_call'
-    WHEN posted > 1 THEN 'posted_twice'
-    WHEN first <> last THEN 'wrong_account'
-    WHEN posted = 0 THEN 'call_without_posting'
-    ELSE 'wrong_posting' END, first, source, operation, tx_id, last, posted, expected, actual
-FROM ({grouped}) AS identity
-WHERE called = 0 OR posted > 1 OR first <> last
-    OR (expected <> actual AND NOT (posted = 0 AND at_millis < ?))
-LIMIT ?
+-- Where a slice of bets, and of the calls of the same time, ends: at the first bet that is not in it.
+-- name: slice_end
+SELECT opened_at_millis FROM {prefix}bets WHERE opened_at_millis > ? ORDER BY opened_at_millis LIMIT 1 OFFSET ?
 
--- name: bets
-SELECT fault, account, source, bet_id, state FROM (
-    SELECT b.source, b.bet_id, b.account, b.state, {bet_fault} AS fault
-    FROM {prefix}bets AS b
-    LEFT JOIN {prefix}calls AS w
-        ON w.source = b.source AND w.operation = 'withdraw' AND w.tx_id = b.withdraw_tx_id
-    LEFT JOIN {prefix}calls AS d
-        ON d.source = b.source AND d.operation = 'deposit' AND d.tx_id = b.deposit_tx_id
-    LEFT JOIN ({resolutions}) AS r ON r.source = b.source AND r.bet_id = b.bet_id
-) AS judged WHERE fault IS NOT NULL LIMIT ?
+-- Accounts, a page at a time, with the sum of what is posted to each: what is carried of it, and its postings.
+-- name: own_accounts
+SELECT account, 1 AS owned, balance_cents AS cents, at_millis FROM {prefix}accounts WHERE account > ? ORDER BY account LIMIT ?
 
--- name: calls
-SELECT fault, account, source, bet_id, operation, tx_id, state FROM (
-    SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, {call_fault} AS fault
-    FROM {prefix}calls AS c LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
-    WHERE c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile', 'pay')
-) AS judged WHERE fault IS NOT NULL LIMIT ?
+-- name: clocks
+SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE account > ? ORDER BY account LIMIT ?
 
--- A payment is a call of the operation pay, whose identity is the finding that it was made for.
--- name: payments
-SELECT fault, account, source, bet_id, 'pay', tx_id FROM (
-    SELECT c.source, c.tx_id, c.bet_id, c.account, CASE
-        WHEN f.id IS NULL THEN 'payment_without_finding'
-        WHEN f.paid_cents IS NULL OR f.resolved_at_millis IS NULL OR f.paid_cents <> c.amount_cents
-            OR f.source <> c.source OR f.subject <> c.bet_id OR c.account <> b.account OR c.player_id <> b.player_id
-            THEN 'payment_differs' END AS fault
-    FROM {prefix}calls AS c
-    LEFT JOIN {prefix}findings AS f ON CAST(f.id AS text) = c.tx_id
-    LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
-    WHERE c.operation = 'pay'
-    UNION ALL
-    SELECT f.source, CAST(f.id AS text), f.subject, f.account, 'finding_without_payment'
-    FROM {prefix}findings AS f
-    LEFT JOIN {prefix}calls AS c ON c.source = f.source AND c.operation = 'pay' AND c.tx_id = CAST(f.id AS text)
-    WHERE f.paid_cents IS NOT NULL AND c.tx_id IS NULL
-) AS judged WHERE fault IS NOT NULL LIMIT ?
+-- name: corrected
+(SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = held.account)
 
--- name: times
+-- name: posted_in_all
+SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
+FROM held JOIN {prefix}postings AS p ON {account_of_p} = held.account
+UNION ALL SELECT held.account, k.last_id, k.at_millis, k.cents, 0
+FROM held JOIN {prefix}carried AS k ON k.account = held.account
+
+-- Since the checkpoint: an account's postings rise in id and time, unless its time was brought back.
+-- name: posted_since
+SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
+FROM held LEFT JOIN {prefix}checkpoints AS s ON s.account = held.account
+JOIN {prefix}postings AS p ON {account_of_p} = held.account AND p.id > COALESCE(s.last_id, 0) AND p.at_millis >= CASE
+    WHEN EXISTS (SELECT 1 FROM {prefix}corrections AS k WHERE k.account = held.account) THEN 0
+    ELSE COALESCE(s.at_millis, 0) END
+UNION ALL SELECT held.account, s.last_id, s.at_millis, s.cents, 0
+FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
+
+-- name: account_sums
+WITH held AS MATERIALIZED (SELECT * FROM ({{page}}) AS page)
+SELECT held.account, held.owned, held.cents, held.at_millis, COUNT(posted.posted),
+    SUM(posted.cents / 1000000000), SUM(posted.cents - posted.cents / 1000000000 * 1000000000),
+    MAX(CASE WHEN {corrected} >= posted.id THEN NULL ELSE posted.at_millis END)
+FROM held LEFT JOIN ({{posted}}) AS posted ON posted.account = held.account
+GROUP BY held.account, held.owned, held.cents, held.at_millis ORDER BY held.account
+
+-- name: account_times
+WITH held AS MATERIALIZED (SELECT * FROM ({{page}}) AS page)
 SELECT 'time_goes_back', account, id, at_millis, before FROM (
     SELECT account, id, at_millis,
         LAG(at_millis) OVER (PARTITION BY account ORDER BY id) AS before,
         LAG(id) OVER (PARTITION BY account ORDER BY id) AS before_id
-    FROM ({posted_of_all}) AS posted
+    FROM ({{posted}}) AS posted
 ) AS ordered WHERE before >= at_millis AND NOT EXISTS (
     SELECT 1 FROM {prefix}corrections AS kept WHERE kept.account = ordered.account
         AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
 ) LIMIT ?
 
--- name: any_carried
-SELECT 'carried_unasked', account FROM {prefix}carried LIMIT ?
+-- name: highest
+SELECT MAX(id) FROM {prefix}postings
 
--- name: carried
-SELECT account, SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000) FROM (
-    SELECT account, expected - actual AS cents FROM ({movements_of_all}) AS movement
-    UNION ALL SELECT account, -cents FROM {prefix}carried
-) AS side GROUP BY account
-HAVING SUM(cents / 1000000000) * 1000000000 + SUM(cents - cents / 1000000000 * 1000000000) <> 0 LIMIT ?
+-- Where a window of postings ends, and how many it has.
+-- name: window
+SELECT MIN(id), MAX(id), COUNT(*) FROM (
+    SELECT id FROM {prefix}postings WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
+) AS next
 
--- What closes have stored of a day, and what came later, is what its calls moved. Whether a bet was SPENT is not asked:
--- it may have been rolled back since.
--- name: totals
+-- Postings within ids and times.
+-- name: postings
+SELECT kind, CASE WHEN call_account < account THEN call_account ELSE account END, source, operation, tx_id,
+    CASE WHEN account < call_account THEN call_account ELSE account END,
+    CASE WHEN kind = 'posted_twice' THEN (
+        SELECT COUNT(*) FROM {prefix}postings AS q WHERE {account_of_q} = fault.account
+            AND q.source = fault.source AND q.operation = fault.operation AND q.tx_id = fault.tx_id
+    ) ELSE 1 END, expected, actual, at_millis
+FROM (
+    SELECT CASE
+        WHEN c.tx_id IS NULL THEN 'posting_without_call'
+        WHEN (p.at_millis <> c.at_millis OR {account_of_p} <> c.account)
+            AND EXISTS ({posting_of_call} AND q.id <> p.id) THEN 'posted_twice'
+        WHEN {account_of_p} <> c.account THEN 'wrong_account'
+        WHEN EXISTS (
+            SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = {account_of_p} AND q.at_millis = p.at_millis
+                AND q.id <> p.id AND q.source = p.source AND q.operation = p.operation AND q.tx_id = p.tx_id
+        ) THEN 'posted_twice'
+        WHEN {delta_of_p} <> {expected} THEN 'wrong_posting'
+        END AS kind, {account_of_p} AS account, c.account AS call_account, p.source AS source,
+        p.operation AS operation, p.tx_id AS tx_id, COALESCE({expected}, 0) AS expected, {delta_of_p} AS actual,
+        p.at_millis AS at_millis
+    FROM {prefix}postings AS p
+    LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
+    LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
+    WHERE p.id >= ? AND p.id <= ? AND p.at_millis >= ? AND p.at_millis < ?
+) AS fault WHERE kind IS NOT NULL LIMIT ?
+
+-- name: strangers
+SELECT 'no_account', account, MAX(at_millis) FROM (
+    SELECT {account_of_p} AS account, at_millis FROM {prefix}postings AS p
+    WHERE p.id >= ? AND p.id <= ? AND p.at_millis >= ? AND p.at_millis < ?
+) AS moved
+WHERE NOT EXISTS (SELECT 1 FROM {prefix}accounts AS a WHERE a.account = moved.account)
+    AND NOT EXISTS (SELECT 1 FROM {prefix}clocks AS a WHERE a.account = moved.account)
+GROUP BY account LIMIT ?
+
+-- name: carried_strangers
+SELECT 'no_account', account, at_millis FROM {prefix}carried AS moved
+WHERE NOT EXISTS (SELECT 1 FROM {prefix}accounts AS a WHERE a.account = moved.account)
+    AND NOT EXISTS (SELECT 1 FROM {prefix}clocks AS a WHERE a.account = moved.account) LIMIT ?
+
+-- Calls of a time.
+-- name: call_count
+SELECT COUNT(*) FROM {prefix}calls WHERE at_millis >= ? AND at_millis < ?
+
+-- name: bet_counts
+SELECT state, COUNT(*) FROM {prefix}bets WHERE opened_at_millis >= ? AND opened_at_millis < ? GROUP BY state
+
+-- Of calls whose postings may be folded, what is carried says whether they were there.
+-- name: unposted
+SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, expected, 0, at_millis FROM (
+    SELECT c.account, c.source, c.operation, c.tx_id, c.at_millis, {expected} AS expected
+    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis >= COALESCE(
+        (SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis
+    )
+) AS c WHERE expected <> 0 AND NOT EXISTS ({posting_of_call}) AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
+
+-- name: calls
+SELECT fault, account, source, bet_id, operation, tx_id, state, at_millis FROM (
+    SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, c.at_millis, {call_fault} AS fault
+    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ?
+        AND c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile', 'pay')
+) AS judged WHERE fault IS NOT NULL LIMIT ?
+
+-- name: bets_of_time
+SELECT b.* FROM {prefix}bets AS b WHERE b.opened_at_millis >= ? AND b.opened_at_millis < ?
+
+-- What came to bets that were opened before.
+-- name: bets_touched
+SELECT b.* FROM {prefix}bets AS b JOIN (
+    SELECT DISTINCT source, bet_id FROM {prefix}calls
+    WHERE at_millis >= ? AND at_millis < ? AND operation <> 'withdraw' AND bet_id IS NOT NULL
+) AS named ON b.source = named.source AND b.bet_id = named.bet_id WHERE b.opened_at_millis < ?
+
+-- name: bets
+SELECT fault, account, source, bet_id, state, at_millis FROM (
+    SELECT b.source, b.bet_id, b.account, b.state, b.opened_at_millis AS at_millis, {bet_fault} AS fault
+    FROM ({{chosen}}) AS b
+    LEFT JOIN {prefix}calls AS w
+        ON w.source = b.source AND w.operation = 'withdraw' AND w.tx_id = b.withdraw_tx_id
+    LEFT JOIN {prefix}calls AS d
+        ON d.source = b.source AND d.operation = 'deposit' AND d.tx_id = b.deposit_tx_id
+    LEFT JOIN (
+        SELECT n.source, n.bet_id, SUM(CASE WHEN operation = 'rollback' THEN 1 ELSE 0 END) AS rollbacks,
+            SUM(CASE WHEN operation = 'rollback' AND code IS NULL THEN 1 ELSE 0 END) AS refunds,
+            SUM(CASE WHEN operation = 'reconcile' AND code IS NULL THEN 1 ELSE 0 END) AS reconciled,
+            MAX(CASE WHEN operation = 'reconcile' THEN amount_cents END) AS repaired_cents,
+            MAX(CASE WHEN operation = 'reconcile' THEN player_id END) AS repaired_player,
+            MAX(CASE WHEN operation = 'reconcile' THEN account END) AS repaired_account
+        FROM (SELECT source, bet_id FROM ({{chosen}}) AS b) AS n JOIN (
+            SELECT source, bet_id AS named, operation, code, amount_cents, player_id, account FROM {prefix}calls
+            WHERE {is_of_bet} AND operation IN ('rollback', 'reconcile')
+        ) AS c ON c.named = n.bet_id AND c.source = n.source
+        GROUP BY n.source, n.bet_id
+    ) AS r ON r.source = b.source AND r.bet_id = b.bet_id
+) AS judged WHERE fault IS NOT NULL LIMIT ?
+
+-- A payment is a call of the operation pay, whose identity is the finding that it was made for.
+-- name: payments
+SELECT fault, account, source, bet_id, 'pay', tx_id, at_millis FROM (
+    SELECT c.source, c.tx_id, c.bet_id, c.account, c.at_millis, CASE
+        WHEN f.id IS NULL THEN 'payment_without_finding'
+        WHEN f.paid_cents IS NULL OR f.resolved_at_millis IS NULL OR f.paid_cents <> c.amount_cents
+            OR f.source <> c.source OR f.subject <> c.bet_id OR c.account <> b.account OR c.player_id <> b.player_id
+            THEN 'payment_differs' END AS fault
+    FROM {calls_with_bets} LEFT JOIN {prefix}findings AS f ON CAST(f.id AS text) = c.tx_id
+    WHERE c.operation = 'pay' AND c.at_millis >= ? AND c.at_millis < ?
+) AS judged WHERE fault IS NOT NULL LIMIT ?
+
+-- name: unpaid
+SELECT 'finding_without_payment', f.account, f.source, f.subject, 'pay', CAST(f.id AS text), f.resolved_at_millis
+FROM {prefix}findings AS f
+WHERE f.paid_cents IS NOT NULL AND COALESCE(f.resolved_at_millis, 0) >= ? AND NOT EXISTS (
+    SELECT 1 FROM {prefix}calls AS c WHERE c.source = f.source AND c.operation = 'pay' AND c.tx_id = CAST(f.id AS text)
+) LIMIT ?
+
+-- What calls moved, by day and side: what closes have stored of a day, and what came later, must be the same. Whether a
+-- bet was SPENT is not asked: it may have been rolled back since.
+-- name: moved_by_day
+SELECT day, side, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
+    SELECT c.at_millis / 86400000 AS day, CASE c.operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END AS side,
+        {expected} AS expected
+    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ?
+) AS moved GROUP BY day, side
+
+-- name: stored_by_day
 SELECT day, side, SUM(billions), SUM(cents) FROM (
-    SELECT at_millis / 86400000 AS day, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END AS side,
-        expected / 1000000000 AS billions, expected - expected / 1000000000 * 1000000000 AS cents
-    FROM ({movements_of_all}) AS movement WHERE called = 1
-    UNION ALL SELECT day, CASE WHEN kind IN ('wagers', 'rain') THEN 'out of' ELSE 'into' END, -billions, -cents
+    SELECT day, CASE WHEN kind IN ('wagers', 'rain') THEN 'out of' ELSE 'into' END AS side, billions, cents
     FROM {prefix}totals WHERE kind <> 'carried'
     UNION ALL SELECT at_millis / 86400000, CASE operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END,
-        -({delta}) / 1000000000, -({delta}) - (-({delta})) / 1000000000 * 1000000000
+        {delta} / 1000000000, {delta} - {delta} / 1000000000 * 1000000000
     FROM {prefix}postings WHERE id > (SELECT position FROM ({last_close}) AS last)
-) AS moved
+) AS stored
 WHERE day >= (SELECT since_day FROM ({last_close}) AS last) AND day < (SELECT before_day FROM ({last_close}) AS last)
-GROUP BY day, side HAVING SUM(billions) * 1000000000 + SUM(cents) <> 0 ORDER BY day, side LIMIT ?
+GROUP BY day, side ORDER BY day, side
 
--- name: negative
-SELECT account, balance_cents FROM {prefix}accounts WHERE balance_cents < 0 ORDER BY account LIMIT ?
+-- What calls without a posting moved, by account: it is carried.
+-- name: folded_by_account
+SELECT account, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
+    SELECT c.account, {expected} AS expected FROM {calls_with_bets}
+    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND NOT EXISTS ({posting_of_call})
+) AS folded WHERE expected <> 0 GROUP BY account
 
--- name: total_accounts
-SELECT COUNT(*), SUM(cents / 1000000000), SUM(cents - cents / 1000000000 * 1000000000)
-FROM (SELECT balance_cents AS cents FROM {prefix}accounts) AS account
-
--- name: total_calls
-SELECT COUNT(*) FROM {prefix}calls
-
--- name: total_postings
-SELECT (SELECT COUNT(*) FROM {prefix}postings), SUM(cents / 1000000000),
-    SUM(cents - cents / 1000000000 * 1000000000)
-FROM ({posted_of_all}) AS posted
-
--- name: total_bets
-SELECT state, COUNT(*) FROM {prefix}bets GROUP BY state
+-- name: carried
+SELECT account, cents FROM {prefix}carried WHERE account > ? ORDER BY account LIMIT ?

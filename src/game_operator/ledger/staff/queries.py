@@ -39,7 +39,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 #: Makes the script that reads a page of at most so many records, those that follow one.
 Page: TypeAlias = Callable[[R | None, int], Script[list[R]]]
-_Use: TypeAlias = Literal["survey", "listing"]
+_Use: TypeAlias = Literal["survey", "listing", "pages"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
@@ -329,6 +329,8 @@ def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
     )
     try:
         connection.execute("PRAGMA query_only = ON")
+        if use == "pages":
+            connection.execute("PRAGMA cache_size = -32768")
         if use == "survey":
             connection.execute("PRAGMA cache_size = -131072")
             connection.execute("PRAGMA threads = 2")

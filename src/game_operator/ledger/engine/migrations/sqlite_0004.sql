@@ -42,6 +42,9 @@ CREATE INDEX IF NOT EXISTS {prefix}postings_of_account
 CREATE INDEX IF NOT EXISTS {prefix}calls_at ON {prefix}calls (at_millis);
 CREATE INDEX IF NOT EXISTS {prefix}calls_with_body ON {prefix}calls (at_millis) WHERE body IS NOT NULL;
 
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_with_body ON {prefix}anomalies (id)
+    WHERE resolved_at_millis IS NOT NULL AND length(body) > 0;
+
 -- All calls of a bet but its own withdraw and deposit, which it names.
 CREATE INDEX IF NOT EXISTS {prefix}calls_of_bet ON {prefix}calls (bet_id, source)
     WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET');

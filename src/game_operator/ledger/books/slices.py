@@ -1,0 +1,187 @@
+"""
+Seals what was posted, so that it need not be read again each night, and so that what is deleted or changed later shows.
+
+A slice is the postings of one UTC day within a window of ids, with their count, sum and digest. All slices of a window
+are sealed at once, with the sum of each account so far: its checkpoint. Ids of postings are not committed in their
+order, so a window ends below every id whose transaction is still open.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from hashlib import sha256
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from game_operator.ledger.books.totals import DAY_MILLIS, day_text
+from game_operator.ledger.engine.script import Execute, Kind, Script
+from game_operator.ledger.engine.tables import JSON_ROWS, check_writer, sql_texts
+
+_BILLION = 1_000_000_000
+#: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
+WINDOW = 2_000
+
+
+class Slice(NamedTuple):
+    """
+    Sealed postings of one day.
+
+    Attributes:
+        day: The day, counted since 1970 in UTC.
+        last_id, first_id: The window's ids.
+        postings: How many it has.
+        billions, cents: What they brought to players: cents + 1,000,000,000 billions.
+        digest: SHA-256 of the postings.
+    """
+
+    day: int
+    last_id: int
+    first_id: int
+    postings: int
+    billions: int
+    cents: int
+    digest: bytes
+
+
+class Checkpoint(NamedTuple):
+    """What is added to an account's checkpoint: a sum, and the id and the time of the last posting."""
+
+    account: str
+    cents: int
+    last_id: int
+    at_millis: int
+
+
+class Window(NamedTuple):
+    """
+    Postings to seal.
+
+    Attributes:
+        first_id, last_id: The ids of the first and the last one.
+        slices: Their slices by day.
+        checkpoints: What they add to the accounts' checkpoints.
+    """
+
+    first_id: int
+    last_id: int
+    slices: tuple[Slice, ...]
+    checkpoints: tuple[Checkpoint, ...]
+
+    @property
+    def newest_day(self) -> int:
+        """The latest day of its postings."""
+        return max(each.day for each in self.slices)
+
+
+def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window | None]:
+    """Return the next postings to seal, of ids above *after* and not above *until*; None if there are none."""
+    rows = yield Execute(_sql(prefix)["next"], (after, until, most))
+    if not rows:
+        return None
+    first, last = rows[0][0], rows[-1][0]
+    by_day = sorted(rows, key=_day_of)  # It is stable, so each day's are by id.
+    slices = tuple(sealed(day, last, first, list(each)) for day, each in groupby(by_day, _day_of))
+    return Window(first, last, slices, tuple(_checkpoints(rows)))
+
+
+def sealed(day: int, last_id: int, first_id: int, rows: Sequence[Sequence[Any]]) -> Slice:
+    """Return the slice of *rows* of ``posting``, in the order of their ids."""
+    billions, cents = divmod(sum(map(_delta, rows)), _BILLION)
+    digest = sha256(json.dumps([list(row) for row in rows]).encode()).digest()
+    return Slice(day, last_id, first_id, len(rows), billions, cents, digest)
+
+
+def _day_of(row: Sequence[Any]) -> int:
+    return int(row[1]) // DAY_MILLIS
+
+
+def _delta(row: Sequence[Any]) -> int:
+    return int(row[4]) if row[2] is None else -int(row[4])
+
+
+def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[Checkpoint]:
+    sums: dict[str, Checkpoint] = {}
+    for row in rows:
+        account = row[2] or row[3]
+        cents = sums[account].cents if account in sums else 0
+        sums[account] = Checkpoint(account, cents + _delta(row), row[0], row[1])
+    return sorted(sums.values())
+
+
+def seal(kind: Kind, prefix: str, after: int, window: Window, now_millis: int) -> Script[bool]:
+    """Store the slices of *window*, which follows the position *after*; return False if another process has."""
+    sql = _sql(prefix)
+    yield from check_writer(prefix)
+    yield Execute(sql["first_position"], ())
+    if not (yield Execute(sql["advance"], (window.last_id, after))):
+        return False
+    rows = [(*each, now_millis, now_millis) for each in window.slices]
+    yield Execute(sql["insert_slice"], rows, many=True)
+    if kind == "postgres":
+        yield Execute(sql["postgres_checkpoints"], (json.dumps(window.checkpoints),))
+    else:
+        yield Execute(sql["sqlite_checkpoints"], list(window.checkpoints), many=True)
+    return True
+
+
+def mark(prefix: str, name: str, value: int) -> Script[None]:
+    """Raise a row of meta to *value*, such as ``checkpoint_millis``; a higher one stays."""
+    yield Execute(_sql(prefix)["mark"], [(name, value)], many=True)
+
+
+def note_days(prefix: str, damaged: Collection[int], sound: Collection[int], now_millis: int) -> Script[None]:
+    """Mark days whose postings, calls or bets are *damaged*, so that they are read again; and those *sound* by now."""
+    sql = _sql(prefix)
+    yield from check_writer(prefix)
+    for day in sorted(damaged):
+        yield Execute(sql["day_without_slices"], [(day, _EMPTY, now_millis, now_millis, day)], many=True)
+        yield Execute(sql["set_findings"], [(1, day, 1)], many=True)
+    yield Execute(sql["set_findings"], [(0, day, 0) for day in sorted(set(sound) - set(damaged))], many=True)
+
+
+def note_read(prefix: str, slices: Iterable[Slice], now_millis: int) -> Script[None]:
+    """Note that *slices* were read again."""
+    yield from check_writer(prefix)
+    yield Execute(_sql(prefix)["set_read"], [(now_millis, each.day, each.last_id) for each in slices], many=True)
+
+
+def live_slices(prefix: str, after: tuple[int, int], most: int) -> Script[list[Slice]]:
+    """Return the next slices whose postings are not folded."""
+    return _slices((yield Execute(_sql(prefix)["live"], (*after, most))))
+
+
+def damaged_slices(prefix: str) -> Script[list[Slice]]:
+    """Return the slices of days in which something was found."""
+    return _slices((yield Execute(_sql(prefix)["damaged"], ())))
+
+
+def slice_differs(prefix: str, known: Slice) -> Script[str]:
+    """Return how the postings of a slice differ from what was sealed; "" if they do not, or were folded since."""
+    slices = _slices((yield Execute(_sql(prefix)["same"], known[:2])))
+    if not slices:
+        return ""
+    (found,) = slices
+    rows = yield from slice_rows(prefix, found)
+    now = sealed(found.day, found.last_id, found.first_id, rows)
+    if now == found:
+        return ""
+    sealed_as = f"Of {day_text(found.day)}, {found.postings} postings with ids from {found.first_id} to {found.last_id}"
+    if now.postings != found.postings:
+        return f"{sealed_as} were sealed, and there are {now.postings}."
+    return f"{sealed_as} were sealed, and some were changed since."
+
+
+def slice_rows(prefix: str, known: Slice) -> Script[list[Any]]:
+    """Return the postings of a slice, in the order of their ids."""
+    bounds = (known.first_id, known.last_id, known.day * DAY_MILLIS, (known.day + 1) * DAY_MILLIS)
+    return (yield Execute(_sql(prefix)["rows"], bounds))  # type: ignore[no-any-return]  # A list of rows.
+
+
+def _slices(rows: Iterable[Sequence[Any]]) -> list[Slice]:
+    return [Slice._make((*row[:6], bytes(row[6]))) for row in rows]
+
+
+_EMPTY = sealed(0, 0, 0, ()).digest
+
+
+def _sql(prefix: str) -> dict[str, str]:
+    return sql_texts(__package__, "slices.sql", prefix=prefix, json_rows=JSON_ROWS)

@@ -1,0 +1,62 @@
+-- Sealing postings: slices, and the sum of each account so far.
+
+-- name: slice
+SELECT day, last_id, first_id, count, billions, cents, digest FROM {prefix}slices WHERE folded_at_millis IS NULL
+
+-- name: live
+{slice} AND (day, last_id) > (?, ?) ORDER BY day, last_id LIMIT ?
+
+-- name: same
+{slice} AND day = ? AND last_id = ?
+
+-- name: damaged
+{slice} AND findings > 0 ORDER BY day, last_id
+
+-- name: posting
+SELECT id, at_millis, from_account, to_account, amount_cents, source, operation, tx_id FROM {prefix}postings
+
+-- name: rows
+{posting} WHERE id >= ? AND id <= ? AND at_millis >= ? AND at_millis < ? ORDER BY id
+
+-- name: next
+{posting} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
+
+-- name: first_position
+INSERT INTO {prefix}meta (name, value) VALUES ('checkpoint_position', 0) ON CONFLICT DO NOTHING
+
+-- Another process may have sealed the same window.
+-- name: advance
+UPDATE {prefix}meta SET value = ? WHERE name = 'checkpoint_position' AND value = ? RETURNING value
+
+-- name: mark
+INSERT INTO {prefix}meta AS kept (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value
+
+-- name: insert_slice
+INSERT INTO {prefix}slices (
+    day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
+) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+
+-- name: sqlite_checkpoints
+INSERT INTO {prefix}checkpoints AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
+ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
+    at_millis = excluded.at_millis
+
+-- name: postgres_checkpoints
+INSERT INTO {prefix}checkpoints AS kept (account, cents, last_id, at_millis)
+SELECT item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), CAST(item ->> 3 AS bigint)
+FROM {json_rows}
+ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
+    at_millis = excluded.at_millis
+
+-- A day without postings has no slice to mark, so it gets one of none.
+-- name: day_without_slices
+INSERT INTO {prefix}slices (
+    day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
+) SELECT ?, 0, 0, 0, 0, 0, ?, 1, ?, ? WHERE NOT EXISTS (SELECT 1 FROM {prefix}slices WHERE day = ?)
+
+-- name: set_findings
+UPDATE {prefix}slices SET findings = ? WHERE day = ? AND findings <> ?
+
+-- name: set_read
+UPDATE {prefix}slices SET read_at_millis = ? WHERE day = ? AND last_id = ?
