@@ -190,7 +190,8 @@ class LedgerBase(Forkable):
             return run.report
         if run.is_needed:
             yield from self._days_closed(now_millis, run.before_day)
-            yield from self._sealed(before_day=run.before_day)
+            close = yield self._read(partial(totals.last_close, self._prefix))
+            yield from self._sealed(close.position, run.before_day)
         for name, batch, start in (yield self._write(run.batches)):
             position = start
             while position is not None:
@@ -199,29 +200,22 @@ class LedgerBase(Forkable):
                 yield self._sleep(PAUSE_SECONDS)
         return run.report
 
-    def _sealed(self, *, before_day: int) -> Work[None]:
-        """Seal the postings up to the first window that has none from before a day."""
-        prefix, kind = self._prefix, self._fit.kind
-        highest, now_millis = yield from self._safe_position()
-        verification = Verification(prefix)
+    def _sealed(self, until: int, before_day: int) -> Work[None]:
+        """Seal the postings of ids not above *until*, up to the first window that has none from before a day."""
+        verification, prefix = Verification(self._prefix), self._prefix
         position = (yield self._read(partial(read_marks, prefix))).position
         while True:
-            window = yield self._read(partial(next_window, prefix, position, highest, WINDOW))
+            window = yield self._read(partial(next_window, prefix, position, until, WINDOW))
             if window is None:
                 break
             yield from verification.window(self._read, window)
-            if not (yield self._write(partial(seal, kind, prefix, position, window, now_millis))):
+            if not (yield self._write(partial(seal, self._fit, position, window))):
                 break  # Another process is sealing.
             position = window.last_id
             if all(each.day >= before_day for each in window.slices):
                 break
         if verification.days:
-            yield self._write(partial(note_days, prefix, verification.days, (), now_millis))
-
-    def _safe_position(self) -> Work[tuple[int, int]]:
-        """Return an id of postings below which no transaction is open, and the time."""
-        close = yield from self._locked(lambda: totals.close_begun(self._prefix, 0, None, self._fit))
-        return close.position, close.at_millis
+            yield self._write(partial(note_days, self._fit, verification.days, ()))
 
     def _locked(self, script: Callable[[], Script[T]]) -> Work[T]:
         """Run a script that takes a lock which calls must not wait for long; again if it was not to be had."""

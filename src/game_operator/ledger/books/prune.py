@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
 from game_operator.ledger.books.slices import Slice, live_slices, mark, sealed, slice_rows
-from game_operator.ledger.books.totals import DAY_MILLIS, newest_posting
+from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
 from game_operator.ledger.engine.script import Dialect, Execute, Kind, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs
@@ -150,7 +150,8 @@ class Prune:
     def _taken(self, known: Slice) -> Script[list[Any]]:
         """Delete and carry what is old of a slice, and seal what is left of it; return what was deleted."""
         found = yield Execute(self._sql["slice"], known[:2])
-        if not found or found[0][0]:
+        # What no close has stored is kept, too: folded, it would be missing in the totals.
+        if not found or found[0][0] or known.last_id > (yield from last_close(self._prefix)).position:
             return []
         start = known.day * DAY_MILLIS
         bounds = (known.first_id, known.last_id, start, min(start + DAY_MILLIS, self._before))

@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
-from game_operator.ledger.engine.script import Execute, Kind, Script
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, check_writer, sql_texts
 
 _BILLION = 1_000_000_000
@@ -107,16 +108,17 @@ def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[Checkpoint]:
     return sorted(sums.values())
 
 
-def seal(kind: Kind, prefix: str, after: int, window: Window, now_millis: int) -> Script[bool]:
+def seal(dialect: SqlDialect, after: int, window: Window) -> Script[bool]:
     """Store the slices of *window*, which follows the position *after*; return False if another process has."""
-    sql = _sql(prefix)
-    yield from check_writer(prefix)
+    sql = _sql(dialect.prefix)
+    yield from check_writer(dialect.prefix)
     yield Execute(sql["first_position"], ())
     if not (yield Execute(sql["advance"], (window.last_id, after))):
         return False
+    now_millis = yield from dialect.now_millis()
     rows = [(*each, now_millis, now_millis) for each in window.slices]
     yield Execute(sql["insert_slice"], rows, many=True)
-    if kind == "postgres":
+    if dialect.kind == "postgres":
         yield Execute(sql["postgres_checkpoints"], (json.dumps(window.checkpoints),))
     else:
         yield Execute(sql["sqlite_checkpoints"], list(window.checkpoints), many=True)
@@ -128,20 +130,24 @@ def mark(prefix: str, name: str, value: int) -> Script[None]:
     yield Execute(_sql(prefix)["mark"], [(name, value)], many=True)
 
 
-def note_days(prefix: str, damaged: Collection[int], sound: Collection[int], now_millis: int) -> Script[None]:
+def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[int]) -> Script[None]:
     """Mark days whose postings, calls or bets are *damaged*, so that they are read again; and those *sound* by now."""
-    sql = _sql(prefix)
-    yield from check_writer(prefix)
+    sql = _sql(dialect.prefix)
+    yield from check_writer(dialect.prefix)
+    now_millis = yield from dialect.now_millis()
     for day in sorted(damaged):
         yield Execute(sql["day_without_slices"], [(day, _EMPTY, now_millis, now_millis, day)], many=True)
         yield Execute(sql["set_findings"], [(1, day, 1)], many=True)
     yield Execute(sql["set_findings"], [(0, day, 0) for day in sorted(set(sound) - set(damaged))], many=True)
 
 
-def note_read(prefix: str, slices: Iterable[Slice], now_millis: int) -> Script[None]:
+def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
     """Note that *slices* were read again."""
-    yield from check_writer(prefix)
-    yield Execute(_sql(prefix)["set_read"], [(now_millis, each.day, each.last_id) for each in slices], many=True)
+    yield from check_writer(dialect.prefix)
+    now_millis = yield from dialect.now_millis()
+    yield Execute(
+        _sql(dialect.prefix)["set_read"], [(now_millis, each.day, each.last_id) for each in slices], many=True
+    )
 
 
 def live_slices(prefix: str, after: tuple[int, int], most: int) -> Script[list[Slice]]:
