@@ -182,6 +182,7 @@ class AsyncSqlLedger(LedgerBase):
     verify = _awaited(SqlLedger.verify)
     correct_time = _awaited(SqlLedger.correct_time)
     prune = _awaited(SqlLedger.prune)
+    maintain = _awaited(SqlLedger.maintain)
     totals = _awaited(SqlLedger.totals)
     close_totals = _awaited(SqlLedger.close_totals)
 
@@ -230,6 +231,15 @@ class AsyncSqlLedger(LedgerBase):
                 return at_once(work(pages.read))
 
         return await asyncio.to_thread(in_thread)
+
+    @contextlib.contextmanager
+    def _beside(self) -> Iterator[Reader]:
+        if not has_own_snapshot(self._url):
+            yield self._read
+            return
+        with contextlib.closing(queries.Listing(self._url, "pages")) as pages:
+            read: Callable[..., Any] = pages.read
+            yield partial(asyncio.to_thread, read)
 
     async def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> AsyncIterator[R]:
         """Yield the records that are admitted, of all pages of at most so many, read in a thread beside the loop."""

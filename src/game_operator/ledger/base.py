@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
 from random import uniform
@@ -11,8 +12,9 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.books import totals
+from game_operator.ledger.books.maintain import MaintainReport, Maintenance, Progress, analyzed, last_run, own_tables
 from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.books.slices import WINDOW, next_window, note_days, seal
+from game_operator.ledger.books.slices import WINDOW, mark, next_window, note_days, seal
 from game_operator.ledger.books.totals import TotalsClose
 from game_operator.ledger.books.verify import Verification, read_marks
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
@@ -62,6 +64,8 @@ class LedgerBase(Forkable):
     _survey: Callable[[Callable[[], Script[Any]]], Any]
     #: Does work that reads page after page, beside our connection where that is possible.
     _in_pages: Callable[[Callable[[Any], Work[Any]]], Any]
+    #: Opens what reads a page, beside our connection where that is possible.
+    _beside: Callable[[], AbstractContextManager[Callable[[Callable[[], Script[Any]]], Any]]]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
@@ -183,7 +187,34 @@ class LedgerBase(Forkable):
             page = ids[start : start + _MOST_RESOLVED]
             yield self._write(lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
-    def _pruned(self, older_than: timedelta | int, now_millis: int | None) -> Work[PruneReport]:
+    def _maintained(self, seconds: float, older_than: timedelta | int) -> Work[MaintainReport]:
+        age_millis(older_than)
+        progress, prefix = Progress(self._prefix, seconds), self._prefix
+        last_millis = yield self._read(partial(last_run, prefix))
+        close = yield from self._days_closed(None)
+        begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
+        with self._beside() as read:
+            maintenance = Maintenance(self._fit, read, self._write, progress)
+            yield from maintenance.news(begun.position, begun.at_millis)
+            yield from maintenance.again(begun.at_millis, last_millis)
+        pruned = yield from self._pruned(older_than, None, progress.goes_on)
+        if progress.goes_on():
+            yield from self._tidied()
+            yield self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
+        marks = yield self._read(partial(read_marks, prefix))
+        return progress.report(marks, close, pruned)
+
+    def _tidied(self) -> Work[None]:
+        """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""
+        if self._fit.kind == "sqlite":
+            yield self._store.tidy()
+            return
+        for table in (yield self._read(partial(own_tables, self._prefix))):
+            yield self._write(partial(analyzed, table))
+
+    def _pruned(
+        self, older_than: timedelta | int, now_millis: int | None, goes_on: Callable[[], bool] = lambda: True
+    ) -> Work[PruneReport]:
         age = age_millis(older_than)
         run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix)
         if not (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
@@ -194,7 +225,7 @@ class LedgerBase(Forkable):
             yield from self._sealed(close.position, run.before_day)
         for name, batch, start in (yield self._write(run.batches)):
             position = start
-            while position is not None:
+            while position is not None and goes_on():
                 dropped, position = yield self._write(partial(run.batch, batch, position))
                 run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
                 yield self._sleep(PAUSE_SECONDS)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -13,7 +13,8 @@ from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSou
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
-from game_operator.ledger.books.prune import PruneReport
+from game_operator.ledger.books.maintain import MaintainReport
+from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
 from game_operator.ledger.books.totals import (
     DIMENSIONS,
     TotalsClose,
@@ -394,6 +395,24 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         return self._done(self._pruned(older_than, now_millis))
 
+    def maintain(self, *, seconds: float = 300.0, older_than: timedelta | int = LEAST_AGE) -> MaintainReport:
+        """
+        Do what is due each night, beside calls: close days, verify what is new, read a part again, prune, tidy up.
+
+        It seals what it has read, so that ``verify`` need not read it again; everything is read again within 30 days.
+        What does not fit into *seconds* is done by the next run. Two runs at once do no harm.
+
+        Args:
+            seconds: About how long it may take.
+            older_than: As for ``prune``: a timedelta, or milliseconds; at least 90 days.
+
+        Raises:
+            TypeError, ValueError: *older_than* is neither, or under 90 days.
+            LedgerError: The newest posting and the clock cannot both be right.
+            LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
+        """
+        return self._done(self._maintained(seconds, older_than))
+
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
             return at_once(self._applied(items))
@@ -417,10 +436,16 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
         """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
+        with self._beside() as read:
+            return at_once(work(read))
+
+    @contextmanager
+    def _beside(self) -> Iterator[Reader]:
         if not has_own_snapshot(self._url):
-            return at_once(work(self._read))
+            yield self._read
+            return
         with closing(queries.Listing(self._url, "pages")) as pages:
-            return at_once(work(pages.read))
+            yield pages.read
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:
         """Yield the admitted records of all pages of at most so many, read beside our connection: no call waits."""

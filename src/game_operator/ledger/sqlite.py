@@ -254,6 +254,19 @@ class SqliteStore(Forkable):
         # A reader waits for nobody, but for one who repairs the file after a process died.
         return self._tried(read_once)
 
+    def tidy(self) -> None:
+        """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
+        with self._busy:
+            connection = self._mine()
+            try:
+                connection.execute("PRAGMA analysis_limit = 1000")
+                connection.execute("PRAGMA optimize(0x10002)")
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            except sqlite3.Error as failed:
+                if not _is_busy(failed):  # Then somebody else is writing, and the next run finds less to do.
+                    self._raise_translated(failed)
+                    raise
+
     def rest(self) -> None:
         """Close the connection until it is needed again."""
         with self._busy:
@@ -396,6 +409,10 @@ class AsyncSqliteStore:
     async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""
         return self._store.read(script)
+
+    async def tidy(self) -> None:
+        """Renew statistics where they are old, and bring what is committed from the WAL into the file."""
+        await self._in_thread(self._store.tidy)
 
     async def close(self) -> None:
         """Close the connection and the thread."""

@@ -160,6 +160,11 @@ def damaged_slices(prefix: str) -> Script[list[Slice]]:
     return _slices((yield Execute(_sql(prefix)["damaged"], ())))
 
 
+def unread_slices(prefix: str, most: int) -> Script[list[Slice]]:
+    """Return the slices that nobody has read for longest."""
+    return _slices((yield Execute(_sql(prefix)["unread"], (most,))))
+
+
 def slice_differs(prefix: str, known: Slice) -> Script[str]:
     """Return how the postings of a slice differ from what was sealed; "" if they do not, or were folded since."""
     slices = _slices((yield Execute(_sql(prefix)["same"], known[:2])))

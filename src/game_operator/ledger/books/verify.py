@@ -112,6 +112,7 @@ class Verification:
     Attributes:
         days: The days of what was found, apart from accounts: they are to be read again.
         postings, calls, bets, accounts: How many were read.
+        compared: How many accounts were compared with their postings, those in the operator's own table, too.
     """
 
     def __init__(self, prefix: str, *, most: int = 1_000) -> None:
@@ -122,7 +123,8 @@ class Verification:
         self._moved: Counter[tuple[int, str]] = Counter()
         self._folded: _Sums | None = None
         self.days: set[int] = set()
-        self.postings = self.calls = self.accounts = self.balances_cents = self.house_cents = 0
+        self.postings = self.calls = self.accounts = self.compared = 0
+        self.balances_cents = self.house_cents = 0
         self.bets: Counter[str] = Counter()
 
     @property
@@ -154,7 +156,7 @@ class Verification:
         for each in damaged:
             yield from self.slice(read, each)
         yield from self.postings_after(read, marks.position)
-        since = (marks.checkpoint_millis or 0) - _MARGIN_MILLIS
+        since = self.since(marks)
         for day in sorted({each.day for each in damaged}):
             yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, since), marks)
         yield from self.times(read, since, _FAR, marks)
@@ -213,10 +215,15 @@ class Verification:
     def times(self, read: Reader, start: int, end: int, marks: Marks) -> Work[None]:
         """Read the calls and the bets from *start* up to but not at *end*, in Unix milliseconds."""
         while start < end:
-            start = yield from self._time(read, start, end, marks)
+            start = yield from self.time(read, start, end, marks)
 
-    def _time(self, read: Reader, start: int, end: int, marks: Marks) -> Work[int]:
-        """Read the next calls and bets; return where the ones after them begin."""
+    def since(self, marks: Marks) -> int:
+        """Return since when calls and bets are news."""
+        return -_FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
+
+    def time(self, read: Reader, start: int, end: int | None, marks: Marks) -> Work[int]:
+        """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
+        end = _FAR if end is None else end
         ((*next_bet,),) = yield read(self._asked(("slice_end", (start, _BETS))))
         until = min(end, next_bet[0][0]) if next_bet else end
         time, limited = (start, until), (start, until, self._most)
@@ -283,6 +290,7 @@ class Verification:
         account, owned, cents, moved_at, _, high, low, posted_at = row
         posted = _whole(high, low)
         self.accounts += owned
+        self.compared += 1
         self.balances_cents += cents
         self.house_cents -= posted
         difference = cents - posted

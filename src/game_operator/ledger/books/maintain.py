@@ -1,0 +1,268 @@
+"""
+What a ledger needs each night, in one run of bounded time: closes, checkpoints, reading again, pruning, statistics.
+
+Each piece is a page that is read or a small transaction, so calls go on, and a run that was stopped anywhere is
+finished by the next. Two runs at once do no harm.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import ceil
+from typing import Any, NamedTuple
+
+from game_operator.ledger.books.prune import PruneReport
+from game_operator.ledger.books.slices import (
+    WINDOW,
+    Slice,
+    damaged_slices,
+    mark,
+    next_window,
+    note_days,
+    note_read,
+    seal,
+    unread_slices,
+)
+from game_operator.ledger.books.totals import DAY_MILLIS, TotalsClose
+from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
+from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.script import Execute, Script, Work
+from game_operator.ledger.engine.tables import check_writer, sql_texts
+
+#: All is read again within 30 days, with a margin for nights without a run.
+_REREAD_MILLIS = 25 * DAY_MILLIS
+_LEAST_SPAN_MILLIS = 3_600_000
+#: How many slices are noted as read at a time.
+_SLICES = 20
+
+
+class MaintainReport(NamedTuple):
+    """
+    What one run of ``maintain`` did.
+
+    Attributes:
+        finished: Whether everything was done that was due; if not, the next run goes on.
+        seconds: How long it took.
+        findings: What is wrong in the books, of what was read.
+        read: How many postings, calls, bets and accounts were read.
+        sealed: How many postings were sealed.
+        read_again: How many slices were read again that were sealed before.
+        checkpoint_millis: What came before this was read; None if never.
+        days_closed: The first day that is not closed for totals, or "".
+        pruned: What ``prune`` dropped: postings, bodies of calls, bodies of anomalies.
+        partitions: What became of partitions by day, as texts; none on SQLite.
+    """
+
+    finished: bool
+    seconds: float
+    findings: tuple[Finding, ...]
+    read: dict[str, int]
+    sealed: int
+    read_again: int
+    checkpoint_millis: int | None
+    days_closed: str
+    pruned: dict[str, int]
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+class Position(NamedTuple):
+    """
+    How far reading again has come.
+
+    Attributes:
+        millis: Calls and bets before this time.
+        page, account: Accounts of a page up to this one.
+    """
+
+    millis: int = 0
+    page: str = "own_accounts"
+    account: str = ""
+
+
+class Progress:
+    """Until when a run may go on, and what it has done so far."""
+
+    def __init__(self, prefix: str, seconds: float) -> None:
+        self.began = time.monotonic()
+        self._until = self.began + seconds
+        self.verification = Verification(prefix)
+        self.finished = True
+        self.sealed = self.read_again = 0
+
+    def goes_on(self) -> bool:
+        """Return whether there is time left; if not, the run is not finished."""
+        self.finished = self.finished and time.monotonic() < self._until
+        return self.finished
+
+    def report(self, marks: Marks, close: TotalsClose, pruned: PruneReport) -> MaintainReport:
+        """Return what was done."""
+        done = self.verification
+        read = {"postings": done.postings, "calls": done.calls, "bets": done.bets.total(), "accounts": done.compared}
+        return MaintainReport(
+            self.finished,
+            time.monotonic() - self.began,
+            done.findings,
+            read,
+            self.sealed,
+            self.read_again,
+            marks.checkpoint_millis,
+            close.closed_before,
+            {"postings": pruned.postings, "calls": pruned.calls, "anomalies": pruned.anomalies},
+        )
+
+
+#: Runs a script in a transaction of the ledger; what it returns is awaited by an AsyncSqlLedger.
+Writer = Callable[[Callable[[], Script[Any]]], Any]
+
+
+class Maintenance:
+    """The parts of a run that read and seal: ``news`` first, and then ``again``."""
+
+    def __init__(self, dialect: SqlDialect, read: Reader, write: Writer, progress: Progress) -> None:
+        self._dialect, self._prefix = dialect, dialect.prefix
+        self._read, self._write, self._progress = read, write, progress
+        self._sql = _sql(dialect.prefix)
+
+    def news(self, position: int, now_millis: int) -> Work[None]:
+        """Read and seal what came since the last run, up to a *position* that was safe at a time."""
+        marks = yield self._read(partial(read_marks, self._prefix))
+        damaged = yield self._read(partial(damaged_slices, self._prefix))
+        days = yield from self._damaged_days(damaged, marks)
+        yield from self._seal(marks.position, position)
+        yield from self._times(marks, now_millis)
+        if self._progress.goes_on():
+            # With the whole history behind a first checkpoint, what it is compared with is all postings.
+            has_checkpoint = marks.checkpoint_millis is not None
+            yield from self._progress.verification.all_accounts(self._read, since_checkpoint=has_checkpoint)
+        yield from self._note(days)
+        if self._progress.goes_on():
+            yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
+
+    def _damaged_days(self, slices: Sequence[Slice], marks: Marks) -> Work[set[int]]:
+        """Read the days again in which something was found before; return those."""
+        verification = self._progress.verification
+        for each in slices:
+            yield from verification.slice(self._read, each)
+        days = {each.day for each in slices}
+        for day in sorted(days):
+            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS, marks)
+        return days
+
+    def _seal(self, position: int, until: int) -> Work[None]:
+        while self._progress.goes_on():
+            window = yield self._read(partial(next_window, self._prefix, position, until, WINDOW))
+            if window is None:
+                return
+            yield from self._progress.verification.window(self._read, window)
+            if not (yield self._write(partial(seal, self._dialect, position, window))):
+                return  # Another process is sealing.
+            position = window.last_id
+            self._progress.sealed += sum(each.postings for each in window.slices)
+
+    def _times(self, marks: Marks, now_millis: int) -> Work[None]:
+        """Read the calls and bets since the checkpoint, and move it as they are read."""
+        verification = self._progress.verification
+        since = start = verification.since(marks)
+        while self._progress.goes_on():
+            start = yield from verification.time(self._read, start, None, marks)
+            done = min(start, now_millis)
+            yield self._write(partial(mark, self._prefix, "checkpoint_millis", done))
+            if start >= now_millis:
+                break
+        if self._progress.goes_on():
+            yield from verification.touched(self._read, since)
+
+    def _note(self, days: set[int]) -> Work[None]:
+        found = self._progress.verification.days
+        sound = days - found if self._progress.finished else set()
+        if found or sound:
+            yield self._write(partial(note_days, self._dialect, found, sound))
+
+    def again(self, now_millis: int, last_millis: int | None) -> Work[None]:
+        """Read again a part of what is sealed, as large as the time since the last run demands."""
+        if last_millis is None:  # The first run has just read everything.
+            return
+        share = min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)
+        position = yield self._read(self._position)
+        yield from self._slices_again(share)
+        millis = yield from self._times_again(position.millis, share, now_millis)
+        page, account = yield from self._accounts_again(position, share)
+        yield self._write(partial(self._keep_position, Position(millis, page, account)))
+        yield from self._note(set())
+
+    def _slices_again(self, share: float) -> Work[None]:
+        """Read again the slices that nobody has read for longest."""
+        left = ceil((yield self._read(self._live_count)) * share)
+        while left > 0 and self._progress.goes_on():
+            slices = yield self._read(partial(unread_slices, self._prefix, min(left, _SLICES)))
+            left -= len(slices) or left
+            for each in slices:
+                yield from self._progress.verification.slice(self._read, each)
+            yield self._write(partial(note_read, self._dialect, slices))
+            self._progress.read_again += len(slices)
+
+    def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
+        """Read calls and bets again from *start* on, and from the beginning once the end is reached."""
+        marks = yield self._read(partial(read_marks, self._prefix))
+        first = yield self._read(self._first_millis)
+        if first is None or first >= now_millis:
+            return start
+        start = start if first <= start < now_millis else first
+        until = min(now_millis, start + max(_LEAST_SPAN_MILLIS, int((now_millis - first) * share)))
+        while start < until and self._progress.goes_on():
+            start = yield from self._progress.verification.time(self._read, start, until, marks)
+        return start
+
+    def _accounts_again(self, position: Position, share: float) -> Work[tuple[str, str]]:
+        """Compare some accounts with all that was ever posted to them."""
+        verification = self._progress.verification
+        known = verification.compared
+        page, account = position.page, position.account
+        while self._progress.goes_on() and verification.compared - known <= known * share:
+            last = yield from verification.some_accounts(self._read, page, account, since_checkpoint=False)
+            if last is None and page == "clocks":
+                return Position().page, ""
+            page, account = ("clocks", "") if last is None else (page, last)
+        return page, account
+
+    def _live_count(self) -> Script[int]:
+        return int((yield Execute(self._sql["live_count"], ()))[0][0])
+
+    def _first_millis(self) -> Script[int | None]:
+        rows = yield Execute(self._sql["first"], ())
+        return rows[0][0] if rows else None
+
+    def _position(self) -> Script[Position]:
+        rows = yield Execute(self._sql["position"], ())
+        return Position(*json.loads(bytes(rows[0][0]))) if rows else Position()
+
+    def _keep_position(self, position: Position) -> Script[None]:
+        yield from check_writer(self._prefix)
+        now_millis = yield from self._dialect.now_millis()
+        yield Execute(self._sql["keep_position"], [(json.dumps(position).encode(), now_millis)], many=True)
+
+
+def last_run(prefix: str) -> Script[int | None]:
+    """Return when the last run that was finished began; None if there was none."""
+    return (yield Execute(_sql(prefix)["last_run"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
+
+
+def own_tables(prefix: str) -> Script[list[str]]:
+    """Return the ledger's tables in PostgreSQL whose statistics this user may renew."""
+    return [row[0] for row in (yield Execute(_sql(prefix)["tables"], ()))]
+
+
+def analyzed(table: str) -> Script[None]:
+    """Renew the statistics of a table in PostgreSQL."""
+    yield Execute("SET LOCAL statement_timeout = 0", ())
+    yield Execute(f"ANALYZE {table}", ())
+
+
+def _sql(prefix: str) -> dict[str, str]:
+    return sql_texts(__package__, "maintain.sql", prefix=prefix)
