@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from game_operator.ledger.books.totals import TotalsRow as TotalsRow
     from game_operator.ledger.books.verify import BooksReport as BooksReport
     from game_operator.ledger.books.verify import Finding as Finding
+    from game_operator.ledger.doctor.report import DoctorCheck as DoctorCheck
+    from game_operator.ledger.doctor.report import DoctorReport as DoctorReport
     from game_operator.ledger.memory import MemoryLedger as MemoryLedger
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
@@ -34,6 +36,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         {
             ".api": "Account Accounts AsyncAccounts BetRecord Ledger Outcome TableAccounts Terms Unit",
             ".async_sql": "AsyncSqlLedger",
+            ".doctor.report": "DoctorCheck DoctorReport",
             ".memory": "MemoryLedger",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",

@@ -180,6 +180,7 @@ class AsyncSqlLedger(LedgerBase):
     history = _awaited(SqlLedger.history)
     account_history = _awaited(SqlLedger.account_history)
     verify = _awaited(SqlLedger.verify)
+    doctor = _awaited(SqlLedger.doctor)
     correct_time = _awaited(SqlLedger.correct_time)
     prune = _awaited(SqlLedger.prune)
     maintain = _awaited(SqlLedger.maintain)

@@ -17,12 +17,13 @@ from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, 
 from game_operator.ledger.books.slices import WINDOW, mark, next_window, note_days, seal
 from game_operator.ledger.books.totals import TotalsClose
 from game_operator.ledger.books.verify import Verification, read_marks
+from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
 from game_operator.ledger.engine.sources import check_source_name
-from game_operator.ledger.engine.tables import check_prefix, migration_in_postgres
+from game_operator.ledger.engine.tables import DENIED, check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
@@ -129,14 +130,26 @@ class LedgerBase(Forkable):
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
-                check = partial(check_accounts_first, kind, self._prefix, self._accounts)
-                yield store.run(partial(migration_in_postgres, self._prefix, self._migrate, check))
+                yield store.run(self._prepared_in_postgres)
             script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
             self._fit = yield store.run(script)
+            yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close()
             raise
         self._store = store
+
+    def _prepared_in_postgres(self) -> Script[None]:
+        yield from look_at_server(self._url, migrate=self._migrate)
+        check = partial(check_accounts_first, "postgres", self._prefix, self._accounts)
+        yield from migration_in_postgres(self._prefix, self._migrate, check)
+
+    def _clock_examined(self, store: Any, kind: Kind) -> Work[None]:
+        try:
+            yield store.read(partial(look_at_clock, self._url, kind, self._prefix, self._clock_millis))
+        except Exception as failed:  # Any driver's: a user who may not read postings need not.
+            if getattr(failed, "sqlstate", None) != DENIED:
+                raise
 
     def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
         """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""

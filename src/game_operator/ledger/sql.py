@@ -25,6 +25,7 @@ from game_operator.ledger.books.totals import (
     totals_report,
 )
 from game_operator.ledger.books.verify import BooksReport, Reader, verified
+from game_operator.ledger.doctor.report import DoctorReport, doctor_script
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
@@ -317,6 +318,29 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             full: Read everything, whatever is sealed.
         """
         return self._in_pages(lambda read: verified(read, self._prefix, full=full))
+
+    def doctor(
+        self,
+        *,
+        sources: Collection[str] | None = None,
+        prefixes: Collection[str] | None = None,
+        full: bool = False,
+    ) -> DoctorReport:
+        """
+        Look for what could lose or double money here: settings, rights, disks, clocks, and what nobody has looked at.
+
+        It only reads, over a separate connection, and calls go on. What is wrong is in the report and never raised.
+
+        Args:
+            sources: The sources that the ledger should know; any other is a finding. None if you do not say.
+            prefixes: The table prefixes of other ledgers that belong in this database. None if you do not say.
+            full: Whether to check each page of a file of SQLite, which reads all of it.
+
+        Raises:
+            TypeError, ValueError: A source has a name that none can have.
+            ConfigurationError: A prefix is invalid.
+        """
+        return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
 
     def totals(
         self,

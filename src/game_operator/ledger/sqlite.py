@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
 from game_operator.ledger.engine.address import IN_MEMORY
+from game_operator.ledger.engine.file_systems import refuse_network
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.ledger.engine.script import (
     RELEASE,
@@ -143,6 +144,8 @@ class SqliteStore(Forkable):
 
     def _opened(self, migrate: bool, *, create: bool) -> sqlite3.Connection:
         in_memory = self._path == IN_MEMORY
+        if not in_memory:
+            refuse_network(self._path)
         if create and not in_memory:
             _make_private_file(self._path)
         # Where a file was and is no more, an empty one must not take its place.

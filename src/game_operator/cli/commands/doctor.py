@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 from game_operator.cli.database import PREFIX, BalancesOptions, TablePrefix, address_of
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ServiceOptions
-from game_operator.cli.output import answer, say, waiting
+from game_operator.cli.output import answer, waiting
+from game_operator.cli.reports.doctor import show_check
 from game_operator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from game_operator.cli.setup_checks import Check
-
-_LOOK = {
-    "ok": ("✓", "green"),
-    "problem": ("✗", "red"),
-    "unreachable": ("✗", "red"),
-    "skipped": ("·", "dim"),
-    "advice": ("→", ""),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +40,7 @@ def doctor(
     """
     if upgrade:
         from game_operator.cli.setup_checks import Check
-        from game_operator.ledger.staff.upgrade import upgrade_examination
+        from game_operator.ledger.doctor.upgrade import upgrade_examination
 
         found = upgrade_examination(address_of(database), table_prefix, balances.accounts())
         checks: Iterator[Check] = (Check(*each) for each in found)
@@ -70,12 +63,7 @@ def _report(examined: "Iterator[Check]") -> ExitCode:
         if check is None:
             break
         checks.append(check)
-        mark, style = _LOOK[check.outcome]
-        say(f"{mark} {check.name}: {check.found}", style=style)
-        if check.todo:
-            say(f"    {'advice' if check.outcome == 'advice' else 'to do'}: {check.todo}")
-        if check.assumed:
-            say(f"    assumed: {check.assumed}", style="dim")
+        show_check(check.outcome, check.name, check.found, todo=check.todo, assumed=check.assumed)
     codes = {"unreachable": ExitCode.UNREACHABLE, "problem": ExitCode.SAID_NO}
     verdict = max((codes.get(check.outcome, ExitCode.FINE) for check in checks), default=ExitCode.FINE)
     answer({"ok": verdict is ExitCode.FINE, "checks": [asdict(check) for check in checks]})

@@ -37,6 +37,12 @@ class ConflictError(Exception):
     """Another machine stored the same call or bet meanwhile: begin again, from what is committed now."""
 
 
+class UnwritableError(Exception):
+    """The server takes no changes now, as a standby: the next connection may find another one."""
+
+    sqlstate = "25006"
+
+
 class Execute(NamedTuple):
     """
     A statement, with ``?`` for each parameter; the rows it returns are sent back.

@@ -4,7 +4,7 @@ The tables: made and migrated on opening, printed on request, and refused when t
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
 
 A new version of the tables needs a file in ``migrations`` for each database, and ``VERSION``. Ask for what it adds in
-``has_newest_table``, and for the rights it needs in ``staff/upgrade.sql``. Raise ``oldest_writer`` if older programs
+``has_newest_table``, and for the rights it needs in ``doctor/upgrade.sql``. Raise ``oldest_writer`` if older programs
 must not write any more: on SQLite those of version 1 cannot write to a table that has a new column. The way back leaves
 what was added, so each statement must be able to run again. A column that is there already is not added again.
 """
@@ -163,12 +163,6 @@ _BEFORE_MIGRATION = (
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[None]:
     """Do the same in PostgreSQL, one process at a time; raise SchemaError also if this user may not."""
-    rows: Rows = yield Execute("SELECT current_setting('server_encoding')", ())
-    if rows[0][0] != "UTF8":
-        raise SchemaError(
-            f"The database has the encoding {rows[0][0]}, and the ledger needs UTF8, because ids can hold any text. "
-            "Create the database with ENCODING 'UTF8'."
-        )
     try:
         # A waiter makes all others wait behind it, so we give up soon and try again.
         yield Execute("SET LOCAL lock_timeout = '1s'", ())

@@ -156,6 +156,11 @@ class Identities:
             if highest is not None and last is not None and last < highest
         ]
 
+    def hidden(self) -> Script[list[str]]:
+        """Return the sequences that this user may not look at."""
+        rows: Rows = yield Execute(self._compare, ())
+        return [sequence for _, sequence, highest, last, _ in rows if highest is not None and sequence and last is None]
+
     def advanced(self, *, failed_table: str | None = None) -> Script[None]:
         """Set each sequence that is behind its highest id to 1,000 above it; that of *failed_table* must be set."""
         rows: Rows = yield Execute(self._compare, ())

@@ -20,6 +20,7 @@ from game_operator.ledger.engine.script import (
     Script,
     Step,
     Together,
+    UnwritableError,
     Work,
     at_once,
     awaited,
@@ -66,6 +67,7 @@ _GONE = (
     psycopg.InterfaceError,
     # After a failover the server we are connected to is a standby: the next connection may find the new primary.
     psycopg.errors.ReadOnlySqlTransaction,
+    UnwritableError,
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
 

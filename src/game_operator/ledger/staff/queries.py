@@ -21,7 +21,7 @@ from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
 from game_operator.ledger.engine.address import address_of, path_of, without_password
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import Execute, Script, Step, drive
+from game_operator.ledger.engine.script import AskOperator, Execute, Script, Step, drive
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
     CALL_COLUMNS,
@@ -311,8 +311,11 @@ class Listing:
         return result
 
     def _perform(self, connection: Any, step: Step) -> Any:
+        if isinstance(step, AskOperator):
+            return step.answered(connection)
         assert isinstance(step, Execute)
-        return connection.execute(self._spelled(step.sql), step.parameters).fetchall()
+        cursor = connection.execute(self._spelled(step.sql), step.parameters)
+        return cursor.fetchall() if cursor.description else []
 
 
 def survey(url: str, script: Callable[[], Script[T]]) -> T:

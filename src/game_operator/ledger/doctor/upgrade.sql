@@ -4,14 +4,6 @@
 SELECT bet_id FROM {prefix}bets WHERE state NOT IN ('TOMBSTONE', 'DECLINED')
 GROUP BY bet_id, player_id HAVING COUNT(*) > 1 ORDER BY bet_id LIMIT 1
 
--- name: in_the_future
-SELECT account, at_millis FROM (
-    SELECT account, at_millis FROM {prefix}accounts UNION ALL SELECT account, at_millis FROM {prefix}clocks
-) AS known WHERE at_millis > ? ORDER BY at_millis DESC, account LIMIT ?
-
--- name: tables_in_sqlite
-SELECT name FROM sqlite_master WHERE type = 'table'
-
 -- Balances with decimals.
 -- name: decimals_in_sqlite
 SELECT CAST({balance} AS text) FROM {table} AS owned
@@ -22,9 +14,6 @@ WHERE (typeof({balance}) = 'real' AND {balance} <> round({balance}))
 SELECT CAST({balance} AS text) FROM {table} AS owned WHERE scale(CAST({balance} AS numeric)) > 0 LIMIT 1
 
 -- What follows is for PostgreSQL.
--- name: tables_in_postgres
-SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
-
 -- name: rights
 SELECT quote_ident(current_user), quote_ident(current_schema()),
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
@@ -62,12 +51,3 @@ WHERE NOT CASE
         OR EXISTS (SELECT FROM given WHERE given.id IN (0, holder.id) AND given.writes >= holder.writes)
     END
 GROUP BY holder.id, holder.writes ORDER BY 1
-
--- name: commit_settings
-SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || pg_get_userbyid(place.setrole) END,
-    split_part(setting, '=', 2)
-FROM pg_db_role_setting AS place CROSS JOIN unnest(place.setconfig) AS setting
-WHERE lower(setting) IN ('synchronous_commit=off', 'synchronous_commit=false', 'synchronous_commit=no',
-        'synchronous_commit=0', 'synchronous_commit=local')
-    AND place.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
-ORDER BY 1

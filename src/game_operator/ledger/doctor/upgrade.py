@@ -15,6 +15,7 @@ from game_operator.errors import ConfigurationError, LedgerUnavailableError, Sch
 from game_operator.ledger.accounts.catalogue import look_at_table, table_update_hooks
 from game_operator.ledger.accounts.choice import base_tables, is_marked, owner_of
 from game_operator.ledger.api import TableAccounts
+from game_operator.ledger.doctor.examined import DAY_MILLIS, in_the_future, ledgers_in, questions_for
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import Sources, sources_found
@@ -24,7 +25,6 @@ from game_operator.ledger.engine.tables import (
     CLOCK,
     DENIED,
     FULL,
-    PREFIX,
     VERSION,
     check_prefix,
     check_version,
@@ -60,7 +60,6 @@ def _check(name: str, case: str, *, outcome: str = "", **values: object) -> Chec
 
 _Checking: TypeAlias = Script[list[Check]]
 
-_DAY_MILLIS = 86_400_000
 _FOR_OTHERS = 0o077
 _MOST_NAMED = 5
 
@@ -112,7 +111,7 @@ def upgrade_examination(url: str, prefix: str, accounts: TableAccounts | None) -
     made = [BALANCE_TABLES, *(f"{check_prefix(prefix)}{name}" for name in ADDED_TABLES)]
     added = ", ".join(f"'{name}'" for name in made)
     questions = sql_texts(__package__, "upgrade.sql", prefix=prefix, table=table, balance=balance, added=added)
-    examined = _Installation(url, prefix, accounts, kind, questions)
+    examined = _Installation(url, prefix, accounts, kind, questions_for(prefix) | questions)
     first = examined.checked("tables", _tables)
     yield from first
     if first[0].outcome == "unreachable":
@@ -131,7 +130,7 @@ def _tables(examined: _Installation) -> _Checking:
     examined.tables = frozenset(row[0] for row in rows)
     prefix = examined.prefix
     if not examined.tables >= {f"{prefix}meta", f"{prefix}calls"}:
-        there = ", ".join(f"{each}*" for each in _ledgers_in(examined.tables)) or "none"
+        there = ", ".join(f"{each}*" for each in ledgers_in(examined.tables)) or "none"
         return [_check("tables", "missing", prefix=prefix, there=there)]
     rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix
     examined.meta = {row[0]: row[1] for row in rows}
@@ -184,7 +183,7 @@ def _sources(examined: _Installation) -> _Checking:
 def _other_ledgers(examined: _Installation) -> _Checking:
     """Name the ledgers with other prefixes, and whose balances would be moved by two."""
     checks, elsewhere = [], []
-    for prefix in _ledgers_in(examined.tables):
+    for prefix in ledgers_in(examined.tables):
         if prefix == examined.prefix:
             continue
         where = ""
@@ -267,19 +266,12 @@ def _times(examined: _Installation) -> _Checking:
     now_millis = time.time_ns() // 1_000_000
     if examined.kind == "postgres":
         now_millis = (yield Execute(f"SELECT {CLOCK}", ()))[0][0]
-    parameters = (now_millis + _DAY_MILLIS, _MOST_NAMED + 1)
-    rows: Rows = yield Execute(examined.questions["in_the_future"], parameters)
+    rows = yield from in_the_future(examined.questions, now_millis + DAY_MILLIS, _MOST_NAMED + 1)
     if not rows:
         return [_check("times", "right")]
     named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")
-    days = (rows[0][1] - now_millis) // _DAY_MILLIS
+    days = (rows[0][1] - now_millis) // DAY_MILLIS
     return [_check("times", "ahead", days=days, named=named)]
-
-
-def _ledgers_in(tables: frozenset[str]) -> list[str]:
-    """Return the prefixes that look like those of ledgers."""
-    prefixes = (name.removesuffix("meta") for name in sorted(tables) if name.endswith("meta"))
-    return [each for each in prefixes if PREFIX.fullmatch(each) and tables >= {f"{each}calls", f"{each}postings"}]
 
 
 _CHECKS: dict[str, Callable[[_Installation], _Checking]] = {

@@ -1,0 +1,172 @@
+-- The questions of a doctor.
+
+-- name: tables_in_sqlite
+SELECT name FROM sqlite_master WHERE type = 'table'
+
+-- name: in_the_future
+SELECT account, at_millis FROM (
+    SELECT account, at_millis FROM {prefix}accounts UNION ALL SELECT account, at_millis FROM {prefix}clocks
+) AS known WHERE at_millis > ? ORDER BY at_millis DESC, account LIMIT ?
+
+-- name: unread_slices
+SELECT COUNT(*) FROM {prefix}slices WHERE read_at_millis < ? AND folded_at_millis IS NULL
+
+-- name: damaged_slices
+SELECT COUNT(*), MIN(day) FROM {prefix}slices WHERE findings > 0
+
+-- name: damaged_anomalies
+SELECT COUNT(*) FROM {prefix}anomalies WHERE resolved_at_millis IS NULL AND kind = 'damaged_books'
+
+-- name: waiting_anomalies
+SELECT COUNT(*), COUNT(CASE WHEN first_at_millis >= ? THEN 1 END), COUNT(CASE WHEN first_at_millis >= ? THEN 1 END)
+FROM {prefix}anomalies WHERE resolved_at_millis IS NULL
+
+-- name: waiting_findings
+SELECT COUNT(*), COUNT(CASE WHEN first_at_millis >= ? THEN 1 END), COUNT(CASE WHEN first_at_millis >= ? THEN 1 END)
+FROM {prefix}findings WHERE resolved_at_millis IS NULL
+
+-- name: old_bets
+SELECT COUNT(*), MIN(opened_at_millis) FROM (
+    SELECT opened_at_millis FROM {prefix}bets WHERE state = 'OPEN' AND opened_at_millis < ?
+    ORDER BY opened_at_millis LIMIT ?
+) AS old
+
+-- name: guards_in_sqlite
+SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{prefix}postings'
+
+-- What follows is for PostgreSQL.
+-- name: tables_in_postgres
+SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
+
+-- name: guards_in_postgres
+SELECT CAST(tgname AS text) FROM pg_trigger WHERE tgrelid = to_regclass('{prefix}postings') AND tgenabled IN ('O', 'A')
+
+-- name: settings
+SELECT name, setting FROM pg_settings WHERE name IN (
+    'archive_command', 'archive_library', 'archive_mode', 'autovacuum', 'autovacuum_freeze_max_age', 'data_checksums',
+    'data_directory', 'default_transaction_isolation', 'default_transaction_read_only', 'fsync', 'full_page_writes',
+    'ignore_checksum_failure', 'max_slot_wal_keep_size', 'server_encoding', 'server_version', 'server_version_num',
+    'synchronous_commit', 'synchronous_standby_names', 'track_counts', 'zero_damaged_pages'
+) UNION ALL SELECT 'user', quote_ident(current_user)
+
+-- name: place
+SELECT pg_is_in_recovery(), quote_ident(current_user),
+    CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS bigint)
+
+-- name: checksum_failures
+SELECT coalesce(sum(checksum_failures), 0), CAST(date_trunc('second', max(checksum_last_failure)) AS text)
+FROM pg_stat_database
+
+-- name: commit_settings
+SELECT CASE WHEN place.setrole = 0 THEN 'all roles' ELSE 'the role ' || quote_ident(pg_get_userbyid(place.setrole)) END
+    || CASE WHEN place.setdatabase = 0 THEN '' ELSE ' in this database' END, split_part(setting, '=', 2)
+FROM pg_db_role_setting AS place CROSS JOIN unnest(place.setconfig) AS setting
+WHERE lower(setting) IN ('synchronous_commit=off', 'synchronous_commit=false', 'synchronous_commit=no',
+        'synchronous_commit=0', 'synchronous_commit=local')
+    AND place.setdatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
+ORDER BY 1
+
+-- name: standbys
+SELECT count(*), count(*) FILTER (WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming'),
+    count(*) FILTER (WHERE sync_state IS NULL)
+FROM pg_stat_replication
+
+-- name: timeline
+SELECT CAST(system_identifier AS text), CASE WHEN NOT pg_is_in_recovery()
+    THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()
+
+-- A server on a Unix socket or on loopback is likely to be on this machine.
+-- name: size
+SELECT pg_database_size(current_database()),
+    inet_server_addr() IS NULL OR inet_server_addr() <<= inet '127.0.0.0/8' OR inet_server_addr() = inet '::1'
+
+-- name: slots
+SELECT CAST(slot_name AS text), active, coalesce(wal_status, ''), CAST(CASE WHEN NOT pg_is_in_recovery()
+    THEN pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) END AS bigint)
+FROM pg_replication_slots WHERE NOT temporary ORDER BY 1
+
+-- name: archiver
+SELECT archived_count, coalesce(last_failed_wal, ''), coalesce(CAST(date_trunc('second', last_failed_time) AS text), ''),
+    last_failed_time IS NOT NULL AND last_failed_time > coalesce(last_archived_time, '-infinity')
+FROM pg_stat_archiver
+
+-- name: money
+money (name, id) AS (
+    SELECT name, CAST(to_regclass('{prefix}' || name) AS oid) FROM unnest(ARRAY['accounts', 'bets', 'calls', 'postings']) AS name
+)
+
+-- name: public_rights
+WITH {money}
+SELECT '{prefix}' || money.name, string_agg(acl.privilege_type, ', ' ORDER BY acl.privilege_type),
+    bool_or(acl.privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE'))
+FROM money JOIN pg_class AS class ON class.oid = money.id CROSS JOIN aclexplode(class.relacl) AS acl
+WHERE acl.grantee = 0 GROUP BY money.name ORDER BY 1
+
+-- Roles that may log in, with what they may do by any way: grants, roles that they are members of, and predefined ones.
+-- A wallet inserts and updates; prune deletes postings, too.
+-- name: roles
+WITH {money}
+SELECT quote_ident(role.rolname),
+    string_agg(kind || ' ' || money.name, ', ' ORDER BY kind, money.name)
+        FILTER (WHERE kind = 'TRUNCATE' OR (kind = 'DELETE' AND money.name <> 'postings')),
+    string_agg(kind || ' ' || money.name, ', ' ORDER BY kind, money.name),
+    bool_or(has_table_privilege(role.oid, to_regclass('{prefix}calls'), 'INSERT'))
+FROM pg_roles AS role CROSS JOIN money CROSS JOIN unnest(ARRAY['UPDATE', 'DELETE', 'TRUNCATE']) AS kind
+JOIN pg_class AS calls ON calls.oid = to_regclass('{prefix}calls')
+WHERE role.rolcanlogin AND NOT role.rolsuper AND role.rolname <> current_user
+    AND NOT pg_has_role(role.oid, calls.relowner, 'USAGE') AND has_table_privilege(role.oid, money.id, kind)
+GROUP BY role.rolname ORDER BY 1
+
+-- name: own_rights
+SELECT quote_ident(current_user), (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+    pg_has_role(calls.relowner, 'USAGE'), quote_ident(space.nspname), EXISTS (
+        SELECT FROM aclexplode(coalesce(space.nspacl, acldefault('n', space.nspowner))) AS acl
+        WHERE acl.grantee = 0 AND acl.privilege_type = 'CREATE'
+    )
+FROM pg_class AS calls JOIN pg_namespace AS space ON space.oid = calls.relnamespace
+WHERE calls.oid = to_regclass('{prefix}calls')
+
+-- name: functions
+SELECT string_agg(quote_ident(function.proname), ', ' ORDER BY function.proname), count(*), quote_ident(owner.rolname),
+    owner.rolcanlogin, owner.rolsuper, is_public, is_fixed
+FROM pg_proc AS function JOIN pg_roles AS owner ON owner.oid = function.proowner
+JOIN pg_class AS calls ON calls.oid = to_regclass('{prefix}calls') AND calls.relnamespace = function.pronamespace
+CROSS JOIN LATERAL (SELECT EXISTS (
+    SELECT FROM aclexplode(coalesce(function.proacl, acldefault('f', function.proowner))) AS acl WHERE acl.grantee = 0
+) AS is_public, EXISTS (
+    SELECT FROM unnest(function.proconfig) AS setting WHERE starts_with(setting, 'search_path=')
+) AS is_fixed) AS safety
+WHERE function.prosecdef AND starts_with(function.proname, '{prefix}')
+GROUP BY owner.rolname, owner.rolcanlogin, owner.rolsuper, is_public, is_fixed ORDER BY 1
+
+-- name: oldest_id
+SELECT greatest(age(datfrozenxid), mxid_age(datminmxid)) FROM pg_database WHERE datname = current_database()
+
+-- name: not_vacuumed
+SELECT CAST(relname AS text) FROM pg_class
+WHERE relkind = 'r' AND starts_with(relname, '{prefix}') AND pg_table_is_visible(oid)
+    AND array_to_string(reloptions, ' ') ~* 'autovacuum_enabled=(false|off|no|0)' ORDER BY 1
+
+-- name: dead_rows
+SELECT CAST(relname AS text), n_dead_tup FROM pg_stat_user_tables
+WHERE starts_with(relname, '{prefix}') AND n_dead_tup > 10000 AND n_dead_tup > 0.4 * n_live_tup
+ORDER BY n_dead_tup DESC LIMIT 5
+
+-- name: prepared
+SELECT quote_literal(gid), CAST(extract(epoch FROM clock_timestamp() - prepared) / 60 AS bigint) FROM pg_prepared_xacts
+WHERE database = current_database() AND prepared < clock_timestamp() - make_interval(mins => ?) ORDER BY prepared
+
+-- name: open_transactions
+SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) / 60 AS bigint), quote_ident(usename), state, pid
+FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+    AND xact_start < clock_timestamp() - make_interval(mins => ?)
+ORDER BY xact_start
+
+-- Of others' sessions a user without the right sees no more than that they are there.
+-- name: hidden_sessions
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state IS NULL AND backend_type IS NULL
+
+-- name: default_partition
+SELECT CAST(CAST(partdefid AS regclass) AS text) FROM pg_partitioned_table
+WHERE partrelid = to_regclass('{prefix}postings') AND partdefid <> 0

@@ -1,0 +1,103 @@
+"""What a doctor examines, and how a check says what it found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from game_operator.ledger.engine.address import path_of
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
+from game_operator.ledger.engine.tables import PREFIX, sql_texts
+
+DAY_MILLIS = 86_400_000
+
+
+class Case(NamedTuple):
+    """What a check found: a case of it in doctor.toml, and the values in its texts."""
+
+    name: str
+    values: dict[str, Any]
+
+
+def case(name: str, /, **values: Any) -> Case:
+    """Return the case called *name*."""
+    return Case(name, values)
+
+
+@dataclass(slots=True)
+class Examined:
+    """
+    A ledger's place, and what is known of it so far.
+
+    Attributes:
+        url, prefix, kind: Where the ledger is.
+        questions: The statements of doctor.sql.
+        expected_sources, expected_prefixes: Those that the operator knows of; None if that was not said.
+        full: Whether to read everything.
+        tables: The names of all tables.
+        meta: The rows of the table ``meta``.
+        version: The version of the tables; 0 if there are none.
+        now_millis: The time by the clock that calls get theirs from.
+        settings: The settings of a PostgreSQL server that this user may see.
+    """
+
+    url: str
+    prefix: str
+    kind: Kind
+    questions: dict[str, str]
+    expected_sources: frozenset[str] | None = None
+    expected_prefixes: frozenset[str] | None = None
+    full: bool = False
+    tables: frozenset[str] = frozenset()
+    meta: dict[str, int] = field(default_factory=dict)
+    version: int = 0
+    now_millis: int = 0
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The file of SQLite."""
+        return path_of(self.url)
+
+    def has(self, table: str) -> bool:
+        """Return whether the ledger has this table."""
+        return f"{self.prefix}{table}" in self.tables
+
+    def asked(self, question: str, *parameters: object) -> Script[Rows]:
+        """Return the rows that answer a question of doctor.sql."""
+        rows: Rows = yield Execute(self.questions[question], parameters)
+        return rows
+
+    def has_rows(self, table: str) -> Script[bool]:
+        """Return whether a table, by a name that the database has quoted, has a row."""
+        return bool((yield Execute(f"SELECT 1 FROM {table} LIMIT 1", ())))  # noqa: S608 - the database's own name
+
+
+#: A check of what is known; or one that asks the database.
+Check: TypeAlias = Callable[[Examined], "list[Case] | Script[list[Case]]"]
+
+
+def questions_for(prefix: str) -> dict[str, str]:
+    """Return the statements of doctor.sql for the tables with *prefix*."""
+    return sql_texts(__package__, "doctor.sql", prefix=prefix)
+
+
+def ledgers_in(tables: frozenset[str]) -> list[str]:
+    """Return the prefixes that look like those of ledgers."""
+    prefixes = (name.removesuffix("meta") for name in sorted(tables) if name.endswith("meta"))
+    return [each for each in prefixes if PREFIX.fullmatch(each) and tables >= {f"{each}calls", f"{each}postings"}]
+
+
+def in_the_future(questions: dict[str, str], after_millis: int, most: int) -> Script[Rows]:
+    """Return at most *most* accounts that have moved later than a time, the latest first, with their times."""
+    rows: Rows = yield Execute(questions["in_the_future"], (after_millis, most))
+    return rows
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes for people."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"

@@ -1,0 +1,185 @@
+"""What both databases are asked: versions, sources and prefixes, times, and what waits for somebody."""
+
+from datetime import UTC, datetime
+
+from game_operator.errors import SchemaError, shown
+from game_operator.ledger.books.totals import newest_posting
+from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examined, case, in_the_future, ledgers_in
+from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
+from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.engine.sources import Sources
+from game_operator.ledger.engine.tables import VERSION, check_version, refuse_writer
+
+_MOST_NAMED = 5
+_HOUR_MILLIS = 3_600_000
+#: After how many days it is time to look, and after how many something is wrong.
+_LATE_DAYS, _LONG_DAYS = 2, 30
+#: Anomalies and findings that are older than this wait for too long; and OPEN bets.
+_WAITING_DAYS = 7
+#: As far as OPEN bets are counted.
+_MOST_BETS = 1_000
+
+
+def tables(examined: Examined) -> Script[list[Case]]:
+    """Look at the version, and remember what later checks need."""
+    rows: Rows = yield from examined.asked(f"tables_in_{examined.kind}")
+    examined.tables = frozenset(row[0] for row in rows)
+    prefix = examined.prefix
+    if not (examined.has("meta") and examined.has("calls")):
+        there = ", ".join(f"{each}*" for each in ledgers_in(examined.tables)) or "none"
+        return [case("missing", prefix=prefix, there=there)]
+    rows = yield Execute(f"SELECT name, value FROM {prefix}meta", ())  # noqa: S608 - a checked prefix
+    examined.meta = {row[0]: row[1] for row in rows}
+    examined.version = examined.meta.get("version", 0)
+    try:
+        check_version(examined.version, prefix)
+        refuse_writer(examined.meta.get("oldest_writer"), prefix)
+    except SchemaError as newer:
+        return [case("newer", problem=newer)]
+    name = "fit" if examined.version == VERSION else "older"
+    return [case(name, prefix=prefix, version=examined.version, needed=VERSION)]
+
+
+def _sources(examined: Examined) -> Script[list[Case]]:
+    """Compare the sources that are registered with those that are expected."""
+    if not examined.has("sources"):
+        return []
+    names = yield from Sources(examined.kind, examined.prefix).load()
+    expected = examined.expected_sources
+    if expected is None:
+        name = "several" if len(names) > 1 else "known" if names else "none"
+        return [case(name, listed=_listed(names))]
+    found = [("unexpected", [name for name in names if name not in expected])]
+    found.append(("absent", sorted(expected.difference(names))))
+    return [case(name, listed=_listed(these)) for name, these in found if these] or [
+        case("known", listed=_listed(names))
+    ]
+
+
+def _other_ledgers(examined: Examined) -> list[Case]:
+    """Compare the prefixes of the ledgers that are here with those that are expected."""
+    others = [prefix for prefix in ledgers_in(examined.tables) if prefix != examined.prefix]
+    expected = examined.expected_prefixes
+    if expected is None:
+        return [case("several" if others else "none", listed=_starred(others))]
+    found = [("unexpected", [prefix for prefix in others if prefix not in expected])]
+    found.append(("absent", sorted(expected.difference(others, {examined.prefix}))))
+    return [case(name, listed=_starred(these)) for name, these in found if these] or [case("none")]
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(map(shown, names))
+
+
+def _starred(prefixes: list[str]) -> str:
+    return ", ".join(f"{prefix}*" for prefix in prefixes)
+
+
+def is_behind_rows(examined: Examined) -> Script[Case | None]:
+    """Return the case of a clock that is behind the newest posting, or None."""
+    newest = (yield from newest_posting(examined.prefix)) if examined.version else None
+    if newest is None or newest - examined.now_millis <= MOST_AHEAD_MILLIS:
+        return None
+    return case("behind_rows", seconds=(newest - examined.now_millis) // 1_000)
+
+
+def _times(examined: Examined) -> Script[list[Case]]:
+    """Look for accounts that a wrong clock has left in the future."""
+    most = examined.now_millis + MOST_AHEAD_MILLIS
+    rows = yield from in_the_future(examined.questions, most, _MOST_NAMED + 1)
+    if not rows:
+        return [case("right")]
+    named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")
+    return [case("ahead", seconds=(rows[0][1] - examined.now_millis) // 1_000, named=named)]
+
+
+def _guards(examined: Examined) -> Script[list[Case]]:
+    """Look for the triggers that keep postings as they are."""
+    rows = yield from examined.asked(f"guards_in_{examined.kind}")
+    known = {row[0] for row in rows}
+    names = [f"{examined.prefix}{name}" for name in ("postings_stay", "postings_remain")]
+    missing = [name for name in names if name not in known]
+    return [case("missing", names=", ".join(missing)) if missing else case("there")]
+
+
+def _verified(examined: Examined) -> list[Case]:
+    return [_by_age(examined, "verified_millis")]
+
+
+def _maintained(examined: Examined) -> list[Case]:
+    found = _by_age(examined, "maintained_millis")
+    return [found if found.name != "long_ago" else Case("late", found.values)]
+
+
+def _by_age(examined: Examined, mark: str) -> Case:
+    """Return the case for something that was last done when the row *mark* of meta says."""
+    done = examined.meta.get(mark)
+    if done is None:
+        return case("never")
+    age = examined.now_millis - done
+    days = age // DAY_MILLIS
+    if days < _LATE_DAYS:
+        return case("lately", hours=age // _HOUR_MILLIS)
+    return case("late" if days < _LONG_DAYS else "long_ago", days=days)
+
+
+def _slices(examined: Examined) -> Script[list[Case]]:
+    if not examined.has("slices"):
+        return []
+    ((unread,),) = yield from examined.asked("unread_slices", examined.now_millis - _LONG_DAYS * DAY_MILLIS)
+    ((damaged, day),) = yield from examined.asked("damaged_slices")
+    found = []
+    if damaged:
+        found.append(case("damaged", count=damaged, day=_day(day)))
+    if unread:
+        found.append(case("unread", count=unread, most=_LONG_DAYS))
+    return found or [case("read", most=_LONG_DAYS)]
+
+
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * DAY_MILLIS / 1_000, UTC).date().isoformat()
+
+
+def _anomalies(examined: Examined) -> Script[list[Case]]:
+    ((damaged,),) = yield from examined.asked("damaged_anomalies")
+    found = [case("damaged", count=damaged)] if damaged else []
+    return [*found, (yield from _waiting(examined, "anomalies"))]
+
+
+def _findings(examined: Examined) -> Script[list[Case]]:
+    return [(yield from _waiting(examined, "findings"))] if examined.has("findings") else []
+
+
+def _waiting(examined: Examined, table: str) -> Script[Case]:
+    """Return how many rows of *table* wait for somebody, by their age."""
+    now = examined.now_millis
+    parameters = now - DAY_MILLIS, now - _WAITING_DAYS * DAY_MILLIS
+    ((count, recent, week),) = yield from examined.asked(f"waiting_{table}", *parameters)
+    if not count:
+        return case("none")
+    old = count - week
+    return case("old" if old else "some", count=count, recent=recent, week=week, old=old)
+
+
+def _open_bets(examined: Examined) -> Script[list[Case]]:
+    before = examined.now_millis - _WAITING_DAYS * DAY_MILLIS
+    ((count, oldest),) = yield from examined.asked("old_bets", before, _MOST_BETS)
+    if not count:
+        return [case("none", most=_WAITING_DAYS)]
+    counted = str(count) if count < _MOST_BETS else f"{count} or more"
+    return [case("old", count=counted, most=_WAITING_DAYS, days=(examined.now_millis - oldest) // DAY_MILLIS)]
+
+
+#: What is asked of tables that are there.
+LEDGER_CHECKS: dict[str, Check] = {
+    "sources": _sources,
+    "other ledgers": _other_ledgers,
+    "times": _times,
+    "guards": _guards,
+    "verified": _verified,
+    "maintained": _maintained,
+    "slices": _slices,
+    "anomalies": _anomalies,
+    "findings": _findings,
+    "open bets": _open_bets,
+}

@@ -1,0 +1,83 @@
+"""
+What each opening of a ledger looks at, because calls may be lost here and the answer costs next to nothing.
+
+What is certain is refused. What an operator may have chosen is a warning in the log, once for each process and
+database. `doctor.py` looks at everything else.
+"""
+
+import logging
+from collections.abc import Callable
+
+from game_operator.errors import SchemaError
+from game_operator.ledger.books.totals import newest_posting
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, UnwritableError
+from game_operator.ledger.engine.tables import CLOCK
+
+_LOG = logging.getLogger("game_operator.ledger")
+
+#: The newest posting may be so much later than now: two machines never quite agree.
+MOST_AHEAD_MILLIS = 60_000
+
+_SERVER = (
+    "SELECT current_setting('server_encoding'), current_setting('fsync'), current_setting('full_page_writes'), "
+    "pg_is_in_recovery(), current_setting('transaction_read_only')"
+)
+_FSYNC = (
+    "PostgreSQL runs with fsync = off: a power failure or a crash of its machine loses calls that were answered. Set "
+    "fsync = on and reload the server."
+)
+_FULL_PAGE_WRITES = (
+    "PostgreSQL runs with full_page_writes = off: a power failure can damage its tables, unless the disk writes whole "
+    "pages. Set full_page_writes = on and reload the server."
+)
+_CLOCK = (
+    "The clock is %d seconds behind the newest posting: it was set back, or was ahead then. Set it right. If it is "
+    "right, `game-operator ledger doctor` names the accounts to correct."
+)
+_logged: set[tuple[str, str]] = set()
+
+
+def look_at_server(address: str, *, migrate: bool) -> Script[None]:
+    """
+    Look at the settings of the PostgreSQL server at *address*.
+
+    Raises:
+        SchemaError: The database has an encoding that cannot hold all ids.
+        UnwritableError: Nothing can be written there, and *migrate* says that this process will.
+    """
+    ((encoding, fsync, full_page_writes, is_standby, read_only),) = yield Execute(_SERVER, ())
+    if encoding != "UTF8":
+        raise SchemaError(
+            f"The database has the encoding {encoding}, and the ledger needs UTF8, because ids can hold any text. "
+            "Create the database with ENCODING 'UTF8'."
+        )
+    if migrate and is_standby:
+        raise UnwritableError("the server is a standby, which takes no calls: let the address lead to the primary")
+    if migrate and read_only == "on":
+        raise UnwritableError(
+            "transactions of this user are read-only: reset default_transaction_read_only of server, database and role"
+        )
+    if fsync == "off":
+        _warn_once(address, _FSYNC)
+    if full_page_writes == "off":
+        _warn_once(address, _FULL_PAGE_WRITES)
+
+
+def look_at_clock(address: str, kind: Kind, prefix: str, clock_millis: Callable[[], int]) -> Script[None]:
+    """Compare the clock that calls get their time from with the newest posting."""
+    newest = yield from newest_posting(prefix)
+    if newest is None:
+        return
+    if kind == "postgres":
+        rows: Rows = yield Execute(f"SELECT {CLOCK}", ())
+        now = int(rows[0][0])
+    else:
+        now = clock_millis()
+    if newest - now > MOST_AHEAD_MILLIS:
+        _warn_once(address, _CLOCK, (newest - now) // 1_000)
+
+
+def _warn_once(address: str, text: str, *values: object) -> None:
+    if (address, text) not in _logged:
+        _logged.add((address, text))
+        _LOG.warning(text, *values)

@@ -1,0 +1,310 @@
+"""What a PostgreSQL server is asked: whether it keeps what it has acknowledged, and who may change it."""
+
+import contextlib
+import os
+import re
+import select
+import time
+from datetime import UTC, date, datetime
+from importlib import import_module
+from typing import Any
+
+from game_operator.ledger.doctor.disk_space import space_case
+from game_operator.ledger.doctor.examined import Case, Check, Examined, bytes_text, case
+from game_operator.ledger.doctor.ledger_checks import is_behind_rows
+from game_operator.ledger.engine.address import address_of
+from game_operator.ledger.engine.script import AskOperator, Rows, Script
+from game_operator.ledger.postgres.hazards import Identities
+
+#: Versions of the server that have what the ledger needs.
+_OLDEST = 13
+#: Version N gets corrections until the November of this year and N, for five years.
+_LAST_YEAR = 2012
+_END = (11, 15)
+_MOST_SKEW_SECONDS = 30.0
+_MOST_MINUTES = 5
+#: How much log is a concern.
+_MUCH_LOG = 1 << 30
+_STOP_AGE, _FREEZE_TIMES = 1_000_000_000, 2
+_NEEDED = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?(\d+)\s*\(", re.IGNORECASE)
+#: How long a second connection behind a pooler waits for one to the server.
+_PROBE_SECONDS = 1.0
+
+
+def server(examined: Examined) -> Script[list[Case]]:
+    """Look at whether calls can be stored, and remember the settings that later checks need."""
+    examined.settings = {name: value for name, value in (yield from examined.asked("settings"))}  # noqa: C416 - of rows
+    ((standby, user, examined.now_millis),) = yield from examined.asked("place")
+    found = []
+    if standby:
+        found.append(case("standby"))
+    elif examined.settings["default_transaction_read_only"] == "on":
+        found.append(case("read_only", user=user))
+    if (encoding := examined.settings["server_encoding"]) != "UTF8":
+        found.append(case("encoding", encoding=encoding))
+    return found or [case("primary")]
+
+
+def _versions(examined: Examined) -> list[Case]:
+    server, number = examined.settings["server_version"], int(examined.settings["server_version_num"])
+    return [version_case(server, number // 10_000, datetime.fromtimestamp(examined.now_millis // 1_000, UTC).date())]
+
+
+def version_case(server: str, major: int, today: date) -> Case:
+    """Return the case of a server of version *major*."""
+    driver = f"psycopg {import_module('psycopg').__version__}"
+    if major < _OLDEST:
+        return case("old_server", server=server, driver=driver, oldest=_OLDEST)
+    ended = date(_LAST_YEAR + major, *_END)
+    name = "ended" if today > ended else "server"
+    return case(name, server=server, driver=driver, ended=f"{ended:%B %Y}")
+
+
+def _fsync(examined: Examined) -> list[Case]:
+    return [case(examined.settings["fsync"])]
+
+
+def _full_page_writes(examined: Examined) -> list[Case]:
+    return [case(examined.settings["full_page_writes"])]
+
+
+def _checksums(examined: Examined) -> Script[list[Case]]:
+    settings = examined.settings
+    ignored = [name for name in ("ignore_checksum_failure", "zero_damaged_pages") if settings.get(name) == "on"]
+    found = [case("ignored", setting=name) for name in ignored]
+    ((failures, last),) = yield from examined.asked("checksum_failures")
+    if failures:
+        found.append(case("failed", failures=failures, last=last))
+    return found or [case(settings["data_checksums"])]
+
+
+def _synchronous_commit(examined: Examined) -> Script[list[Case]]:
+    """Say where commits would not wait, if the ledger did not see to it."""
+    rows = yield from examined.asked("commit_settings")
+    current = examined.settings["synchronous_commit"]
+    if not rows and current in ("off", "local"):
+        rows = [("the server", current)]
+    return [case("raised", value=value, whom=whom) for whom, value in rows] or [case("waits", value=current)]
+
+
+def _standbys(examined: Examined) -> Script[list[Case]]:
+    ((connected, confirming, hidden),) = yield from examined.asked("standbys")
+    names = examined.settings["synchronous_standby_names"].strip()
+    if hidden:
+        return [case("hidden", connected=connected)]
+    if not names:
+        return [case("asynchronous" if connected else "alone", connected=connected)]
+    counted = _NEEDED.match(names)
+    needed = int(counted[1]) if counted else 1
+    name = "waiting" if confirming < needed else "synchronous"
+    return [case(name, names=names, needed=needed, confirming=confirming)]
+
+
+def _isolation(examined: Examined) -> list[Case]:
+    level = examined.settings["default_transaction_isolation"]
+    return [case("usual" if level == "read committed" else "other", level=level, user=examined.settings["user"])]
+
+
+def _pooler(examined: Examined) -> Script[list[Case]]:
+    """Compare process ids, as connecting does; and see whether two idle connections get the same one."""
+    return [case((yield AskOperator("doctor", lambda connection: _pooler_mode(connection, examined.url))))]
+
+
+def _pooler_mode(connection: Any, url: str) -> str:
+    announced = connection.info.backend_pid
+    if connection.execute("SELECT pg_backend_pid()").fetchone()[0] == announced:
+        return "straight"
+    import psycopg
+
+    with contextlib.ExitStack() as stack:
+        pids = []
+        for _ in range(2):  # In transaction mode, a connection that is idle lends its server's to the next.
+            other = psycopg.connect(address_of(url), autocommit=True, connect_timeout=2)
+            stack.callback(other.close)
+            pid = _backend_pid(other)
+            if pid is None:
+                return "unknown"
+            pids.append(pid)
+    return "transaction" if len(set(pids)) == 1 else "session"
+
+
+def _backend_pid(connection: Any) -> bytes | None:
+    """Return the server's process of *connection*; None if the pooler has none for it soon."""
+    pgconn = connection.pgconn
+    pgconn.send_query(b"SELECT pg_backend_pid()")
+    until = time.monotonic() + _PROBE_SECONDS
+    while pgconn.is_busy():
+        if not select.select([pgconn.socket], [], [], max(0.0, until - time.monotonic()))[0]:
+            return None
+        pgconn.consume_input()
+    found: bytes | None = pgconn.get_result().get_value(0, 0)
+    return found
+
+
+def _timeline(examined: Examined) -> Script[list[Case]]:
+    ((system, name),) = yield from examined.asked("timeline")
+    return [case("standby") if name is None else case("number", timeline=int(name, 16), system=system)]
+
+
+def _clock(examined: Examined) -> Script[list[Case]]:
+    """Compare the server's clock with its rows and with ours."""
+    before = time.time()
+    ((_, _, now_millis),) = yield from examined.asked("place")
+    skew = (before + time.time()) / 2 - now_millis / 1_000
+    found = [each for each in [(yield from is_behind_rows(examined))] if each]
+    if abs(skew) > _MOST_SKEW_SECONDS:
+        found.append(case("differs", seconds=round(abs(skew)), side="ahead of" if skew > 0 else "behind"))
+    return found or [case("right", agrees=", and this machine's clock agrees with the server's")]
+
+
+def _sequences(examined: Examined) -> Script[list[Case]]:
+    """Compare ids with their sequences, as connecting does."""
+    identities = Identities(examined.prefix)
+    found = [case("set" if is_set else "behind", message=text) for is_set, text in (yield from identities.behind())]
+    hidden = yield from identities.hidden()
+    if hidden:
+        found.append(case("hidden", named=", ".join(hidden)))
+    return found or [case("right")]
+
+
+def _disk(examined: Examined) -> Script[list[Case]]:
+    """Measure the disk of the data, if it is this machine's."""
+    ((size, is_local),) = yield from examined.asked("size")
+    text = f"the database has {bytes_text(size)}"
+    data = examined.settings.get("data_directory", "")
+    if is_local and os.path.isdir(data):  # noqa: PTH112 - a folder that we may not enter is one, too
+        return [space_case(data, text)]
+    return [case("elsewhere", size=text)]
+
+
+def _slots(examined: Examined) -> Script[list[Case]]:
+    rows = yield from examined.asked("slots")
+    found = []
+    for name, is_active, status, kept in rows:
+        if status in ("unreserved", "lost"):
+            found.append(case("lost", name=name, status=status))
+        elif not is_active:
+            unlimited = examined.settings.get("max_slot_wal_keep_size") == "-1"
+            much = unlimited and kept is not None and kept > _MUCH_LOG
+            found.append(case("kept" if much else "idle", name=name, kept=bytes_text(kept or 0)))
+    return found or [case("read", count=len(rows))]
+
+
+def _archive(examined: Examined) -> Script[list[Case]]:
+    settings = examined.settings
+    mode = settings["archive_mode"]
+    if mode == "off":
+        return [case("off")]
+    commands = [settings.get(name) for name in ("archive_command", "archive_library")]
+    if all(command in ("(disabled)", "", None) for command in commands) and "archive_command" in settings:
+        return [case("unset", mode=mode)]
+    ((archived, failed, last, is_failing),) = yield from examined.asked("archiver")
+    return [case("failing", failed=failed, last=last) if is_failing else case("works", archived=archived)]
+
+
+def _rights(examined: Examined) -> Script[list[Case]]:
+    """Name the roles that may change money, and what every role may do."""
+    found = []
+    for table, rights, may_write in (yield from examined.asked("public_rights")):
+        found.append(case("public_writes" if may_write else "public_reads", table=table, rights=rights))
+    writers = []
+    for role, deletes, updates, may_insert in (yield from examined.asked("roles")):
+        if deletes:
+            found.append(case("deletes", role=role, rights=deletes))
+        elif updates and not may_insert:
+            found.append(case("updates", role=role, rights=updates))
+        elif updates:
+            writers.append(role)
+    ((user, is_superuser, is_owner, schema, public_creates),) = yield from examined.asked("own_rights")
+    if public_creates:
+        found.append(case("public_creates", schema=schema))
+    if is_superuser or is_owner:
+        found.append(case("superuser" if is_superuser else "owner", user=user))
+    return found or [case("as_needed", roles=", ".join([user, *writers]))]
+
+
+def _functions(examined: Examined) -> Script[list[Case]]:
+    """Look at functions that run with their owner's rights."""
+    found, count = [], 0
+    rows = yield from examined.asked("functions")
+    for names, number, owner, may_log_in, is_superuser, is_public, is_fixed in rows:
+        count += number
+        if is_public:
+            found.append(case("public", names=names, owner=owner))
+        if not is_fixed:
+            found.append(case("unfixed", names=names, owner=owner))
+        if may_log_in or is_superuser:
+            what = "is a superuser" if is_superuser else "can log in"
+            found.append(case("owner", names=names, owner=owner, what=what))
+    return found or [case("safe", count=count)]
+
+
+def _wraparound(examined: Examined) -> Script[list[Case]]:
+    ((age,),) = yield from examined.asked("oldest_id")
+    usual = int(examined.settings["autovacuum_freeze_max_age"])
+    name = "near" if age > _STOP_AGE else "old" if age > _FREEZE_TIMES * usual else "far"
+    return [case(name, age=age, usual=usual)]
+
+
+def _autovacuum(examined: Examined) -> Script[list[Case]]:
+    off = [name for name in ("autovacuum", "track_counts") if examined.settings[name] == "off"]
+    found = [case("off", setting=name) for name in off]
+    tables = yield from examined.asked("not_vacuumed")
+    if tables:
+        found.append(case("tables", names=", ".join(row[0] for row in tables)))
+    rows = yield from examined.asked("dead_rows")
+    if rows:
+        found.append(case("behind", names=", ".join(f"{name} has {dead:,} dead rows" for name, dead in rows)))
+    return found or [case("works")]
+
+
+def _transactions(examined: Examined) -> Script[list[Case]]:
+    rows = yield from examined.asked("prepared", _MOST_MINUTES)
+    found = [case("prepared", gid=gid, minutes=minutes) for gid, minutes in rows]
+    opened: Rows = yield from examined.asked("open_transactions", _MOST_MINUTES)
+    if opened:
+        minutes, user, state, pid = opened[0]
+        found.append(
+            case("open", count=len(opened), most=_MOST_MINUTES, minutes=minutes, user=user, state=state, pid=pid)
+        )
+    ((hidden,),) = yield from examined.asked("hidden_sessions")
+    if hidden:
+        found.append(case("hidden"))
+    return found or [case("short", most=_MOST_MINUTES)]
+
+
+def _default_partition(examined: Examined) -> Script[list[Case]]:
+    rows = yield from examined.asked("default_partition") if examined.version else ()
+    if not rows:
+        return []
+    name = rows[0][0]  # Quoted by the server.
+    filled = yield from examined.has_rows(name)
+    return [case("filled" if filled else "empty", name=name)]
+
+
+#: What is asked of a server.
+SERVER_CHECKS: dict[str, Check] = {
+    "versions": _versions,
+    "fsync": _fsync,
+    "full_page_writes": _full_page_writes,
+    "checksums": _checksums,
+    "synchronous_commit": _synchronous_commit,
+    "standbys": _standbys,
+    "isolation": _isolation,
+    "pooler": _pooler,
+    "timeline": _timeline,
+    "disk": _disk,
+    "replication slots": _slots,
+    "archive": _archive,
+    "wraparound": _wraparound,
+    "autovacuum": _autovacuum,
+    "transactions": _transactions,
+    "clock": _clock,
+}
+#: What is asked of a ledger's tables there.
+TABLE_CHECKS: dict[str, Check] = {
+    "sequences": _sequences,
+    "rights": _rights,
+    "functions": _functions,
+    "default partition": _default_partition,
+}

@@ -1,0 +1,727 @@
+"""`ledger.doctor()`: what could lose or double money is found where it is wrong, and not where it is right."""
+
+import asyncio
+import contextlib
+import os
+import re
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger
+from game_operator.ledger.doctor import disk_space, file_checks, ledger_checks, report, server_checks
+from game_operator.ledger.doctor.report import doctor_report, doctor_script
+from game_operator.ledger.engine import file_systems
+from game_operator.ledger.engine.tables import VERSION, toml_texts
+from game_operator.ledger.staff.queries import survey
+from tests.support.calls import deposit, withdraw
+from tests.support.documents import ROOT
+from tests.support.pgbouncer import PgBouncer
+from tests.support.postgres import PostgresServer
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
+from tests.support.raw_sql import run as run_sql
+
+DAY = 86_400_000
+NOW = time.time_ns() // 1_000_000
+TEXTS = toml_texts(report.__package__, "doctor.toml")
+
+
+def examine(url: str, **expected: Any) -> DoctorReport:
+    return doctor_report(url, DEFAULT_PREFIX, **expected)
+
+
+def found(url: str, name: str, **expected: Any) -> list[tuple[str, str]]:
+    """Return the verdicts and texts of one check; each that is not fine says why it matters and what to do."""
+    checks = survey(url, partial(doctor_script, url, DEFAULT_PREFIX, only=name, **expected)).checks
+    assert all(bool(check.why) == bool(check.todo) == (check.verdict != "fine") for check in checks)
+    return [(check.verdict, check.found) for check in checks if check.name == name]
+
+
+def verdicts(url: str, name: str, **expected: Any) -> set[str]:
+    return {verdict for verdict, _ in found(url, name, **expected)}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a ledger that has served one bet, on each kind of database."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    return with_a_bet(url)
+
+
+def with_a_bet(url: str) -> str:
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("b1"))
+    return url
+
+
+@pytest.fixture
+def on_postgres(postgres_url: str) -> str:
+    return with_a_bet(postgres_url)
+
+
+@pytest.fixture
+def on_sqlite(tmp_path: Path) -> str:
+    folder = tmp_path / "private"
+    folder.mkdir(0o700)
+    return with_a_bet(f"sqlite:///{folder / 'wallet.db'}")
+
+
+# --- Every case -------------------------------------------------------------------------------------------------------
+
+_CODE = "".join(
+    Path(str(module.__file__)).read_text() for module in (disk_space, file_checks, ledger_checks, report, server_checks)
+)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_said_is_said_by_the_code(name: str) -> None:
+    """No text is left of a case that no check finds. Settings and states of a file system are cases by their names."""
+    own = {"on", "off", "network", "shared", "volatile", "disk", "straight", "transaction", "session"}
+    cases = {each for each, text in TEXTS[name].items() if isinstance(text, dict)}
+    assert sorted(each for each in cases - own if f'"{each}"' not in _CODE) == []
+    assert any(TEXTS[name][each]["verdict"] != "fine" for each in cases) or name == "timeline"
+    assert all({"verdict", "found"} <= TEXTS[name][each].keys() for each in cases)
+
+
+def test_the_page_has_each_check() -> None:
+    """With what to do about it, in the order of the texts, and a mark where it can be a finding or an advice."""
+    page = (ROOT / "docs" / "ledger.md").read_text().partition("\n## Doctor\n")[2].partition("\n## ")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"][2:]
+    assert [(name, todo) for name, _, _, todo in cells] == [(name, text["todo"]) for name, text in TEXTS.items()]
+    for name, finding, advice, _ in cells:
+        kinds = {text["verdict"] for text in TEXTS[name].values() if isinstance(text, dict)}
+        assert (bool(finding), bool(advice)) == ("finding" in kinds, "advice" in kinds), name
+
+
+# --- Both databases ---------------------------------------------------------------------------------------------------
+
+
+def test_a_ledger_that_serves(served: str) -> None:
+    """The method, awaited or not, and the function for a ledger that is not open find the same; nothing is written."""
+    before = rows(served, "SELECT name, value FROM {p}meta ORDER BY 1")
+    with SqlLedger(served) as ledger:
+        report = ledger.doctor(full=True)
+        assert ledger.apply(deposit("b1")).applied
+
+    async def awaited() -> DoctorReport:
+        async with AsyncSqlLedger(served) as ledger:
+            return await ledger.doctor()
+
+    names = [check.name for check in report.checks]
+    assert [check.name for check in asyncio.run(awaited()).checks] == [each for each in names if each != "contents"]
+    expected = {"fsync", "full_page_writes"} if not is_sqlite(served) else set()
+    assert {check.name for check in report.findings} - {"disk"} == expected
+    assert report.sound == (not report.findings)
+    assert rows(served, "SELECT name, value FROM {p}meta ORDER BY 1") == before
+
+
+#: What is done to the rows, the check that finds it, and its verdict then; the last ones make tables useless.
+ROWS = [
+    ("INSERT INTO {p}sources VALUES ('x', 'added', 1, false)", "sources", "advice"),
+    (f"UPDATE {{p}}accounts SET at_millis = {NOW + DAY}", "times", "finding"),
+    (f"UPDATE {{p}}postings SET at_millis = {NOW + DAY}", "clock", "finding"),
+    (f"UPDATE {{p}}bets SET opened_at_millis = {NOW - 8 * DAY}", "open bets", "advice"),
+    ("UPDATE {p}meta SET value = 1 WHERE name = 'version'", "tables", "finding"),
+    (f"UPDATE {{p}}meta SET value = {VERSION} WHERE name = 'version'", "tables", "fine"),
+    ("UPDATE {p}meta SET value = 99 WHERE name = 'oldest_writer'", "tables", "finding"),
+    ("UPDATE {p}meta SET value = 99 WHERE name = 'version'", "tables", "finding"),
+]
+
+
+def test_rows_that_are_wrong(served: str) -> None:
+    """Fine before and found after."""
+    for name in {name for _, name, _ in ROWS}:
+        assert verdicts(served, name) == {"fine"}, name
+    for statement, name, verdict in ROWS:
+        damage(served, [statement])
+        assert verdicts(served, name) == {verdict}, statement
+
+
+ANOMALY = (
+    "INSERT INTO {{p}}anomalies (source, kind, operation, body, digest, first_at_millis, last_at_millis, seen) "
+    "VALUES ('', '{}', 'deposit', {}, {}, {}, {}, 1)"
+)
+
+
+def test_anomalies_by_age(served: str) -> None:
+    """After a week somebody waits for money; damaged books cannot wait. A resolved one is fine."""
+    assert verdicts(served, "anomalies") == {"fine"}
+    for number, (kind, age, expected) in enumerate(
+        [
+            ("early_deposit", 0, {"advice"}),
+            ("early_deposit", 7 * DAY - 60_000, {"advice"}),
+            ("early_deposit", 7 * DAY + 60_000, {"finding"}),
+            ("damaged_books", 0, {"advice", "finding"}),
+        ]
+    ):
+        body = f"x'0{number}'" if is_sqlite(served) else f"'{number}'"
+        run_sql(served, ANOMALY.format(kind, body, body, NOW - age, NOW))
+        assert verdicts(served, "anomalies") == expected, (kind, age)
+        run_sql(served, "UPDATE {p}anomalies SET resolved_at_millis = 1")
+        assert verdicts(served, "anomalies") == {"fine"}
+
+
+def test_findings_by_age(served: str) -> None:
+    """Likewise what a reconciliation has found."""
+    names = "id, kind, source, subject, tx_id, detail, cents, first_at_millis, last_at_millis, seen"
+    assert verdicts(served, "findings") == {"fine"}
+    for number, (age, expected) in enumerate([(DAY // 2, "advice"), (8 * DAY, "finding")]):
+        values = f"{number}, 'k', '', '{number}', '', 'd', 1, {NOW - age}, 1, 1"
+        run_sql(served, f"INSERT INTO {{p}}findings ({names}) VALUES ({values})")
+        assert verdicts(served, "findings") == {expected}
+
+
+NIGHTS = [(None, "advice"), (2 * DAY - 60_000, "fine"), (2 * DAY, "advice"), (30 * DAY, "finding")]
+
+
+def test_the_age_of_what_is_done_each_night(served: str) -> None:
+    """Never is an advice; books that nobody has verified for a month are a finding."""
+    for name in ("verified", "maintained"):
+        for age, expected in NIGHTS:
+            run_sql(served, f"DELETE FROM {{p}}meta WHERE name = '{name}_millis'")
+            if age is not None:
+                run_sql(served, f"INSERT INTO {{p}}meta VALUES ('{name}_millis', {NOW - age})")
+            wanted = expected if name == "verified" else expected.replace("finding", "advice")
+            assert verdicts(served, name) == {wanted}, (name, age)
+
+
+def test_slices(served: str) -> None:
+    """Those that were not read for long, and those that are damaged; not those that were folded."""
+    columns = "day last_id first_id count billions cents findings sealed_at_millis read_at_millis folded_at_millis"
+    digest = "blob" if is_sqlite(served) else "bytea"
+    numbers = " bigint, ".join(columns.split())
+    run_sql(served, f"CREATE TABLE IF NOT EXISTS {{p}}slices ({numbers} bigint, digest {digest})")
+    empty = "x''" if is_sqlite(served) else "''"
+    for findings, age, folded, expected in [
+        (0, 30 * DAY - 60_000, None, "fine"),
+        (0, 31 * DAY, None, "finding"),
+        (0, 31 * DAY, 1, "fine"),
+        (1, 0, None, "finding"),
+    ]:
+        run_sql(served, "DELETE FROM {p}slices")
+        values = f"20000, 1, 1, 1, 0, 1, {findings}, 1, {NOW - age}, ?, {empty}"
+        run_sql(served, f"INSERT INTO {{p}}slices ({columns.replace(' ', ', ')}, digest) VALUES ({values})", folded)
+        assert verdicts(served, "slices") == {expected}
+
+
+def test_sources_and_prefixes_that_are_expected(served: str) -> None:
+    """Said, any other is a finding, and so is one that is missing; unsaid, several are an advice."""
+    assert verdicts(served, "sources", sources=[""]) == {"fine"}
+    assert found(served, "sources", sources=["live"]) == [
+        ("finding", "calls of '' are taken, and were not expected"),
+        ("finding", "'live' is expected and not registered: its calls are refused"),
+    ]
+    assert verdicts(served, "other ledgers") == {"fine"}
+    assert verdicts(served, "other ledgers", prefixes=["casino_"]) == {"finding"}
+    SqlLedger(served, table_prefix="casino_").close()
+    assert verdicts(served, "other ledgers") == {"advice"}
+    assert verdicts(served, "other ledgers", prefixes=["casino_", DEFAULT_PREFIX]) == {"fine"}
+    assert found(served, "other ledgers", prefixes=[]) == [
+        ("finding", "the tables casino_* are ledgers that were not expected")
+    ]
+    with SqlLedger(served) as ledger, pytest.raises(TypeError, match="several names"):
+        ledger.doctor(sources="live")
+    with SqlLedger(served) as ledger, pytest.raises(ConfigurationError, match="prefix"):
+        ledger.doctor(prefixes=["1; DROP"])
+
+
+def test_triggers_that_are_gone(served: str) -> None:
+    """They keep postings as they are."""
+    assert verdicts(served, "guards") == {"fine"}
+    table = "" if is_sqlite(served) else " ON {p}postings"
+    run_sql(served, f"DROP TRIGGER {{p}}postings_stay{table}")
+    assert found(served, "guards") == [
+        ("finding", "these triggers are missing or switched off: game_operator_postings_stay")
+    ]
+
+
+def test_no_ledger_there(served: str) -> None:
+    """The place is examined all the same, and the ledgers that are there are named."""
+    report = doctor_report(served, "casino_")
+    (tables,) = [check for check in report.checks if check.name == "tables"]
+    assert (tables.verdict, "Ledgers in this database: game_operator_*" in tables.todo) == ("finding", True)
+    assert "sources" not in {check.name for check in report.checks}
+
+
+def test_a_disk_that_is_full(served: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the server's, where it is this machine's."""
+    for least, watched, expected in ((0, 0, "fine"), (0, 1.1, "advice"), (1 << 60, 1.1, "finding")):
+        monkeypatch.setattr(disk_space, "_LEAST_BYTES", least)
+        monkeypatch.setattr(disk_space, "_LEAST_SHARE", 0)
+        monkeypatch.setattr(disk_space, "_WATCHED_SHARE", watched)
+        assert verdicts(served, "disk") == {expected}
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+def _hard_link(file: Path) -> None:
+    os.link(file, file.with_name("other.db"))
+
+
+def _journal(file: Path) -> None:
+    file.with_name("wallet.db-journal").touch()
+
+
+def _open_folder(file: Path) -> None:
+    file.parent.chmod(0o777)
+
+
+def _open_file(file: Path) -> None:
+    file.chmod(0o640)
+
+
+def _symlink(file: Path) -> None:
+    file.rename(file.with_name("real.db"))
+    file.symlink_to("real.db")
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "part"),
+    [
+        (_hard_link, "finding", "has 2 names"),
+        (_journal, "finding", "wallet.db-journal is there"),
+        (_open_folder, "finding", "others may replace files"),
+        (_open_file, "advice", "has mode 0640"),
+        (_symlink, "advice", "is a symbolic link to"),
+    ],
+)
+def test_files(on_sqlite: str, change: Callable[[Path], None], verdict: str, part: str) -> None:
+    """Names, modes and owners, and what is beside the file."""
+    assert verdicts(on_sqlite, "file") == {"fine"}
+    change(Path(path_in(on_sqlite)))
+    ((said, text),) = found(on_sqlite, "file")
+    assert (said, part in text) == (verdict, True)
+
+
+def test_files_of_several_users(on_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is another user's, and so is the file; root is no other."""
+    file, ours = Path(path_in(on_sqlite)).resolve(), os.geteuid()
+    with SqlLedger(on_sqlite):
+        assert file_checks.owner_cases(file, ours) == []
+        assert {each.name for each in file_checks.owner_cases(file, ours + 1)} >= {"owners"}
+        monkeypatch.setattr(os, "geteuid", lambda: ours + 1)
+        assert [each.name for each in file_checks.owner_cases(file, ours)] == ["foreign"]
+
+
+MOUNTS = """\
+22 1 254:0 / / rw,relatime shared:1 - {root} /dev/vda1 rw
+40 22 0:41 / {folder} rw,relatime - {kind} srv:/export rw
+41 22 0:42 / {folder}-too rw - nfs4 srv:/export rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        *((kind, "finding") for kind in ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "ceph", "glusterfs")),
+        *((kind, "advice") for kind in ("9p", "virtiofs", "fuse.mergerfs", "tmpfs", "overlay")),
+        *((kind, "fine") for kind in ("ext4", "xfs", "btrfs", "zfs")),
+    ],
+)
+def test_file_systems(on_sqlite: str, kind: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest mount point above the file counts, and on a network file system no ledger opens."""
+    folder = Path(path_in(on_sqlite)).parent
+    monkeypatch.setattr(file_systems, "mount_table", lambda: MOUNTS.format(root="ext4", folder=folder, kind=kind))
+    ((verdict, text),) = found(on_sqlite, "file system")
+    assert (verdict, kind in text, str(folder) in text) == (expected, True, True)
+    refused = pytest.raises(ConfigurationError, match="network file system") if expected == "finding" else None
+    with refused or contextlib.nullcontext():
+        SqlLedger(on_sqlite).close()
+
+
+def test_a_network_file_system_is_refused_before_a_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under asyncio, too; and by the file's real place, with blanks in its name. A database in memory is nowhere."""
+    (tmp_path / "a disk").mkdir()
+    (tmp_path / "link").symlink_to("a disk")
+    escaped = f"{tmp_path}/a\\040disk"
+    monkeypatch.setattr(file_systems, "mount_table", lambda: MOUNTS.format(root="ext4", folder=escaped, kind="nfs4"))
+    url = f"sqlite:///{tmp_path / 'link' / 'wallet.db'}"
+
+    async def opened() -> None:
+        async with AsyncSqlLedger(url):
+            pass
+
+    for attempt in (partial(SqlLedger, url), lambda: asyncio.run(opened())):
+        with pytest.raises(ConfigurationError, match=r"nfs4, mounted at .*a disk.* local disk, or use PostgreSQL"):
+            attempt()
+    assert list((tmp_path / "a disk").iterdir()) == []
+    monkeypatch.setattr(file_systems, "mount_table", lambda: MOUNTS.format(root="nfs4", folder="/x", kind="ext4"))
+    SqlLedger("sqlite:///:memory:").close()
+
+
+def test_where_nothing_says_what_is_mounted(on_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As elsewhere than on Linux: the ledger opens, and the doctor says that it does not know."""
+    monkeypatch.setattr(file_systems, "mount_table", lambda: "")
+    assert verdicts(on_sqlite, "file system") == {"not visible"}
+    SqlLedger(on_sqlite).close()
+
+
+def test_a_mount_above_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The later one hides the earlier one at the same place."""
+    table = MOUNTS.format(root="ext4", folder=tmp_path, kind="nfs4") + f"50 22 0:50 / {tmp_path} rw - xfs /dev/vdb rw\n"
+    monkeypatch.setattr(file_systems, "mount_table", lambda: table)
+    assert file_systems.file_system_of(str(tmp_path / "wallet.db")) == ("xfs", str(tmp_path))
+
+
+def test_another_journal_mode(on_sqlite: str) -> None:
+    """Somebody has turned it back; opening turns it on again."""
+    assert found(on_sqlite, "journal mode") == [("fine", "WAL, synchronous FULL")]
+    with contextlib.closing(sqlite3.connect(path_in(on_sqlite))) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+    assert found(on_sqlite, "journal mode") == [("advice", "the file is in DELETE mode")]
+
+
+def test_a_log_that_grows(on_sqlite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Because somebody reads for long."""
+    with SqlLedger(on_sqlite) as ledger:
+        ledger.apply(deposit("b1"))
+        assert verdicts(on_sqlite, "write-ahead log") == {"fine"}
+        monkeypatch.setattr(file_checks, "_LARGE_LOG", 1)
+        assert verdicts(on_sqlite, "write-ahead log") == {"advice"}
+
+
+def test_a_file_that_is_damaged(on_sqlite: str) -> None:
+    """A page is overwritten: the full doctor says so. A file that is no database cannot be read."""
+    assert verdicts(on_sqlite, "contents") == set()
+    assert verdicts(on_sqlite, "contents", full=True) == {"fine"}
+    root = rows(on_sqlite, "SELECT rootpage FROM sqlite_master WHERE name = '{p}documents'")[0][0]
+    with Path(path_in(on_sqlite)).open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    assert verdicts(on_sqlite, "contents", full=True) == {"finding"}
+    Path(path_in(on_sqlite)).write_bytes(b"no database at all " * 400)
+    assert [check.name for check in examine(on_sqlite).findings] == ["can be read"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        ((3, 40, 1), "wal_reset"),
+        ((3, 44, 5), "wal_reset"),
+        ((3, 44, 6), "sqlite"),
+        ((3, 45, 0), "wal_reset"),
+        ((3, 50, 6), "wal_reset"),
+        ((3, 50, 7), "sqlite"),
+        ((3, 51, 2), "wal_reset"),
+        ((3, 51, 3), "sqlite"),
+        ((3, 53, 0), "sqlite"),
+    ],
+)
+def test_versions_of_sqlite(number: tuple[int, ...], expected: str) -> None:
+    """Those with a race in which commits get lost."""
+    assert file_checks.version_case(number).name == expected
+
+
+def test_in_memory() -> None:
+    """It ends with its process."""
+    with SqlLedger("sqlite:///:memory:") as ledger:
+        assert [check.name for check in ledger.doctor(full=True).findings] == ["file"]
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+#: What is done to a database ``{d}``, the check that finds it, its verdict, and a part of what it says.
+PLACES = [
+    ("ALTER DATABASE {d} SET default_transaction_read_only = on", "server", "finding", "read-only"),
+    ("ALTER DATABASE {d} SET zero_damaged_pages = on", "checksums", "finding", "zero_damaged_pages is on"),
+    (
+        "ALTER DATABASE {d} SET synchronous_commit = local",
+        "synchronous_commit",
+        "advice",
+        "local for all roles in this",
+    ),
+    ("ALTER DATABASE {d} SET default_transaction_isolation = serializable", "isolation", "advice", "serializable"),
+    ("ALTER DATABASE {d} SET track_counts = off", "autovacuum", "finding", "track_counts is off"),
+    ("ALTER TABLE game_operator_bets SET (autovacuum_enabled = false)", "autovacuum", "finding", "game_operator_bets"),
+    ("GRANT UPDATE ON game_operator_bets TO PUBLIC", "rights", "finding", "PUBLIC) has UPDATE on game_operator_bets"),
+    ("GRANT SELECT ON game_operator_calls TO PUBLIC", "rights", "advice", "may read game_operator_calls"),
+    ("GRANT CREATE ON SCHEMA public TO PUBLIC", "rights", "advice", "in the schema public"),
+    ("ALTER TABLE game_operator_postings DISABLE TRIGGER ALL", "guards", "finding", "postings_stay, game_operator_pos"),
+]
+
+
+def test_settings_and_rights_that_are_wrong(on_postgres: str) -> None:
+    """Found by one statement, and not without it."""
+    database = rows(on_postgres, "SELECT current_database()")[0][0]
+    for statement, name, verdict, part in reversed(PLACES):  # The first one, of them, stops all changes.
+        assert part not in str(found(on_postgres, name))
+        run_sql(on_postgres, statement.replace("{d}", database))
+        said = found(on_postgres, name)
+        assert [each for each, text in said if part in text] == [verdict], (statement, said)
+
+
+@pytest.fixture
+def role(on_postgres: str) -> Iterator[str]:
+    """A role that may log in and may not do anything."""
+    name = "clerk_" + on_postgres.partition("///")[2].partition("?")[0]
+    run_sql(on_postgres, f"CREATE ROLE {name} LOGIN")
+    yield name
+    run_sql(on_postgres, f"DROP OWNED BY {name} CASCADE")
+    run_sql(on_postgres, f"DROP ROLE {name}")
+
+
+def as_role(url: str, role: str) -> str:
+    return url.replace("user=postgres", f"user={role}")
+
+
+ROLES = [
+    ("SELECT", ""),
+    ("INSERT, UPDATE", ""),
+    ("TRUNCATE", "may TRUNCATE accounts, TRUNCATE bets, TRUNCATE calls, TRUNCATE postings, which no wallet needs"),
+    ("DELETE", "may DELETE accounts, DELETE bets, DELETE calls, TRUNCATE accounts"),
+]
+
+
+def test_roles_with_too_many_rights(on_postgres: str, role: str) -> None:
+    """A wallet inserts and updates. Who does not serve must not update, and nobody deletes but prune."""
+    run_sql(on_postgres, f"GRANT UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+    assert "and cannot be a wallet" in found(on_postgres, "rights")[0][1]
+    run_sql(on_postgres, f"REVOKE UPDATE ON ALL TABLES IN SCHEMA public FROM {role}")
+    for grant, expected in ROLES:
+        run_sql(on_postgres, f"GRANT {grant} ON ALL TABLES IN SCHEMA public TO {role}")
+        findings = [text for verdict, text in found(on_postgres, "rights") if verdict == "finding"]
+        assert [(role in text, expected in text) for text in findings] == ([(True, True)] if expected else []), grant
+
+
+def test_what_a_reader_may_not_see(on_postgres: str, role: str) -> None:
+    """SELECT is enough to run it, and what stays hidden is said and never fine; the owner's rights are noticed."""
+    url = as_role(on_postgres, role)
+    assert verdicts(url, "tables") == {"not visible"}
+    run_sql(on_postgres, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    run_sql(on_postgres, f"REVOKE SELECT ON game_operator_bets FROM {role}")
+    with psycopg.connect(on_postgres):
+        checks = examine(url).checks
+    hidden = {check.name for check in checks if check.verdict == "not visible"}
+    assert hidden == {"disk", "open bets", "sequences", "transactions"}
+    assert all(check.found.startswith("not visible") for check in checks if check.name in hidden)
+    assert [verdict for verdict, _ in found(url, "rights")] == ["fine"]
+    run_sql(on_postgres, f"ALTER TABLE game_operator_calls OWNER TO {role}")
+    assert found(url, "rights")[0] == (
+        "advice",
+        f"{role} owns the tables, and so may drop them and switch their triggers off",
+    )
+
+
+def test_functions(on_postgres: str, role: str) -> None:
+    """One that runs with its owner's rights: who may call it, what it finds, and who owns it."""
+    name = f"{DEFAULT_PREFIX}try()"
+    run_sql(on_postgres, f"CREATE FUNCTION {name} RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'")
+    run_sql(on_postgres, f"ALTER FUNCTION {name} OWNER TO {role}")
+
+    def of_function() -> list[str]:
+        return [verdict for verdict, text in found(on_postgres, "functions") if "try" in text]
+
+    assert of_function() == ["finding", "finding", "advice"]
+    run_sql(on_postgres, f"REVOKE EXECUTE ON FUNCTION {name} FROM PUBLIC")
+    assert of_function() == ["finding", "advice"]
+    run_sql(on_postgres, f"ALTER FUNCTION {name} SET search_path = public")
+    assert of_function() == ["advice"]
+    run_sql(on_postgres, f"ALTER ROLE {role} NOLOGIN")
+    assert of_function() == []
+
+
+def test_a_sequence_behind_its_ids(on_postgres: str, role: str) -> None:
+    """The owner's ledger sets it, and a reader's does not."""
+    assert verdicts(on_postgres, "sequences") == {"fine"}
+    run_sql(on_postgres, "SELECT setval(pg_get_serial_sequence('{p}postings', 'id'), 1, false)")
+    assert verdicts(on_postgres, "sequences") == {"advice"}
+    run_sql(on_postgres, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    run_sql(on_postgres, f"GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO {role}")
+    assert verdicts(as_role(on_postgres, role), "sequences") == {"finding"}
+
+
+def test_a_slot_that_nobody_reads(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An advice, and with much log behind it a finding."""
+    assert verdicts(on_postgres, "replication slots") == {"fine"}
+    run_sql(on_postgres, "SELECT pg_create_physical_replication_slot('idle', true)")
+    try:
+        assert verdicts(on_postgres, "replication slots") == {"advice"}
+        monkeypatch.setattr(server_checks, "_MUCH_LOG", -1)
+        assert verdicts(on_postgres, "replication slots") == {"finding"}
+    finally:
+        run_sql(on_postgres, "SELECT pg_drop_replication_slot('idle')")
+
+
+def test_transactions_that_stay_open(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whom, and since when."""
+    with psycopg.connect(on_postgres) as other:
+        other.execute("SELECT 1")
+        assert verdicts(on_postgres, "transactions") == {"fine"}
+        monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+        ((verdict, text),) = found(on_postgres, "transactions")
+        assert (verdict, f"idle in transaction, process {other.info.backend_pid}" in text) == ("advice", True)
+
+
+def test_dead_rows_and_old_ids(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where vacuum does not keep up, and where transaction ids run out."""
+    assert verdicts(on_postgres, "wraparound") == {"fine"}
+    monkeypatch.setattr(server_checks, "_FREEZE_TIMES", 0)
+    assert verdicts(on_postgres, "wraparound") == {"advice"}
+    monkeypatch.setattr(server_checks, "_STOP_AGE", 0)
+    assert verdicts(on_postgres, "wraparound") == {"finding"}
+    run_sql(on_postgres, "INSERT INTO {p}clocks SELECT CAST(n AS text), 1 FROM generate_series(1, 10001) AS n")
+    run_sql(on_postgres, "DELETE FROM {p}clocks")
+    until = time.monotonic() + 10
+    while verdicts(on_postgres, "autovacuum") == {"fine"}:  # Until the server has counted.
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert "game_operator_clocks has 10,001 dead rows" in found(on_postgres, "autovacuum")[0][1]
+
+
+def test_a_default_partition_with_postings(on_postgres: str) -> None:
+    """As a wrong clock fills it. Another table stands for the one that a migration makes."""
+    run_sql(
+        on_postgres,
+        "ALTER TABLE {p}postings RENAME TO postings_before; CREATE TABLE {p}postings (LIKE postings_before) "
+        "PARTITION BY RANGE (at_millis); CREATE TABLE {p}postings_rest PARTITION OF {p}postings DEFAULT",
+    )
+    assert verdicts(on_postgres, "default partition") == {"fine"}
+    run_sql(on_postgres, "INSERT INTO {p}postings SELECT * FROM postings_before LIMIT 1")
+    assert found(on_postgres, "default partition") == [("advice", "there are postings in game_operator_postings_rest")]
+
+
+def test_a_table_that_is_locked(on_postgres: str) -> None:
+    """The doctor waits for two seconds, and goes on with the other checks."""
+    with psycopg.connect(on_postgres) as other:
+        other.execute("LOCK TABLE game_operator_bets")
+        assert verdicts(on_postgres, "open bets") == {"not visible"}
+
+
+@pytest.mark.parametrize(
+    ("major", "today", "expected"),
+    [
+        (12, date(2020, 1, 1), "old_server"),
+        (13, date(2025, 11, 15), "server"),
+        (13, date(2025, 11, 16), "ended"),
+        (15, date(2027, 11, 15), "server"),
+        (18, date(2026, 11, 23), "server"),
+    ],
+)
+def test_versions_of_postgresql(major: int, today: date, expected: str) -> None:
+    """Those that are too old, and those that get no corrections any more."""
+    assert server_checks.version_case(f"{major}.1", major, today).name == expected
+
+
+def test_an_encoding_that_cannot_hold_all_ids(postgres: PostgresServer) -> None:
+    """The doctor says so, too."""
+    run_sql_alone(postgres.url, "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
+    url = postgres.url.replace("/postgres?", "/latin?")
+    try:
+        assert found(url, "server") == [("finding", "the database has the encoding LATIN1")]
+    finally:
+        postgres.drop_database(url)
+
+
+def run_sql_alone(url: str, statement: str) -> None:
+    """Run a statement that takes no transaction around it."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+@pytest.mark.outside
+def test_poolers(postgres: PostgresServer, on_postgres: str) -> None:
+    """Each mode is told from the other; a pool without a connection to spare says nothing."""
+    assert verdicts(on_postgres, "pooler") == {"fine"}
+    for mode, size, part in (
+        ("transaction", 3, "transaction mode"),
+        ("session", 3, "session mode"),
+        ("session", 1, "no second"),
+    ):
+        with PgBouncer(postgres, pool_mode=mode, pool_size=size) as bouncer:
+            ((verdict, text),) = found(bouncer.url(on_postgres), "pooler")
+            assert (verdict, part in text) == ("advice", True)
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[PostgresServer]:
+    """A server whose commits reach the disk, and whose archive does not work; with a ledger in ``postgres``."""
+    settings = {"archive_mode": "on", "archive_command": "false", "max_prepared_transactions": "2"}
+    with PostgresServer(durable=True, settings=settings) as server:
+        with_a_bet(server.url)
+        yield server
+
+
+@pytest.mark.outside
+def test_a_server_that_keeps_what_it_acknowledges(strict: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its settings are fine; its archive fails, and a prepared transaction was forgotten."""
+    names = ("fsync", "full_page_writes", "synchronous_commit")
+    assert [verdicts(strict.url, name) for name in names] == [{"fine"}] * 3
+    assert verdicts(strict.url, "transactions") == {"fine"}
+    run_sql_alone(strict.url, "BEGIN; CREATE TABLE half (); PREPARE TRANSACTION 'forgotten'")
+    monkeypatch.setattr(server_checks, "_MOST_MINUTES", 0)
+    assert "the prepared transaction 'forgotten'" in found(strict.url, "transactions")[0][1]
+    run_sql_alone(strict.url, "ROLLBACK PREPARED 'forgotten'")
+    assert verdicts(strict.url, "archive") == {"fine"}
+    run_sql(strict.url, "SELECT pg_switch_wal()")
+    until = time.monotonic() + 20
+    while verdicts(strict.url, "archive") == {"fine"}:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert verdicts(strict.url, "archive") == {"finding"}
+    assert verdicts(strict.url, "standbys") == {"advice"}
+
+
+@pytest.mark.outside
+def test_a_standby_that_is_awaited(strict: PostgresServer) -> None:
+    """It is not connected, so every call waits."""
+    run_sql_alone(strict.url, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 2 (a, b, c)'")
+    try:
+        run_sql(strict.url, "SELECT pg_reload_conf()")
+        until = time.monotonic() + 10
+        while verdicts(strict.url, "standbys") == {"advice"}:
+            assert time.monotonic() < until
+        ((verdict, text),) = found(strict.url, "standbys")
+        assert (verdict, "which needs 2, and 0 confirm" in text) == ("finding", True)
+    finally:
+        run_sql_alone(strict.url, "ALTER SYSTEM RESET synchronous_standby_names")
+        run_sql(strict.url, "SELECT pg_reload_conf()")
+
+
+# --- At opening -------------------------------------------------------------------------------------------------------
+
+
+def opening_warnings(url: str, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what two openings log."""
+    caplog.clear()
+    with caplog.at_level("WARNING", "game_operator.ledger"):
+        SqlLedger(url).close()
+        SqlLedger(url).close()
+    return [re.sub(r" .*", "", record.getMessage().removeprefix("PostgreSQL runs with ")) for record in caplog.records]
+
+
+def test_what_opening_warns_of(served: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each process and database: a server that loses commits, and a clock behind the rows."""
+    monkeypatch.setattr("game_operator.ledger.doctor.opening._logged", set())
+    assert opening_warnings(served, caplog) == ([] if is_sqlite(served) else ["fsync", "full_page_writes"])
+    damage(served, [f"UPDATE {{p}}postings SET at_millis = {NOW + DAY}"])
+    assert opening_warnings(served, caplog) == ["The"]
+    assert "seconds behind the newest posting" in caplog.text
+    assert opening_warnings(served, caplog) == []
+
+
+def test_opening_by_a_role_that_may_not_read_postings(on_postgres: str, role: str) -> None:
+    """It serves as before: nobody compares its clock."""
+    run_sql(on_postgres, f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+    run_sql(on_postgres, f"REVOKE SELECT ON game_operator_postings FROM {role}")
+    with SqlLedger(as_role(on_postgres, role)) as ledger:
+        assert ledger.balance("p1") == 9_500
+
+
+def test_check_is_a_value() -> None:
+    """Its fields are what the documents of the command line have."""
+    assert DoctorCheck._fields == ("name", "verdict", "found", "why", "todo")
