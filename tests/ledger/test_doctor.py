@@ -7,6 +7,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger
 from game_operator.ledger.doctor import disk_space, file_checks, ledger_checks, report, server_checks
 from game_operator.ledger.doctor.report import doctor_report, doctor_script
@@ -97,8 +98,9 @@ def test_what_is_said_is_said_by_the_code(name: str) -> None:
 
 def test_the_page_has_each_check() -> None:
     """With what to do about it, in the order of the texts, and a mark where it can be a finding or an advice."""
-    page = (ROOT / "docs" / "ledger.md").read_text().partition("\n## Doctor\n")[2].partition("\n## ")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"][2:]
+    table = (ROOT / "docs" / "ledger.md").read_text().partition("\n| Check | A finding, exit code 1 | Advice | What")[2]
+    lines = table.partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert [(name, todo) for name, _, _, todo in cells] == [(name, text["todo"]) for name, text in TEXTS.items()]
     for name, finding, advice, _ in cells:
         kinds = {text["verdict"] for text in TEXTS[name].values() if isinstance(text, dict)}
@@ -595,8 +597,9 @@ def test_a_default_partition_with_postings(on_postgres: str) -> None:
     assert found(on_postgres, "default partition") == [("advice", "there are postings in game_operator_postings_rest")]
 
 
-def test_a_table_that_is_locked(on_postgres: str) -> None:
-    """The doctor waits for two seconds, and goes on with the other checks."""
+def test_a_table_that_is_locked(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doctor does not wait for long, and goes on with the other checks."""
+    monkeypatch.setattr(report, "_WAIT", report._WAIT.replace("2s", "50ms"))
     with psycopg.connect(on_postgres) as other:
         other.execute("LOCK TABLE game_operator_bets")
         assert verdicts(on_postgres, "open bets") == {"not visible"}
@@ -634,17 +637,20 @@ def run_sql_alone(url: str, statement: str) -> None:
 
 
 @pytest.mark.outside
-def test_poolers(postgres: PostgresServer, on_postgres: str) -> None:
+def test_poolers(postgres: PostgresServer, on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each mode is told from the other; a pool without a connection to spare says nothing."""
     assert verdicts(on_postgres, "pooler") == {"fine"}
-    for mode, size, part in (
-        ("transaction", 3, "transaction mode"),
-        ("session", 3, "session mode"),
-        ("session", 1, "no second"),
-    ):
+
+    def text_behind(mode: str, size: int) -> str:
         with PgBouncer(postgres, pool_mode=mode, pool_size=size) as bouncer:
             ((verdict, text),) = found(bouncer.url(on_postgres), "pooler")
-            assert (verdict, part in text) == ("advice", True)
+        assert verdict == "advice"
+        return text
+
+    assert "in transaction mode" in text_behind("transaction", 3)
+    assert "in session mode" in text_behind("session", 3)
+    monkeypatch.setattr(server_checks, "_PROBE_SECONDS", 0.1)
+    assert "had no second connection" in text_behind("session", 1)
 
 
 @pytest.fixture(scope="module")
@@ -712,6 +718,41 @@ def test_what_opening_warns_of(served: str, caplog: pytest.LogCaptureFixture, mo
     assert opening_warnings(served, caplog) == ["The"]
     assert "seconds behind the newest posting" in caplog.text
     assert opening_warnings(served, caplog) == []
+
+
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_a_user_whose_transactions_are_read_only(on_postgres: str, kind: str) -> None:
+    """What serves calls is refused when it starts, and what only reads is not."""
+    database = rows(on_postgres, "SELECT current_database()")[0][0]
+    run_sql(on_postgres, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+
+    async def opened() -> None:
+        async with AsyncSqlLedger(on_postgres, patience_seconds=0.1):
+            pass
+
+    with pytest.raises(LedgerUnavailableError, match="transactions of this user are read-only"):
+        asyncio.run(opened()) if kind == "asyncio" else SqlLedger(on_postgres, patience_seconds=0.1)
+    with SqlLedger(on_postgres, migrate=False) as ledger:
+        assert ledger.balance("p1") == 9_500
+
+
+@pytest.mark.outside
+def test_a_standby(strict: PostgresServer) -> None:
+    """It is refused until it is promoted; what only reads, such as a verification, may use it."""
+    strict.stop()
+    (strict.folder / "data" / "standby.signal").touch()
+    strict.start()
+    assert found(strict.url, "server") == [("finding", "this server is a standby")]
+    assert {verdict for name in ("timeline", "replication slots") for verdict in verdicts(strict.url, name)} == {"fine"}
+    with pytest.raises(LedgerUnavailableError, match="the server is a standby, which takes no calls"):
+        SqlLedger(strict.url, patience_seconds=0.1)
+    with SqlLedger(strict.url, migrate=False) as ledger:
+        assert ledger.verify().sound
+    with ThreadPoolExecutor(1) as pool:  # A process that starts in the middle of a failover waits for its end.
+        starting = pool.submit(SqlLedger, strict.url, patience_seconds=30)
+        run_sql(strict.url, "SELECT pg_promote()")
+        with starting.result() as ledger:
+            assert ledger.apply(deposit("b1")).applied
 
 
 def test_opening_by_a_role_that_may_not_read_postings(on_postgres: str, role: str) -> None:
