@@ -1,0 +1,280 @@
+"""Backups while calls go on: the commands of docs/backups.md, and what a restored ledger makes of the calls since."""
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import MovingCall, WebhookCall
+from tests.support.books import Books, execute, problems, read_books
+from tests.support.crowds import open_accounts
+from tests.support.documents import ROOT
+from tests.support.postgres import PostgresServer
+from tests.support.postgres_binaries import find_binaries, give_to_server_user
+from tests.support.traffic import Answer, Log, Traffic, deliver, openings
+
+pytestmark = pytest.mark.outside
+
+PAGE = (ROOT / "docs" / "backups.md").read_text()
+PLAYERS = [f"p{number}" for number in range(5)]
+_BLOCK = re.compile(r"^```sh\n(?P<commands>.*?)^```$(?:\n\n```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+_PATIENCE_SECONDS = 60.0
+#: How many calls are answered before a backup, and after it.
+_CALLS = 40
+
+
+class Traffickers:
+    """Calls, one after the other, until the end of the ``with`` block."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self.log: Log = []
+        self._ledger = SqlLedger(url)
+        self._calls = iter(Traffic(seed, PLAYERS, 2_000).arrivals())
+        self._stopped = threading.Event()
+        self._failures: list[BaseException] = []
+        self._thread = threading.Thread(target=self._play)
+
+    def __enter__(self) -> "Traffickers":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._ledger.close()
+        for failure in self._failures:
+            raise failure
+
+    def _play(self) -> None:
+        try:
+            # Not as fast as it can: all are repeated later.
+            while not self._stopped.wait(0.005) and (call := next(self._calls, None)):
+                deliver(self._ledger.apply, [call], self.log)
+        except BaseException as failed:  # Of whatever kind: it is raised above.
+            self._failures.append(failed)
+
+    def go_on(self) -> Log:
+        """Let some calls be answered; return all that are answered by then."""
+        enough = len(self.log) + _CALLS
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while len(self.log) < enough:
+            assert not self._failures
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        return list(self.log)
+
+
+def assert_restored(copy: str, original: str, before: Log, log: Log) -> None:
+    """
+    Assert that *copy* has what was answered *before* the backup, and nothing that the original lacks.
+
+    Then those of the calls in *log* that the copy lacks are repeated, and it has what the original has.
+    """
+    with SqlLedger(copy) as ledger:
+        assert ledger.verify().sound
+        books, lost = read_books(copy), read_books(original)
+        assert problems(books, answers=before) == []
+        assert books.calls.items() <= lost.calls.items()
+        repeated: list[Answer] = []
+        deliver(ledger.apply, _since(books, lost, log), repeated)
+        assert ledger.verify().sound
+    books = read_books(copy)
+    assert problems(books, answers=repeated) == []
+    assert books.accounts == lost.accounts
+    assert books.bets == lost.bets
+    assert [posting[:5] for posting in books.postings] == [posting[:5] for posting in lost.postings]
+
+
+def _since(copy: Books, original: Books, log: Log) -> Iterator[WebhookCall]:
+    """Yield the calls of *log* that came after *copy* was taken from *original*."""
+    taken_at = max(call.at_millis for call in copy.calls.values())
+    lost = original.calls.keys() - copy.calls.keys()
+    for answer in log:
+        is_lost = isinstance(answer.call, MovingCall) and (answer.call.operation, answer.call.tx_id) in lost
+        if is_lost or (answer.at_millis or 0) > taken_at:
+            yield answer.call
+
+
+def blocks(heading: str) -> list[tuple[str, str]]:
+    """Return the commands below *heading* on the page, block by block, with what they print."""
+    (section,) = [part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(f"{heading}\n")]
+    return [(found["commands"], found["output"] or "") for found in _BLOCK.finditer(section)]
+
+
+def run(block: tuple[str, str], folder: Path, **variables: str) -> None:
+    """Run a block in *folder*; assert that it prints what the page says, where … stands for any lines."""
+    commands, expected = block
+    scripts = Path(sys.executable).parent
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | variables
+    environ["PATH"] = os.pathsep.join([str(scripts), str(_programs()), environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-e"],
+        input=commands,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=folder,
+        env=environ,
+    )
+    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+    pattern = "".join("(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in expected.splitlines())
+    assert re.fullmatch(pattern, done.stdout), f"{commands}\n{done.stdout}"
+
+
+def _programs() -> Path:
+    return find_binaries()
+
+
+def test_every_command_is_run() -> None:
+    """The page has the blocks that the tests below run, and no others."""
+    counts = {heading: len(blocks(heading)) for heading in re.findall(r"^## (.*)$", PAGE, re.MULTILINE)}
+    dump, recovery = "PostgreSQL: a dump", "PostgreSQL: to a point in time"
+    assert counts == {"SQLite": 2, dump: 3, recovery: 4, "Calls since the backup": 0}
+    assert PAGE.count("```sh\n") == sum(counts.values())
+
+
+# --- SQLite -----------------------------------------------------------------------------------------------------------
+
+
+def test_sqlites_backup_api(tmp_path: Path) -> None:
+    """Python's own, while calls go on."""
+    original, copy = (f"sqlite:///{tmp_path / name}" for name in ("wallet.db", "copy.db"))
+    open_accounts(original, openings(PLAYERS))
+    with Traffickers(original, seed=1) as traffic:
+        before = traffic.go_on()
+        with (
+            closing(sqlite3.connect(tmp_path / "wallet.db")) as source,
+            closing(sqlite3.connect(tmp_path / "copy.db")) as target,
+        ):
+            source.backup(target)
+        traffic.go_on()
+    assert_restored(copy, original, before, traffic.log)
+
+
+@pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the program sqlite3 is not installed")
+def test_sqlites_own_program(tmp_path: Path) -> None:
+    """The commands of the page: the copy is taken while calls go on, and restored when nobody has the file open."""
+    copying, restoring = blocks("SQLite")
+    url, damaged = f"sqlite:///{tmp_path / 'wallet.db'}", f"sqlite:///{tmp_path / 'damaged' / 'wallet.db'}"
+    open_accounts(url, openings(PLAYERS))
+    with Traffickers(url, seed=2) as traffic:
+        before = traffic.go_on()
+        run(copying, tmp_path)
+        traffic.go_on()
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    run(restoring, tmp_path)
+    assert_restored(url, damaged, before, traffic.log)
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------------------------------
+
+
+def _address(server: PostgresServer, database: str) -> str:
+    return server.url.replace("///postgres?", f"///{database}?")
+
+
+def _variables(server: PostgresServer) -> Mapping[str, str]:
+    return {"PGHOST": str(server.folder), "PGPORT": "5432", "PGUSER": "postgres", "PGDATABASE": "postgres"}
+
+
+@contextmanager
+def _casino(server: PostgresServer) -> Iterator[str]:
+    execute(server.url, "CREATE DATABASE casino")
+    try:
+        yield _address(server, "casino")
+    finally:
+        for name in ("casino", "casino_restored"):
+            server.drop_database(_address(server, name))
+
+
+def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
+    """Dumped while calls go on, and restored into another database, whose sequences go on behind their ids."""
+    dump, restore, fence = blocks("PostgreSQL: a dump")
+    with _casino(postgres) as original:
+        restored = _address(postgres, "casino_restored")
+        open_accounts(original, openings(PLAYERS))
+        with Traffickers(original, seed=3) as traffic:
+            before = traffic.go_on()
+            run(dump, tmp_path, **_variables(postgres))
+            traffic.go_on()
+        run(restore, tmp_path, **_variables(postgres))
+        assert_restored(restored, original, before, traffic.log)
+        run(fence, tmp_path, **_variables(postgres))
+        with pytest.raises(psycopg.OperationalError, match="not currently accepting connections"):
+            execute(original, "SELECT 1")
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(300)
+def test_a_point_in_time(tmp_path: Path) -> None:
+    """A base backup while calls go on, archived WAL, a recovery to a moment between two calls; then the repeats."""
+    archive, backup, recover, check = blocks("PostgreSQL: to a point in time")
+    with PostgresServer(durable=True, settings={"wal_level": "replica"}) as server, _casino(server) as url:
+        backups = server.folder / "backups"
+        data = server.folder / "data"
+        for folder in (backups, backups / "wal"):
+            folder.mkdir()
+            give_to_server_user(folder)
+        variables = {**_variables(server), "BACKUPS": str(backups), "PGDATA": str(data)}
+        run(archive, tmp_path, **variables)
+        server.stop()
+        server.start()
+        open_accounts(url, openings(PLAYERS))
+        with Traffickers(url, seed=4) as traffic:
+            traffic.go_on()
+            run(backup, tmp_path, **variables)
+            traffic.go_on()
+        before = list(traffic.log)
+        ((target,),) = execute(url, "SELECT now()::text")
+        since: Log = []
+        with SqlLedger(url) as ledger:
+            deliver(ledger.apply, Traffic(5, PLAYERS, 40, name="since").arrivals(), since)
+            lost = read_books(url)
+            _archive_all(server, backups / "wal")
+            server.kill()
+            run(recover, tmp_path, **variables, TARGET=target)
+            _give_all(data)
+            server.start()
+            _until_recovered(server)
+            run(check, tmp_path, **variables)
+            recovered = read_books(url)
+            assert problems(recovered, answers=before) == []
+            assert not any(bet_id.startswith("since") for bet_id in recovered.bets)
+            # The process goes on, on the new timeline.
+            deliver(ledger.apply, [answer.call for answer in since], [])
+            assert ledger.verify().sound
+        assert read_books(url).bets == lost.bets
+        assert read_books(url).accounts == lost.accounts
+
+
+def _archive_all(server: PostgresServer, folder: Path) -> None:
+    ((name,),) = execute(server.url, "SELECT pg_walfile_name(pg_switch_wal())")
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while not (folder / name).exists():
+        assert time.monotonic() < until, server.log()[-2000:]
+        time.sleep(0.05)
+
+
+def _until_recovered(server: PostgresServer) -> None:
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while execute(server.url, "SELECT pg_is_in_recovery()") != [(False,)]:
+        assert time.monotonic() < until, server.log()[-2000:]
+        time.sleep(0.05)
+
+
+def _give_all(folder: Path) -> None:
+    """Give *folder* to the server's user, who would have run the commands."""
+    for path in (folder, *folder.rglob("*")):
+        give_to_server_user(path)
