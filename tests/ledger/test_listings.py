@@ -5,23 +5,19 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
-from game_operator.ledger.engine.script import Execute, Step
-from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
-from game_operator.ledger.staff.queries import Listing, bets_before, page_of_bets
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
-from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
+from tests.support.raw_sql import DEFAULT_PREFIX, path_in, run
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
@@ -35,38 +31,6 @@ def filled(url: str, bets: int) -> None:
     names = "bet_id, player_id, account, wager_cents, state, opened_at_millis, action, source"
     row = "SELECT 'b' || i, 'p1', 'p1', 1, 'OPEN', 1000 + i / 3, 'BET', '' FROM numbers"
     run(url, f"{series}INSERT INTO {{p}}bets ({names}) {row}", bets)
-
-
-PAGES: dict[str, Callable[[], Generator[Step, Any, Any]]] = {
-    "bets()": lambda: page_of_bets(DEFAULT_PREFIX, None, None, "", None, 100),
-    "bets(), the next page": lambda: page_of_bets(DEFAULT_PREFIX, 1010, 5000, "", None, 100),
-    "ledger bets --source": lambda: bets_before(DEFAULT_PREFIX, 1 << 62, 50, only_open=False, source=""),
-    "anomalies(source=)": lambda: page_of_anomalies(DEFAULT_PREFIX, Wanted(source=""), None, 100),
-}
-
-
-@pytest.mark.parametrize("analyzed", [False, True])
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_sorts_no_table(database_url: str, page: str, analyzed: bool) -> None:
-    """Whether the database has statistics or not, a page is read along the order it is asked for."""
-    filled(database_url, 3_000)
-    if analyzed:
-        run(database_url, "ANALYZE")
-    with contextlib.closing(Listing(database_url)) as listing:
-        step = next(PAGES[page]())
-        assert isinstance(step, Execute)
-        explain = "EXPLAIN QUERY PLAN" if is_sqlite(database_url) else "EXPLAIN"
-
-        def script() -> Generator[Step, Any, list[Any]]:
-            rows: list[Any] = yield Execute(f"{explain} {step.sql}", step.parameters)
-            return rows
-
-        plan = " / ".join(str(row[-1]) for row in listing.read(script))
-    assert "bets_opened" in plan or "PRIMARY KEY" in plan or "anomalies_pkey" in plan, plan
-    # What has the same millisecond is sorted, and no more.
-    for whole in ("TEMP B-TREE FOR ORDER BY", "Seq Scan", "Bitmap"):
-        assert whole not in plan, plan
-    assert plan.count("Sort  (") == plan.count("Incremental Sort  ("), plan
 
 
 def connections(url: str) -> int:

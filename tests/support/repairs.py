@@ -57,8 +57,8 @@ def pay(ledger: SqlLedger, finding_id: int, **terms: Any) -> tuple[Finding, Outc
     return Wallet(ledger, **terms).pay(payment(finding_id))
 
 
-def findings(ledger: SqlLedger, source: str | None = None) -> list[Finding]:
-    """Return all findings, the resolved ones too."""
+def findings(ledger: SqlLedger, source: str = "") -> list[Finding]:
+    """Return all findings of a source, the resolved ones too."""
     return read_with(
         ledger,
         lambda dialect: page_of_findings(dialect, after=0, most=999, resolved=True, source=source, subject=None),

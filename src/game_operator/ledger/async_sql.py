@@ -24,7 +24,7 @@ from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import adjust
-from game_operator.ledger.staff.queries import Page, has_own_snapshot
+from game_operator.ledger.staff.queries import Page, Use, has_own_snapshot
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -216,11 +216,11 @@ class AsyncSqlLedger(LedgerBase):
         await store.open(super()._open_sqlite)
         return store
 
-    async def _survey(self, script: Callable[[], Script[T]]) -> T:
+    async def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
         if not has_own_snapshot(self._url):
             return await self._read(script)
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-        return await asyncio.to_thread(queries.survey, self._url, script)
+        return await asyncio.to_thread(queries.survey, self._url, script, use)
 
     async def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
         if not has_own_snapshot(self._url):

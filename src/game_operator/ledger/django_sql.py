@@ -14,6 +14,7 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_o
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
 from game_operator.ledger.joined_connections import KINDS, sqlstates
 from game_operator.ledger.sql import SqlLedger
+from game_operator.ledger.staff.queries import Use
 
 T = TypeVar("T")
 
@@ -68,10 +69,10 @@ class DjangoLedger(SqlLedger):
                 if not self._depth and self._database is not None:
                     self._store.rest()
 
-    def _survey(self, script: Callable[[], Script[T]]) -> T:
+    def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
-        return super()._survey(script)
+        return super()._survey(script, use)
 
     def check_source(self, source: str) -> None:
         """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""

@@ -7,6 +7,7 @@ from decimal import Decimal
 from threading import RLock
 from typing import TypeVar
 
+from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
 from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
@@ -132,7 +133,13 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
             return book.bets.get(bet_id) if book else None
 
     def bets(
-        self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        source: str = "",
+        state: BetState | None = None,
+        player_id: str | None = None,
     ) -> list[BetRecord]:
         """Return the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
         check_outside(self)
@@ -143,6 +150,8 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
                 for bet in (book.bets.values() if book else ())
                 if (since_millis is None or bet.opened_at_millis >= since_millis)
                 and (until_millis is None or bet.opened_at_millis < until_millis)
+                and state in (None, bet.state)
+                and player_id in (None, bet.player_id)
             ]
         return sorted(found, key=lambda bet: (bet.opened_at_millis, bet.bet_id))
 

@@ -9,6 +9,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
+from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
@@ -36,7 +37,7 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
-from game_operator.ledger.staff.queries import AccountHistory, BetHistory, Page, has_own_snapshot
+from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -240,10 +241,26 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         return self._read(partial(queries.bet, self._prefix, bet_id, source))
 
     def bets(
-        self, *, since_millis: int | None = None, until_millis: int | None = None, source: str = ""
+        self,
+        *,
+        since_millis: int | None = None,
+        until_millis: int | None = None,
+        source: str = "",
+        state: BetState | None = None,
+        player_id: str | None = None,
     ) -> Iterator[BetRecord]:
-        """Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
-        return self._listed(partial(queries.page_of_bets, self._prefix, since_millis, until_millis, source), 1_000)
+        """
+        Yield the bets opened from *since_millis* up to but not at *until_millis*, oldest first.
+
+        Args:
+            since_millis: Those opened at this time (Unix milliseconds) or later; None for all.
+            until_millis: Those opened before this time; None for no end.
+            source: Those of this source.
+            state: Those in this state; None for all.
+            player_id: Those of this player; None for all.
+        """
+        wanted = BetsWanted(source, since_millis, until_millis, state, player_id)
+        return self._listed(partial(queries.page_of_bets, self._prefix, wanted), 1_000)
 
     def anomalies(
         self,
@@ -292,20 +309,29 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         return self._done(self._resolved([anomaly_id]))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
-        """Return all that is known of a bet; it reads whole tables, so it is for people."""
-        return self._survey(partial(queries.bet_history, self._prefix, bet_id, source))
+        """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
+        return self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "listing")
 
-    def account_history(self, player_id: str | tuple[str, ...], *, most: int = 50) -> AccountHistory:
+    def account_history(
+        self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
+    ) -> AccountHistory:
         """
-        Return an account, its *most* latest movements and open bets; it reads whole tables, so it is for people.
+        Return an account, its *most* latest movements and open bets; indexes lead to them.
 
-        Where the key of accounts has several columns, it takes their values, or the account as a bet names it.
+        Movements never change, so pages that follow one another have each of them once, while calls go on.
+
+        Args:
+            player_id: The account. Where the key of accounts has several columns, their values, or the account as a
+                bet names it.
+            most: How many movements, and how many open bets.
+            before: The movements before those of another page: its ``earlier``. None for the latest.
 
         Raises:
             AccountNotFoundError: There is no such account.
+            ValueError: *before* is not the ``earlier`` of a page.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(partial(queries.account_history, self._prefix, account, most))
+        return self._survey(partial(queries.account_history, self._prefix, account, most, before), "listing")
 
     def verify(self, *, full: bool = False) -> BooksReport:
         """
@@ -455,8 +481,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         with self._alone(), Transaction(self):
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
-    def _survey(self, script: Callable[[], Script[T]]) -> T:
-        return queries.survey(self._url, script) if has_own_snapshot(self._url) else self._read(script)
+    def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+        return queries.survey(self._url, script, use) if has_own_snapshot(self._url) else self._read(script)
 
     def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
         """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
@@ -497,9 +523,9 @@ def read_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T
     return ledger._read(lambda: script(ledger._fit))
 
 
-def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
-    """Run a script that reads whole tables, from one snapshot, over a connection beside the ledger's: no call waits."""
-    return ledger._survey(lambda: script(ledger._fit))
+def survey_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]], use: Use = "survey") -> T:
+    """Run a script that reads much from one snapshot, over a connection beside the ledger's: no call waits."""
+    return ledger._survey(lambda: script(ledger._fit), use)
 
 
 def write_with(ledger: SqlLedger, script: Callable[[SqlDialect], Script[T]]) -> T:
@@ -533,7 +559,7 @@ def are_balances_elsewhere(ledger: SqlLedger) -> bool:
 
 def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]:
     """Return the sources that the ledger knows, with how many bets of each are OPEN."""
-    return ledger._survey(lambda: source_details(ledger._prefix, most_bets))
+    return ledger._survey(lambda: source_details(ledger._prefix, most_bets), "listing")
 
 
 def migrated_back(ledger: SqlLedger) -> int:
@@ -541,9 +567,6 @@ def migrated_back(ledger: SqlLedger) -> int:
     return int(ledger._write(lambda: back(ledger._prefix)))
 
 
-def old_bets(
-    ledger: SqlLedger, before_millis: int, most: int, *, only_open: bool, source: str | None
-) -> list[BetRecord]:
-    """Return at most *most* bets that were opened before a time, the oldest first."""
-    script = partial(queries.bets_before, ledger._prefix, before_millis, most, only_open=only_open, source=source)
-    return list(ledger._listed(lambda *_: script(), most + 1))  # More than there can be: no page follows.
+def oldest_bets(ledger: SqlLedger, wanted: BetsWanted, most: int) -> list[BetRecord]:
+    """Return at most *most* bets of one source or of all, the oldest first."""
+    return ledger._survey(partial(queries.oldest_bets, ledger._prefix, wanted, most), "listing")

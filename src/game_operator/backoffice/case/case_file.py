@@ -118,7 +118,7 @@ def case_file(
     _check(ledger, bet_id)
     profile = profile or Profile()
     made_at_millis = clock_millis()
-    rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect))
+    rows = survey_with(ledger, lambda dialect: rows_of_bet(bet_id, source, dialect), "listing")
     answers = asked(client, bet_id, rows.bet, clock_millis)
     looked_at = all_examined(list(exchanges), bet_id, rows, authenticator, profile)
     raw: dict[str, Any] = {

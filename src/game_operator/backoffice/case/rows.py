@@ -1,23 +1,20 @@
 """
-The ledger's rows of one bet, from one snapshot.
+The ledger's rows of one bet, from one snapshot; indexes lead to all of them.
 
-Bet, calls, claims, findings and results of reconciliations are found by indexes. To find the postings and the resolved
-anomalies, whole tables are read: at 10^6 bets this takes 0.3 s on SQLite. The table of calls is read as a whole only if
-a rollback has settled the bet and does not have the withdraw's identity.
+Of the anomalies that name nobody, all are read by an index: their bodies are looked through for the bet's id.
 """
 
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from game_operator.codes import BetState
 from game_operator.ledger import AnomalyRecord, BetRecord
 from game_operator.ledger.api import CallRecord
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Kind, Script
-from game_operator.ledger.engine.tables import CALL_COLUMNS, POSTING_ACCOUNT, POSTING_DELTA, sql_texts
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff import queries
-from game_operator.ledger.staff.anomalies import record_of
+from game_operator.ledger.staff.anomalies import OF_SOURCE, record_of
 from game_operator.ledger.staff.findings import Finding
 
 
@@ -89,17 +86,18 @@ def rows_of_bet(bet_id: str, source: str, dialect: SqlDialect) -> Script[KeptRow
     sql = _sql(dialect.kind, dialect.prefix)
     bet = yield from queries.bet(dialect.prefix, bet_id, source)
     findings = yield Execute(sql["findings"], (source, bet_id))
-    found = tuple(Finding._make(_plain(row)) for row in findings)
-    calls = yield from _calls(sql, bet_id, source, bet, found)
+    calls = [KeptCall(*each) for each in (yield from queries.calls_of_bet(dialect.prefix, bet_id, source, bet))]
+    calls.sort(key=lambda each: (each.call.at_millis, each.call.held, each.call.operation))
+    postings = yield from queries.postings_of_calls(dialect.prefix, source, [each.call for each in calls])
     looks = yield Execute(sql["looked_up"], (bet_id, source))
     pruned = yield Execute(sql["pruned"], ())
     return KeptRows(
         bet,
-        calls,
-        (yield from _postings(sql, source, calls)),
+        tuple(calls),
+        tuple(KeptPosting._make(row) for row in postings),
         (yield from _anomalies(sql, bet_id, source)),
-        found,
-        tuple(KeptLook._make(_plain(row)) for row in looks),
+        tuple(sorted(Finding._make(_plain(row)) for row in findings)),
+        tuple(sorted(KeptLook._make(_plain(row)) for row in looks)),
         pruned[0][0] if pruned else None,
     )
 
@@ -109,13 +107,11 @@ def _sql(kind: Kind, prefix: str) -> dict[str, str]:
         __package__,
         "rows.sql",
         prefix=prefix,
-        call_columns=CALL_COLUMNS,
+        of_source=OF_SOURCE,
         anomaly_columns=", ".join(AnomalyRecord._fields),
         finding_columns=", ".join(Finding._fields),
         item_columns=_LOOK_COLUMNS,
         in_body="instr(body, ?)" if kind == "sqlite" else "position(CAST(? AS bytea) IN body)",
-        account=POSTING_ACCOUNT.format(""),
-        delta=POSTING_DELTA.format(""),
     )
 
 
@@ -124,50 +120,12 @@ def _plain(row: Sequence[Any]) -> list[Any]:
     return [bytes(value) if isinstance(value, memoryview) else value for value in row]
 
 
-def _calls(
-    sql: dict[str, str], bet_id: str, source: str, bet: BetRecord | None, findings: Sequence[Finding]
-) -> Script[tuple[KeptCall, ...]]:
-    rows: list[Sequence[Any]] = []
-    for operation, tx_id in sorted(_identities(bet_id, bet, findings)):
-        rows += yield Execute(sql["call"], (source, operation, tx_id))
-    rows += yield Execute(sql["claims"], (source, bet_id))
-    kept = {(row[0], row[1]): KeptCall(CallRecord(*row[:-1]), row[-1]) for row in map(_plain, rows)}
-    # A derived identity may be another bet's: a body can name any tx_id.
-    kept = {identity: each for identity, each in kept.items() if each.call.bet_id == bet_id}
-    if bet is not None and bet.state is BetState.ROLLED_BACK and not _has_refund(bet, kept.values()):
-        rows = yield Execute(sql["all_calls"], (source, bet_id))
-        kept |= {(row[0], row[1]): KeptCall(CallRecord(*row[:-1]), row[-1]) for row in map(_plain, rows)}
-    return tuple(sorted(kept.values(), key=lambda each: (each.call.at_millis, each.call.held, each.call.operation)))
-
-
-def _identities(bet_id: str, bet: BetRecord | None, findings: Sequence[Finding]) -> set[tuple[str, str]]:
-    """Return under which identities calls of the bet may be stored."""
-    action = bet.action.lower() if bet else "bet"
-    withdraws = {f"withdraw:{action}:{bet_id}"} | {bet.withdraw_tx_id or "" if bet else ""}
-    deposits = {f"deposit:bet:{bet_id}"} | {bet.deposit_tx_id or "" if bet else ""}
-    found = {("withdraw", each) for each in withdraws} | {("rollback", each) for each in withdraws}
-    found |= {("rollback", f"rollback:{action}:{bet_id}")} | {("deposit", each) for each in deposits}
-    found |= {("reconcile", bet_id)} | {("pay", str(finding.id)) for finding in findings}
-    return {(operation, tx_id) for operation, tx_id in found if tx_id}
-
-
-def _has_refund(bet: BetRecord, kept: Any) -> bool:  # Any: the view of a dictionary.
-    return bet.settled_by is not None or any(each.call.operation == "rollback" for each in kept)
-
-
-def _postings(sql: dict[str, str], source: str, calls: Sequence[KeptCall]) -> Script[tuple[KeptPosting, ...]]:
-    moved = [(each.call.operation, each.call.tx_id) for each in calls if each.call.code is None and not each.call.held]
-    if not moved:
-        return ()
-    condition = " OR ".join(["(operation = ? AND tx_id = ?)"] * len(moved))
-    parameters = [part for identity in moved for part in identity]
-    rows = yield Execute(f"{sql['postings']}{condition}) ORDER BY id", (source, *parameters))
-    return tuple(KeptPosting._make(row) for row in rows)
-
-
 def _anomalies(sql: dict[str, str], bet_id: str, source: str) -> Script[tuple[KeptAnomaly, ...]]:
     # A text in a body, in a field of any name, that is the bet's id.
     spellings = [json.dumps(bet_id, ensure_ascii=ascii_only).encode() for ascii_only in (True, False)]
-    rows = yield Execute(sql["anomalies"], (source, bet_id, *spellings))
-    records = [(record_of(row[:-1]), row[-1]) for row in map(_plain, rows)]
+    rows = [
+        *(yield Execute(sql["anomalies"], (bet_id, source))),
+        *(yield Execute(sql["unreadable"], (source, *spellings))),
+    ]
+    records = sorted((record_of(row[:-1]), row[-1]) for row in map(_plain, rows))
     return tuple(KeptAnomaly(record, digest, record.bet_id is None) for record, digest in records)

@@ -10,7 +10,7 @@ from game_operator.ledger.api import BetRecord, Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
 from game_operator.ledger.rules.book import NewFinding
-from game_operator.ledger.sql import SqlLedger, read_with, write_with
+from game_operator.ledger.sql import SqlLedger, read_with, survey_with, write_with
 from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.models import BetNotFound
@@ -28,7 +28,7 @@ def findings_of(
     after = 0
     while True:
         script = partial(page_of_findings, after=after, most=_PAGE, resolved=resolved, source=source, subject=bet_id)
-        found = read_with(ledger, script)
+        found = survey_with(ledger, script, "listing")
         yield from found
         if len(found) < _PAGE:
             return

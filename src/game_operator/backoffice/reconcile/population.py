@@ -19,6 +19,7 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
 from game_operator.ledger.rules.book import named_account
+from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 
 PAGE: Final = 500
@@ -198,4 +199,11 @@ def close_findings(
 
 
 def _sql(dialect: SqlDialect) -> dict[str, str]:
-    return sql_texts(__package__, "reconcile.sql", prefix=dialect.prefix, bet_columns=BET_COLUMNS, kinds="(kinds)")
+    return sql_texts(
+        __package__,
+        "reconcile.sql",
+        prefix=dialect.prefix,
+        bet_columns=BET_COLUMNS,
+        kinds="(kinds)",
+        of_source=OF_SOURCE,
+    )

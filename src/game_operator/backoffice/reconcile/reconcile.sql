@@ -1,18 +1,18 @@
--- Which bets a reconciliation looks up, and what it reads and writes of them. The source is compared as a CAST: SQLite
--- would else take a unique index that begins with it, and sort the whole table for each page.
+-- Which bets a reconciliation looks up, and what it reads and writes of them. Where another index leads
+-- to the bets, the source is compared by an expression: a planner could else prefer an index that begins with it.
 
 -- Those of the future are there because a clock was wrong: they are old.
 -- name: open
 SELECT opened_at_millis, bet_id FROM {prefix}bets
 WHERE state = 'OPEN' AND (opened_at_millis, bet_id) > (?, ?)
-    AND (opened_at_millis <= ? OR opened_at_millis > ?) AND CAST(source AS text) = ?
+    AND (opened_at_millis <= ? OR opened_at_millis > ?) AND {of_source}
 ORDER BY opened_at_millis, bet_id LIMIT ?
 
 -- No deposit settles these, so each is looked up once.
 -- name: spent
 SELECT opened_at_millis, bet_id FROM {prefix}bets
 WHERE state = 'SPENT' AND (opened_at_millis, bet_id) > (?, ?) AND opened_at_millis >= ? AND opened_at_millis <= ?
-    AND CAST(source AS text) = ? AND NOT EXISTS (
+    AND {of_source} AND NOT EXISTS (
         SELECT 1 FROM {prefix}looks AS seen
         WHERE seen.bet_id = {prefix}bets.bet_id AND seen.source = {prefix}bets.source AND seen.service = ?
     )
@@ -21,7 +21,7 @@ ORDER BY opened_at_millis, bet_id LIMIT ?
 -- name: repaired
 SELECT settled_at_millis, bet_id FROM {prefix}bets
 WHERE settled_by IS NOT NULL AND (settled_at_millis, bet_id) > (?, ?) AND settled_at_millis >= ?
-    AND CAST(source AS text) = ?
+    AND {of_source}
 ORDER BY settled_at_millis, bet_id LIMIT ?
 
 -- name: anomalies
@@ -47,7 +47,7 @@ WHERE state NOT IN ('OPEN', 'SPENT') AND source = ?
 -- name: lately_settled
 SELECT bet_id FROM (
     SELECT bet_id, state, settled_by, settled_at_millis FROM {prefix}bets
-    WHERE CAST(source AS text) = ? ORDER BY opened_at_millis DESC LIMIT 2000
+    WHERE source = ? ORDER BY opened_at_millis DESC LIMIT 2000
 ) AS latest WHERE state IN ('CLOSED', 'ROLLED_BACK') AND settled_by IS NULL AND settled_at_millis <= ?
 ORDER BY settled_at_millis DESC LIMIT ?
 

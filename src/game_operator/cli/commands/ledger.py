@@ -21,6 +21,7 @@ from game_operator.cli.reports.ledger import (
     show_bets,
     show_books,
 )
+from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
 from game_operator.money import amount_from_cents
 
@@ -37,7 +38,6 @@ Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, whic
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
-_NEVER_MILLIS = 1 << 62
 #: As far as open bets are counted.
 _MOST_BETS = 1_000
 
@@ -78,6 +78,7 @@ def show(
     bet_id: Annotated[str | None, typer.Argument()] = None,
     player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
     most: Annotated[int, typer.Option(min=1)] = 50,
+    before: str | None = None,
     source: str = "",
     place: LedgerOptions,
     balances: BalancesOptions,
@@ -85,30 +86,35 @@ def show(
     """
     Show all that is known of a bet, or with --player an account and its latest movements.
 
-    The exit code is 1 for a bet that nothing ever named.
+    What came before the movements shown is listed with --before. The exit code is 1 for a bet that nothing ever named.
     """
     if (bet_id is None) == (player is None):
         raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
+    if before is not None and player is None:
+        raise typer.BadParameter("--before goes with --player.")
     accounts = balances.accounts()
     with place.opened(accounts=accounts) as ledger:
         if bet_id is None:
             assert player is not None
-            show_account(_account(ledger, player, most, accounts))
+            with _checked_values():
+                show_account(_account(ledger, player, most, before, accounts))
             return ExitCode.FINE
         history = ledger.history(bet_id, source=source)
     show_bet(bet_id, history)
     return ExitCode.SAID_NO if history.is_unknown else ExitCode.FINE
 
 
-def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccounts | None") -> "AccountHistory":
+def _account(
+    ledger: "SqlLedger", player: str, most: int, before: str | None, accounts: "TableAccounts | None"
+) -> "AccountHistory":
     """Return the history of an account, with its balance out of *accounts*, where it may never have moved."""
     if accounts is None:
-        return ledger.account_history(player, most=most)
+        return ledger.account_history(player, most=most, before=before)
     from game_operator.ledger import AccountHistory
 
     balance_cents = ledger.balance(player)
     try:
-        history = ledger.account_history(player, most=most)
+        history = ledger.account_history(player, most=most, before=before)
     except AccountNotFoundError:
         history = AccountHistory(player, None, 0, (), ())
     return history._replace(balance_cents=balance_cents)
@@ -118,6 +124,10 @@ def _account(ledger: "SqlLedger", player: str, most: int, accounts: "TableAccoun
 def bets(
     *,
     only_open: Annotated[bool, typer.Option("--open")] = False,
+    state: BetState | None = None,
+    player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
+    since: Moment = None,
+    until: Moment = None,
     older_than: Moment = None,
     limit: Annotated[int, typer.Option(min=1)] = 50,
     source: OnlySource = None,
@@ -125,11 +135,15 @@ def bets(
     balances: BalancesOptions,
 ) -> None:
     """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
-    from game_operator.ledger.sql import old_bets
+    from game_operator.ledger.sql import oldest_bets
+    from game_operator.ledger.staff.queries import BetsWanted
 
-    before_millis = _NEVER_MILLIS if older_than is None else older_than
+    if only_open and state not in (None, BetState.OPEN):
+        raise typer.BadParameter(f"--open lists OPEN bets, and --state is {state.value}. Pass one of the two.")
+    ends = [end for end in (until, older_than) if end is not None]
+    wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
     with place.opened(accounts=balances.accounts()) as ledger:
-        found = old_bets(ledger, before_millis, limit + 1, only_open=only_open, source=source)
+        found = oldest_bets(ledger, wanted, limit + 1)
     listed, more = found[:limit], len(found) > limit
     answer({"bets": list(map(bet_document, listed)), "more": more})
     show_bets(listed)

@@ -92,7 +92,7 @@ def _show_movements(history: "BetHistory | AccountHistory") -> None:
 def show_account(account: "AccountHistory") -> None:
     """Show an account, its open bets and its latest movements."""
     cents = account.balance_cents
-    more = {"at_millis": account.at_millis, "movements": account.movements}
+    more = {"at_millis": account.at_millis, "movements": account.movements, "earlier": account.earlier}
     open_bets = list(map(bet_document, account.open_bets))
     answer(balance_document(account.account, cents) | more | {"open_bets": open_bets})
     show_details(
@@ -104,6 +104,8 @@ def show_account(account: "AccountHistory") -> None:
         ]
     )
     _show_movements(account)
+    if account.earlier:
+        say(f"There are earlier movements: pass --before {account.earlier}")
 
 
 def show_anomalies(records: "Iterable[AnomalyRecord]", *, every: bool, bodies: bool) -> None:

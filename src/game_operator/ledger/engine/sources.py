@@ -168,6 +168,6 @@ def sources_found(prefix: str) -> Script[list[str]]:
 
 
 def source_details(prefix: str, most_bets: int) -> Script[list[SourceDetails]]:
-    """Return all sources with how many of their bets are OPEN, counted up to *most_bets*; it reads whole tables."""
+    """Return all sources with how many of their bets are OPEN, counted up to *most_bets*."""
     rows: Rows = yield Execute(_sql(prefix)["details"], (most_bets,))
     return [SourceDetails(*row) for row in rows]

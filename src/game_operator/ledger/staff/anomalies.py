@@ -3,7 +3,8 @@
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, RetryRefusedError
@@ -12,12 +13,12 @@ from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.engine.tables import check_writer
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
-from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import LONGEST_TX_ID, WebhookCall
 from game_operator.protocol.webhook import read_call
 
-#: A source as a listing in order of time asks for it. SQLite prefers a unique index that begins with the source, and
-#: then sorts the whole table for every page; a CAST keeps that index out. To PostgreSQL it is the column itself.
-OF_SOURCE = "CAST(source AS text) = ?"
+#: A source where another index leads to the rows: no index has this expression, so no planner prefers one that begins
+#: with the source.
+OF_SOURCE = "source || '' = ?"
 
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
@@ -55,6 +56,11 @@ KINDS: Final = frozenset(
 )
 
 
+#: A condition in SQL, and its parameters.
+_Condition: TypeAlias = tuple[str, tuple[object, ...]]
+_LAST_MILLIS: Final = 2**62
+
+
 class AnomalyRecord(NamedTuple):
     """
     Something that a person should look at (docs/ledger.md says what to do about each kind).
@@ -87,6 +93,33 @@ class AnomalyRecord(NamedTuple):
     resolved_at_millis: int | None
 
 
+class _Part(NamedTuple):
+    """
+    Anomalies that one index leads to: those after a time and an id, and before a time.
+
+    With *is_sorted* that is not the index of the time, and what it leads to is sorted: the rows of some ids, or those
+    that came again.
+    """
+
+    conditions: "list[_Condition]"
+    start: tuple[int, int]
+    until_millis: int
+    is_sorted: bool = False
+
+    def statement(self, prefix: str, most: int) -> Execute:
+        """Return the statement for at most *most* of them by time and id."""
+        # No index has the sum.
+        at = "first_at_millis + 0" if self.is_sorted else "first_at_millis"
+        where = " AND ".join([f"({at}, id) > (?, ?)", f"{at} < ?", *(condition for condition, _ in self.conditions)])
+        parameters = (
+            *self.start,
+            self.until_millis,
+            *(value for _, values in self.conditions for value in values),
+            most,
+        )
+        return Execute(f"{_SELECT} FROM {prefix}anomalies WHERE {where} ORDER BY {at}, id LIMIT ?", parameters)
+
+
 class Wanted(NamedTuple):
     """Which anomalies are asked for, as ``SqlLedger.anomalies`` has it."""
 
@@ -98,23 +131,58 @@ class Wanted(NamedTuple):
     player_id: str | None = None
     id_prefix: str | None = None
 
-    def conditions(self) -> list[tuple[str, tuple[object, ...]]]:
-        """Return what the rows must meet, and the parameters of each condition."""
-        kinds = [self.kind] if isinstance(self.kind, str) else list(self.kind or ())
+    def parts(self, after: AnomalyRecord | None) -> "list[_Part]":
+        """
+        Return statements whose rows, merged in order of time, are those that follow *after*.
+
+        Each follows an index: that of a player, a bet or a transaction, of a kind, of the time, or of those that are
+        not resolved. What names nobody is asked for its body, and has an index by itself.
+        """
+        start = (after.first_at_millis, after.id) if after else (0, 0)
+        until = _LAST_MILLIS if self.until_millis is None else self.until_millis
+        if self.player_id is not None or self.id_prefix:
+            rest = [*self._filters(), *self._of_kinds(), ("last_at_millis >= ?", (self.since_millis,))]
+            nameless = _Part([(_NAMELESS, ()), *rest], start, until)
+            return [nameless, *(_Part([*named, *rest], start, until, is_sorted) for named, is_sorted in self._names())]
+        parts = [
+            _Part([*each, *self._filters()], max(start, (self.since_millis, 0)), until) for each in self._each_kind()
+        ]
+        if start[0] < self.since_millis:  # Those that came before, and again since.
+            again = ("last_at_millis > first_at_millis AND last_at_millis >= ?", (self.since_millis,))
+            conditions = [again, *self._filters(), *self._of_kinds()]
+            parts.append(_Part(conditions, start, min(until, self.since_millis), is_sorted=True))
+        return parts
+
+    def _names(self) -> "list[tuple[list[_Condition], bool]]":
+        """Return the conditions that an index of names leads to, and whether its rows are to be sorted."""
         prefix = self.id_prefix or ""
-        begins = "substr({0}, 1, ?) = ?"
-        of_prefix = f"({begins.format('bet_id')} OR {begins.format('tx_id')} OR {_NAMELESS})"
-        every: dict[str, tuple[object, ...] | None] = {
-            "last_at_millis >= ?": (self.since_millis,),
-            "first_at_millis < ?": None if self.until_millis is None else (self.until_millis,),
-            "resolved_at_millis IS NOT NULL": () if self.resolved is True else None,
-            "resolved_at_millis IS NULL": () if self.resolved is False else None,
-            OF_SOURCE: None if self.source is None else (self.source,),
-            f"kind IN ({', '.join('?' * len(kinds)) or 'NULL'})": None if self.kind is None else tuple(kinds),
-            f"(player_id = ? OR {_NAMELESS})": None if self.player_id is None else (self.player_id,),
-            of_prefix: (len(prefix), prefix) * 2 if prefix else None,
-        }
-        return [(condition, values) for condition, values in every.items() if values is not None]
+        if self.player_id is not None:
+            begins = ("(substr(bet_id, 1, ?) = ? OR substr(tx_id, 1, ?) = ?)", (len(prefix), prefix) * 2)
+            return [([("player_id = ?", (self.player_id,)), *([begins] if prefix else [])], False)]
+        # Bytewise, no character comes after U+10FFFF, and no id is longer.
+        span = (prefix, prefix + "\U0010ffff" * LONGEST_TX_ID)
+        return [([(f"{name} >= ? AND {name} <= ?", span)], True) for name in ("bet_id", "tx_id")]
+
+    def _each_kind(self) -> "list[list[_Condition]]":
+        """Return a condition for each kind, which an index has; one that is empty for all kinds."""
+        if self.kind is None:
+            return [[]]
+        kinds = {self.kind} if isinstance(self.kind, str) else set(self.kind)
+        return [[("kind = ?", (kind,))] for kind in sorted(kinds)]
+
+    def _of_kinds(self) -> "list[_Condition]":
+        """Return the condition of all kinds at once, where another index leads to the rows."""
+        if self.kind is None:
+            return []
+        kinds = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
+        return [(f"kind || '' IN ({', '.join('?' * len(kinds)) or 'NULL'})", kinds)]
+
+    def _filters(self) -> "list[_Condition]":
+        """Return the conditions on the source and on whether somebody has looked."""
+        found: list[_Condition] = [] if self.source is None else [(OF_SOURCE, (self.source,))]
+        if self.resolved is not None:
+            found.append((f"resolved_at_millis IS {'NOT ' if self.resolved else ''}NULL", ()))
+        return found
 
     def admits(self, record: AnomalyRecord) -> bool:
         """Return whether a record is wanted that meets the conditions: one that was no call is asked for its body."""
@@ -145,12 +213,12 @@ def record_of(row: Any) -> AnomalyRecord:
 def page_of_anomalies(
     prefix: str, wanted: Wanted, after: AnomalyRecord | None, most: int
 ) -> Script[list[AnomalyRecord]]:
-    """Return at most *most* anomalies that meet the conditions of *wanted*, by id, those that follow *after*."""
-    conditions = [("id > ?", (after.id if after else 0,)), *wanted.conditions()]
-    where = " AND ".join(condition for condition, _ in conditions)
-    parameters = [value for _, values in conditions for value in values]
-    rows = yield Execute(f"{_SELECT} FROM {prefix}anomalies WHERE {where} ORDER BY id LIMIT ?", (*parameters, most))
-    return list(map(record_of, rows))
+    """Return at most *most* wanted anomalies by the time they came first and by id, those that follow *after*."""
+    found: dict[int, AnomalyRecord] = {}
+    for part in wanted.parts(after):
+        rows = yield part.statement(prefix, most)
+        found |= {row[0]: record_of(row) for row in rows}
+    return sorted(found.values(), key=attrgetter("first_at_millis", "id"))[:most]
 
 
 def anomaly(prefix: str, anomaly_id: int) -> Script[AnomalyRecord]:

@@ -11,6 +11,7 @@ from game_operator.errors import FindingError
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.staff.anomalies import OF_SOURCE
 
 
 class Finding(NamedTuple):
@@ -76,12 +77,16 @@ def finding(finding_id: int, dialect: SqlDialect) -> Script[Finding]:
 
 
 def page_of_findings(
-    dialect: SqlDialect, *, after: int, most: int, resolved: bool, source: str | None, subject: str | None
+    dialect: SqlDialect, *, after: int, most: int, resolved: bool, source: str, subject: str | None
 ) -> Script[list[Finding]]:
-    """Return at most *most* findings by id, those after one; the open ones, or with *resolved* all."""
-    parameters = (after, 1 if resolved else 0, source, source, subject, subject, most)
-    rows = yield Execute(_sql(dialect.prefix)["page_of_findings"], parameters)
-    return list(map(_record, rows))
+    """Return at most *most* findings of a source by id, those after one; the open ones, or with *resolved* all."""
+    # Of all findings, a page follows the ids, and no index that begins with the source.
+    conditions = [OF_SOURCE if resolved and subject is None else "source = ?"]
+    conditions += [] if resolved else ["resolved_at_millis IS NULL"]
+    conditions += [] if subject is None else ["subject = ?"]
+    sql = f"{_sql(dialect.prefix)['page_of_findings']} AND {' AND '.join(conditions)} ORDER BY id LIMIT ?"
+    parameters = (after, source, *(() if subject is None else (subject,)), most)
+    return list(map(_record, (yield Execute(sql, parameters))))
 
 
 def resolve_finding(

@@ -3,10 +3,9 @@
 -- name: finding
 SELECT {finding_columns} FROM {prefix}findings WHERE id = ?
 
+-- Further conditions follow. Those of one subject are few: they are sorted.
 -- name: page_of_findings
-SELECT {finding_columns} FROM {prefix}findings WHERE id > ? AND (? = 1 OR resolved_at_millis IS NULL)
-    AND (CAST(? AS text) IS NULL OR source = ?) AND (CAST(? AS text) IS NULL OR subject = ?)
-ORDER BY id LIMIT ?
+SELECT {finding_columns} FROM {prefix}findings WHERE id > ?
 
 -- name: open_findings_of
 SELECT {finding_columns} FROM {prefix}findings

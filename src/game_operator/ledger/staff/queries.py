@@ -1,16 +1,19 @@
 """
 What is read from the tables: bets, balances, histories; and connections beside the ledger's for reading much.
 
-A survey reads everything from one snapshot. A listing reads page by page, each from a snapshot of its page, because a
-person may take time over a list. A reader of SQLite's WAL never stops the writer; the file only grows until the reader
-is done. In PostgreSQL the snapshot is a REPEATABLE READ transaction that may not write.
+Bets, histories and anomalies are found by indexes, however large the books are. A listing reads page by page, each from
+a snapshot of its page, because a person may take time over a list. A survey reads everything from one snapshot. A
+reader of SQLite's WAL never stops the writer; the file only grows until the reader is done. In PostgreSQL the snapshot
+is a REPEATABLE READ transaction that may not write.
 """
 
 import contextlib
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -39,7 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 #: Makes the script that reads a page of at most so many records, those that follow one.
 Page: TypeAlias = Callable[[R | None, int], Script[list[R]]]
-_Use: TypeAlias = Literal["survey", "listing", "pages"]
+Use: TypeAlias = Literal["survey", "listing", "pages"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
@@ -118,6 +121,7 @@ class AccountHistory(NamedTuple):
         at_millis: When it last moved.
         movements: The latest, as many as were asked for.
         open_bets: Its bets that are OPEN, oldest first, as many as were asked for.
+        earlier: The position of the movements before these, for ``before=``; None if there are none.
     """
 
     account: str
@@ -125,6 +129,7 @@ class AccountHistory(NamedTuple):
     at_millis: int
     movements: tuple[Movement, ...]
     open_bets: tuple[BetRecord, ...]
+    earlier: str | None = None
 
 
 def bet(prefix: str, bet_id: str, source: str) -> Script[BetRecord | None]:
@@ -153,62 +158,126 @@ def anomaly_at(prefix: str, operation: str, kind: str, body: bytes, source: str)
     return rows[0][0] if rows else None
 
 
-def page_of_bets(
-    prefix: str, since_millis: int | None, until_millis: int | None, source: str, after: BetRecord | None, most: int
-) -> Script[list[BetRecord]]:
+class BetsWanted(NamedTuple):
+    """Which bets are asked for, as ``SqlLedger.bets`` has it; with the source None those of all sources."""
+
+    source: str | None = ""
+    since_millis: int | None = None
+    until_millis: int | None = None
+    state: BetState | None = None
+    player_id: str | None = None
+
+    @property
+    def is_by_source(self) -> bool:
+        """Whether the index of sources leads to them, and not that of a player or of a state that few bets have."""
+        return self.player_id is None and self.state in (None, BetState.CLOSED)
+
+    def conditions(self) -> list[tuple[str, tuple[object, ...]]]:
+        """Return the conditions beside the time, and the parameters of each."""
+        found: list[tuple[str, tuple[object, ...]]] = []
+        if self.source is not None:
+            found.append(("source = ?" if self.is_by_source else OF_SOURCE, (self.source,)))
+        if self.player_id is not None:
+            found.append(("player_id = ?", (self.player_id,)))
+        if self.state is not None:
+            found.append((f"state = '{self.state.value}'", ()))
+            if self.state not in (BetState.OPEN, BetState.SPENT, BetState.CLOSED) and self.player_id is None:
+                found.append((_RARE, ()))
+        return found
+
+
+#: The predicate of the index of bets in rare states, word for word: SQLite takes the index for no other.
+_RARE = "state NOT IN ('OPEN', 'SPENT', 'CLOSED')"
+
+
+def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most: int) -> Script[list[BetRecord]]:
     """Return at most *most* bets by time and id, those that follow *after*."""
-    until = _LAST_MILLIS if until_millis is None else until_millis
-    millis, bet_id = (after.opened_at_millis, after.bet_id) if after else (-1, "")
-    parameters = (source, max(since_millis or 0, millis), until, millis, bet_id, most)
-    rows = yield Execute(_sql(prefix)["page_of_bets"], parameters)
-    return list(map(bet_of, rows))
+    until = _LAST_MILLIS if wanted.until_millis is None else wanted.until_millis
+    start = (after.opened_at_millis, after.bet_id) if after else (max(wanted.since_millis or 0, 0), "")
+    conditions = wanted.conditions()
+    where = "".join(f" AND {condition}" for condition, _ in conditions)
+    parameters = (*start, until, *(value for _, values in conditions for value in values), most)
+    sql = f"{_sql(prefix)['page_of_bets']}{where} ORDER BY opened_at_millis, bet_id LIMIT ?"
+    return list(map(bet_of, (yield Execute(sql, parameters))))
 
 
-def bets_before(
-    prefix: str, before_millis: int, most: int, *, only_open: bool, source: str | None
-) -> Script[list[BetRecord]]:
-    """Return at most *most* bets that were opened before a time, the oldest first; whole tables may be read."""
-    conditions = ["opened_at_millis < ?"]
-    parameters: list[object] = [before_millis]
-    if only_open:
-        conditions.append("state = 'OPEN'")
-    if source is not None:
-        conditions.append(OF_SOURCE)
-        parameters.append(source)
-    sql = f"SELECT {BET_COLUMNS} FROM {prefix}bets WHERE {' AND '.join(conditions)} "  # noqa: S608 - a checked prefix
-    rows = yield Execute(f"{sql}ORDER BY opened_at_millis, bet_id LIMIT ?", (*parameters, most))
-    return list(map(bet_of, rows))
+def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Script[list[BetRecord]]:
+    """Return at most *most* bets of one source or of all, the oldest first."""
+    if wanted.source is not None or not wanted.is_by_source:
+        return (yield from page_of_bets(prefix, wanted, None, most))
+    found: list[BetRecord] = []
+    for (source,) in (yield Execute(_sql(prefix)["sources"], ())):
+        found += yield from page_of_bets(prefix, wanted._replace(source=source), None, most)
+    return sorted(found, key=lambda bet: (bet.opened_at_millis, bet.bet_id))[:most]
 
 
 def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:
     """Return the history of a bet; one that is unknown has an empty history."""
     found = yield from bet(prefix, bet_id, source)
-    calls = yield Execute(_sql(prefix)["calls_of_bet"], (source, bet_id))
-    movements = yield Execute(_sql(prefix)["movements_of_bet"], (source, bet_id))
-    anomalies = yield Execute(_sql(prefix)["anomalies_of_bet"], (source, bet_id))
-    return BetHistory(
-        found,
-        tuple(CallRecord(*row) for row in calls),
-        tuple(Movement(*row) for row in movements),
-        tuple(map(record_of, anomalies)),
-    )
+    calls = [call for call, _ in (yield from calls_of_bet(prefix, bet_id, source, found))]
+    postings = yield from postings_of_calls(prefix, source, calls)
+    movements = (Movement(each[1], each[2], source, bet_id, *each[3:]) for each in postings)
+    anomalies = yield Execute(_sql(prefix)["anomalies_of_bet"], (bet_id, source))
+    return BetHistory(found, tuple(calls), tuple(movements), tuple(sorted(map(record_of, anomalies))))
 
 
-def account_history(prefix: str, account: str, most: int) -> Script[AccountHistory]:
-    """Return the history of an account; raise AccountNotFoundError if there is none."""
+def calls_of_bet(
+    prefix: str, bet_id: str, source: str, bet: BetRecord | None
+) -> Script[list[tuple[CallRecord, bytes | None]]]:
+    """Return the calls of a bet in order of time, each with the body that is kept of it."""
+    # In damaged books a call is known and its bet is not: then the identity that a service gives most often.
+    withdraw = bet.withdraw_tx_id if bet else f"withdraw:bet:{bet_id}"
+    deposit = bet.deposit_tx_id if bet else f"deposit:bet:{bet_id}"
+    own = (source, "withdraw", withdraw, bet_id, source, "deposit", deposit, bet_id)
+    rows = yield Execute(_sql(prefix)["calls_of_bet"], (*own, bet_id, source))
+    return [(CallRecord(*row[:-1]), None if row[-1] is None else bytes(row[-1])) for row in rows]
+
+
+def postings_of_calls(prefix: str, source: str, calls: Iterable[CallRecord]) -> Script[list[Sequence[Any]]]:
+    """Return what was posted for *calls* of one source, as (id, operation, tx_id, account, delta, time), by id."""
+    found: list[Sequence[Any]] = []
+    for call in calls:
+        if call.code is None and not call.held:
+            parameters = (call.account, call.at_millis, source, call.operation, call.tx_id)
+            found += yield Execute(_sql(prefix)["posting_of_call"], parameters)
+    return sorted(found, key=itemgetter(0))
+
+
+def account_history(prefix: str, account: str, most: int, before: str | None) -> Script[AccountHistory]:
+    """
+    Return a page of the history of an account.
+
+    Raises:
+        AccountNotFoundError: There is no such account.
+        ValueError: *before* is not the ``earlier`` of such a page.
+    """
+    position = _position(before)
     rows = yield Execute(_sql(prefix)["balance_and_time"], (account, account))
     if not rows:
         advice = OPEN_FIRST
         if (yield from is_marked(prefix)):
             advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-    movements = yield Execute(_sql(prefix)["movements_of_account"], (account, account, most))
-    if len(movements) < most:
-        movements = [*movements, *(yield Execute(_sql(prefix)["carried"], (account,)))]
+    found = yield Execute(_sql(prefix)["movements_of_account"], (account, *position, most + 1))
+    found = sorted(found, key=lambda row: (row[-1], row[0]), reverse=True)
+    if len(found) <= most:
+        found += yield Execute(_sql(prefix)["carried"], (account,))
+    page = found[:most]
+    earlier = f"{page[-1][-1]}.{page[-1][0]}" if len(found) > most else None
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
-    latest = tuple(Movement(*row) for row in reversed(movements))
+    latest = tuple(Movement(*row[1:]) for row in reversed(page))
     balance_cents, at_millis = rows[0]
-    return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)))
+    return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)), earlier)
+
+
+def _position(before: str | None) -> tuple[int, int]:
+    """Return the time and the id of the posting that a page ends before."""
+    if before is None:
+        return _LAST_MILLIS, 0
+    found = re.fullmatch(r"(-?[0-9]{1,18})\.([0-9]{1,18})", before)
+    if not found:
+        raise ValueError(f"before is {shown(before)}: pass the value of earlier that a page of the history has")
+    return int(found[1]), int(found[2])
 
 
 def _sql(prefix: str) -> dict[str, str]:
@@ -220,7 +289,6 @@ def _sql(prefix: str) -> dict[str, str]:
         bet_columns=BET_COLUMNS,
         call_columns=CALL_COLUMNS,
         anomaly_columns=", ".join(AnomalyRecord._fields),
-        of_source=OF_SOURCE,
         account=POSTING_ACCOUNT.format("p."),
         delta=POSTING_DELTA.format("p."),
     )
@@ -238,7 +306,7 @@ class Listing:
     Threads may take turns, as those do that read for an event loop.
     """
 
-    def __init__(self, url: str, use: _Use = "listing") -> None:
+    def __init__(self, url: str, use: Use = "listing") -> None:
         self._url = url
         self._mutex = Lock()
         self._connection: Any = None  # sqlite3's or psycopg's.
@@ -318,13 +386,13 @@ class Listing:
         return cursor.fetchall() if cursor.description else []
 
 
-def survey(url: str, script: Callable[[], Script[T]]) -> T:
-    """Run *script* as ``Listing.read`` does, over a connection that is set for reading whole tables."""
-    with contextlib.closing(Listing(url, "survey")) as reader:
+def survey(url: str, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+    """Run *script* as ``Listing.read`` does, over a connection that is set for reading whole tables, or for *use*."""
+    with contextlib.closing(Listing(url, use)) as reader:
         return reader.read(script)
 
 
-def _sqlite_connection(path: str, use: _Use) -> sqlite3.Connection:
+def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
     # Where a file was and is no more, an empty one must not take its place: its books would be sound.
     name = f"{Path(path).absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(

@@ -9,37 +9,51 @@ SELECT at_millis FROM {prefix}calls WHERE source = ? AND operation = 'deposit' A
 -- name: anomaly_at
 SELECT last_at_millis FROM {prefix}anomalies WHERE source = ? AND kind = ? AND operation = ? AND digest = ?
 
--- The first bound of the time is one that the index can use.
+-- Further conditions follow. The pair is a range of each index that ends with the time.
 -- name: page_of_bets
-SELECT {bet_columns} FROM {prefix}bets WHERE {of_source} AND opened_at_millis >= ? AND opened_at_millis < ?
-    AND (opened_at_millis > ? OR bet_id > ?)
-ORDER BY opened_at_millis, bet_id LIMIT ?
+SELECT {bet_columns} FROM {prefix}bets WHERE (opened_at_millis, bet_id) > (?, ?) AND opened_at_millis < ?
+
+-- name: sources
+SELECT name FROM {prefix}sources
+
+-- All calls of a bet: its withdraw and its deposit by the identities that it keeps, the others by a partial index, whose
+-- predicate stands here as it stands there. What is sorted is the calls of one bet.
+-- name: own_call
+SELECT {call_columns}, body FROM {prefix}calls
+WHERE source = ? AND operation = ? AND tx_id = ? AND bet_id = ? AND code IS NULL AND action = 'BET'
 
 -- name: calls_of_bet
-SELECT {call_columns} FROM {prefix}calls WHERE source = ? AND bet_id = ? ORDER BY at_millis, operation DESC, tx_id
+{own_call}
+UNION ALL {own_call}
+UNION ALL SELECT {call_columns}, body FROM {prefix}calls
+WHERE bet_id = ? AND source = ?
+    AND bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET')
+ORDER BY at_millis, operation DESC, tx_id
 
--- name: movement
-SELECT p.operation, p.tx_id, p.source, c.bet_id, {account}, {delta}, p.at_millis FROM {prefix}postings AS p
+-- The posting of a call has its account and its time.
+-- name: posting_of_call
+SELECT id, operation, tx_id, {account}, {delta}, at_millis FROM {prefix}postings AS p
+WHERE {account} = ? AND at_millis = ? AND source = ? AND operation = ? AND tx_id = ?
 
--- name: of_call
-{prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
-
--- name: movements_of_bet
-{movement} JOIN {of_call} WHERE c.source = ? AND c.bet_id = ? ORDER BY p.id
-
+-- Not sorted: to PostgreSQL, as a listing sets it, anything is better than a sort, also to walk the table by id.
 -- name: anomalies_of_bet
-SELECT {anomaly_columns} FROM {prefix}anomalies WHERE source = ? AND bet_id = ? ORDER BY id
+SELECT {anomaly_columns} FROM {prefix}anomalies WHERE bet_id = ? AND source = ?
 
 -- name: balance_and_time
 SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ?
 UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 
 -- name: movements_of_account
-{movement} LEFT JOIN {of_call} WHERE p.to_account = ? OR p.from_account = ? ORDER BY p.id DESC LIMIT ?
+SELECT p.id, p.operation, p.tx_id, p.source, c.bet_id, {account}, {delta}, p.at_millis
+FROM (
+    SELECT * FROM {prefix}postings AS p WHERE {account} = ? AND (at_millis, id) < (?, ?)
+    ORDER BY at_millis DESC, id DESC LIMIT ?
+) AS p LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
 
 -- name: carried
-SELECT 'carry', account, '', NULL, account, cents, at_millis FROM {prefix}carried WHERE account = ?
+SELECT last_id, 'carry', account, '', NULL, account, cents, at_millis FROM {prefix}carried WHERE account = ?
 
+-- The index of open bets, of which there are few, and no table.
 -- name: open_bets
 SELECT {bet_columns} FROM {prefix}bets WHERE account = ? AND state = 'OPEN' ORDER BY opened_at_millis, bet_id LIMIT ?
 

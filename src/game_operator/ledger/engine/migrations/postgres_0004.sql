@@ -53,6 +53,28 @@ CREATE INDEX IF NOT EXISTS {prefix}calls_of_bet ON {prefix}calls (bet_id, source
     WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET');
 CREATE INDEX IF NOT EXISTS {prefix}bets_of_player ON {prefix}bets (player_id, opened_at_millis);
 
+-- Bets of a source by time. The index it replaces led through the bets of all other sources, too.
+CREATE INDEX IF NOT EXISTS {prefix}bets_of_source ON {prefix}bets (source, opened_at_millis);
+DROP INDEX IF EXISTS {prefix}bets_opened;
+CREATE INDEX IF NOT EXISTS {prefix}bets_rare ON {prefix}bets (state, opened_at_millis)
+    WHERE state NOT IN ('OPEN', 'SPENT', 'CLOSED');
+
+-- Anomalies in the order in which they came: those to look at, all, those of a kind or player, those that name nobody.
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_waiting ON {prefix}anomalies (first_at_millis, id)
+    WHERE resolved_at_millis IS NULL;
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_came ON {prefix}anomalies (first_at_millis, id);
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_of_kind ON {prefix}anomalies (kind, first_at_millis, id);
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_of_player ON {prefix}anomalies (player_id, first_at_millis, id)
+    WHERE player_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_nameless ON {prefix}anomalies (first_at_millis, id)
+    WHERE player_id IS NULL AND bet_id IS NULL AND tx_id IS NULL;
+-- By id, also the first characters of one; and those that came again, by when they did last.
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_of_bet ON {prefix}anomalies (bet_id, source) WHERE bet_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_of_call ON {prefix}anomalies (tx_id) WHERE tx_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}anomalies_again ON {prefix}anomalies (last_at_millis)
+    WHERE last_at_millis > first_at_millis;
+CREATE INDEX IF NOT EXISTS {prefix}findings_waiting ON {prefix}findings (source, id) WHERE resolved_at_millis IS NULL;
+
 CREATE OR REPLACE FUNCTION {prefix}refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND (SELECT value FROM {prefix}meta WHERE name = 'pruning') = 4 THEN

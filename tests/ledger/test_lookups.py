@@ -1,0 +1,275 @@
+"""Look-ups by index find what reading whole tables would: histories, bets by state and player, anomalies by parts."""
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.ledger import MemoryLedger, SqlLedger
+from game_operator.ledger.sql import oldest_bets
+from game_operator.ledger.staff.anomalies import AnomalyRecord
+from game_operator.ledger.staff.queries import BetsWanted, Movement
+from game_operator.models.webhooks import WebhookCall
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import damage, rows, run
+from tests.support.repairs import lost, pay, repair, won
+
+pytestmark = pytest.mark.outside
+
+BETS = ("b1", "b2", "b3")
+
+
+def any_call(draw: random.Random) -> WebhookCall:
+    """Return a call that agrees or disagrees with those before it."""
+    bet_id, player = draw.choice(BETS), draw.choice(["p1", "p1", "p1", "p2", "nobody"])
+    tx_id = draw.choice([f"t-{bet_id}", f"t-{bet_id}", "other"])
+    makers: list[Callable[[], WebhookCall]] = [
+        lambda: withdraw(bet_id, player, draw.choice([500, 500, 99_999]), tx_id=tx_id),
+        lambda: withdraw(bet_id, player, action="RAIN", tx_id=tx_id),
+        lambda: deposit(bet_id, player, draw.choice([0, 1250]), tx_id=draw.choice([f"d-{bet_id}", "other"])),
+        lambda: rollback(bet_id, player, tx_id=tx_id),
+        lambda: claim(f"c-{draw.randrange(4)}", player, bet_id=bet_id),
+    ]
+    return draw.choices(makers, [5, 1, 4, 2, 1])[0]()
+
+
+def any_step(ledger: SqlLedger, draw: random.Random) -> None:
+    """Apply a call, or settle a bet without one and pay what is owed."""
+    if draw.random() < 0.8:
+        ledger.apply(any_call(draw))
+        return
+    bet_id = draw.choice(BETS)
+    try:
+        repair(ledger, won(1250, bet_id) if draw.random() < 0.5 else lost(bet_id))
+    except RepairRefusedError:
+        for number in range(1, 4):
+            try:
+                pay(ledger, number)
+            except (FindingError, RepairRefusedError):
+                continue
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
+    """All calls that name it, with all they posted, however the bet has got on."""
+    draw = random.Random(seed)
+    with SqlLedger(url) as ledger:
+        for player in ("p1", "p2"):
+            ledger.open_account(player, Decimal(100))
+        for _ in range(60):
+            any_step(ledger, draw)
+        for bet_id in BETS:
+            history = ledger.history(bet_id)
+            calls = rows(url, "SELECT operation, tx_id, at_millis FROM {p}calls WHERE bet_id = ?", bet_id)
+            assert sorted(call[:2] for call in history.calls) == sorted((op, tx_id) for op, tx_id, _ in calls)
+            assert [call.at_millis for call in history.calls] == sorted(at for *_, at in calls)
+            posted = rows(
+                url,
+                "SELECT p.operation, p.tx_id, p.amount_cents FROM {p}postings AS p JOIN {p}calls AS c ON "
+                "c.operation = p.operation AND c.tx_id = p.tx_id WHERE c.bet_id = ? ORDER BY p.id",
+                bet_id,
+            )
+            assert [(*move[:2], abs(move.delta_cents)) for move in history.movements] == posted
+            anomalies = rows(url, "SELECT id FROM {p}anomalies WHERE bet_id = ? ORDER BY id", bet_id)
+            assert [(record.id,) for record in history.anomalies] == anomalies
+
+
+def paged(ledger: SqlLedger, most: int, between: Callable[[], object] = lambda: None) -> list[Movement]:
+    """Return all movements of p1, the newest first, read page by page; something happens *between* two."""
+    found: list[Movement] = []
+    page = ledger.account_history("p1", most=most)
+    while True:
+        assert [move.at_millis for move in page.movements] == sorted(move.at_millis for move in page.movements)
+        found += reversed(page.movements)
+        if page.earlier is None:
+            return found
+        assert len(page.movements) == most
+        between()
+        page = ledger.account_history("p1", most=most, before=page.earlier)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 6, 7, 8, 50])
+def test_pages_of_an_account(url: str, most: int) -> None:
+    """Each movement once, the newest first, what is carried as the oldest; both sides of the end of a page."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for number in range(5):
+            ledger.apply(withdraw(f"b{number}"))
+        run(url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
+        found = paged(ledger, most)
+    assert [move.bet_id or move.operation for move in found] == ["b4", "b3", "b2", "b1", "b0", "open", "carry"]
+
+
+def test_pages_while_calls_go_on(url: str) -> None:
+    """What is posted between two pages is newer than all of them: no row comes twice, and none is skipped."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for number in range(7):
+            ledger.apply(withdraw(f"b{number}"))
+        late = iter(range(100))
+        found = paged(ledger, 2, lambda: ledger.apply(withdraw(f"late{next(late)}")))
+    assert [move.bet_id for move in found] == [*(f"b{number}" for number in reversed(range(7))), None]
+
+
+def test_pages_after_a_time_was_corrected(sqlite_url: str) -> None:
+    """Movements that a wrong clock dated in the future come once, too, and so do those with the same time."""
+    now = [1_000_000]
+    with SqlLedger(sqlite_url, clock_millis=lambda: now[0]) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        now[0] = 9_000_000
+        for number in range(4):
+            ledger.apply(withdraw(f"ahead{number}"))
+    now[0] = 2_000_000
+    with SqlLedger(sqlite_url, clock_millis=lambda: now[0]) as ledger:
+
+        def correct() -> None:
+            if ledger.account_history("p1").at_millis > now[0]:
+                ledger.correct_time("p1")
+                now[0] = 9_000_000 - 2
+                for number in range(4):
+                    ledger.apply(withdraw(f"then{number}"))
+
+        before = {move.tx_id for move in paged(ledger, 100)}
+        found = [move.tx_id for move in paged(ledger, 1, correct)]
+        assert len(found) == len(set(found))
+        assert before <= set(found)
+        again = paged(ledger, 2)
+    assert len(again) == len({move.tx_id for move in again}) == 9
+    assert all(newer.at_millis >= older.at_millis for newer, older in pairwise(again))
+
+
+@pytest.mark.parametrize("before", ["", "x", "1", "1.", "1.2.3", "1,2", " 1.2", "1.2\n", "9" * 30 + ".1"])
+def test_what_is_no_position(sqlite_url: str, before: str) -> None:
+    """Only what a page gives is taken."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with pytest.raises(ValueError, match="pass the value of earlier"):
+            ledger.account_history("p1", before=before)
+
+
+def played(ledger: SqlLedger | MemoryLedger) -> None:
+    """Leave bets in all states, of two players and two sources."""
+    for player in ("p1", "p2"):
+        ledger.open_account(player, Decimal(100))
+        for call in (
+            withdraw(f"open-{player}", player),
+            withdraw(f"closed-{player}", player),
+            deposit(f"closed-{player}", player),
+            withdraw(f"back-{player}", player),
+            rollback(f"back-{player}", player, tx_id=f"withdraw:bet:back-{player}"),
+            withdraw(f"spent-{player}", player, action="RAIN"),
+            withdraw(f"declined-{player}", player, 99_999),
+            rollback(f"tombstone-{player}", player, tx_id=f"withdraw:bet:tombstone-{player}"),
+        ):
+            ledger.apply(call)
+
+
+@pytest.mark.parametrize("kind", ["sql", "memory"])
+def test_bets_by_state_player_and_time(url: str, kind: str) -> None:
+    """Each combination finds what a look at all bets finds, in the same order."""
+    with SqlLedger(url) if kind == "sql" else MemoryLedger() as ledger:
+        played(ledger)
+        every = list(ledger.bets())
+        assert len(every) == 12
+        assert {bet.state for bet in every} == set(BetState)
+        middle = every[6].opened_at_millis
+        for state in (None, *BetState):
+            for player in (None, "p1", "nobody"):
+                for since, until in ((None, None), (middle, None), (None, middle), (middle, middle)):
+                    wanted = [
+                        bet
+                        for bet in every
+                        if state in (None, bet.state)
+                        and player in (None, bet.player_id)
+                        and (since or 0) <= bet.opened_at_millis < (until or 2**62)
+                    ]
+                    found = ledger.bets(state=state, player_id=player, since_millis=since, until_millis=until)
+                    assert list(found) == wanted
+        assert list(ledger.bets(source="t", state=BetState.OPEN)) == []
+
+
+def test_the_oldest_bets_of_all_sources(url: str) -> None:
+    """Merged by time, and cut."""
+    with SqlLedger(url) as ledger:
+        played(ledger)
+        ledger.add_source("t")
+        damage(url, ["UPDATE {p}bets SET source = 't' WHERE player_id = 'p2'", "DELETE FROM {p}postings"])
+        every = sorted((*ledger.bets(), *ledger.bets(source="t")), key=lambda bet: (bet.opened_at_millis, bet.bet_id))
+        assert oldest_bets(ledger, BetsWanted(None), 50) == every
+        assert oldest_bets(ledger, BetsWanted(None), 5) == every[:5]
+        assert oldest_bets(ledger, BetsWanted("t"), 50) == list(ledger.bets(source="t"))
+        spent = oldest_bets(ledger, BetsWanted(None, state=BetState.SPENT), 50)
+        assert [bet.bet_id for bet in spent] == ["spent-p1", "spent-p2"]
+
+
+_ROWS = (
+    "INSERT INTO {p}anomalies (source, kind, code, operation, tx_id, bet_id, player_id, body, digest, first_at_millis, "
+    "last_at_millis, seen, resolved_at_millis) VALUES "
+)
+_VALUES = "(?, ?, NULL, 'deposit', ?, ?, ?, ?, ?, CAST(? AS bigint), CAST(? AS bigint), ?, CAST(? AS bigint))"
+
+
+def test_anomalies_by_all_filters(url: str) -> None:
+    """Each combination finds what a look at all anomalies finds, once and in the order in which they came."""
+    draw = random.Random(1)
+    values: list[object] = []
+    for number in range(150):
+        first = draw.randrange(50)
+        last = first + draw.choice([0, 0, draw.randrange(50)])
+        names = (f"b{draw.randrange(30)}", f"b{draw.randrange(30)}\U0010ffff", f"p{draw.randrange(3)}")
+        tx_id, bet_id, player = draw.choice([names, names, (None, None, None), (names[0], None, names[2])])
+        body = b'{"player":"p1","bet":"b1"}' if draw.random() < 0.5 else b"{}"
+        kind, resolved = draw.choice("xyz"), draw.choice([None, 7])
+        values += draw.choice("st"), kind, tx_id, bet_id, player, body, b"%d" % number, first, last, 2, resolved
+    with SqlLedger(url) as ledger:
+        run(url, f"{_ROWS}{', '.join([_VALUES] * 150)}", *values)
+        every = list(ledger.anomalies(resolved=None))
+        assert [(each.first_at_millis, each.id) for each in every] == sorted(
+            (each.first_at_millis, each.id) for each in every
+        )
+        assert len(every) == 150
+        for _ in range(60):
+            wanted: dict[str, Any] = {
+                "source": draw.choice([None, "s"]),
+                "resolved": draw.choice([None, True, False]),
+                "since_millis": draw.choice([0, 0, 30]),
+                "until_millis": draw.choice([None, 40]),
+                "kind": draw.choice([None, "x", ("x", "y", "x"), ()]),
+                "player_id": draw.choice([None, "p1"]),
+                "id_prefix": draw.choice([None, "b1", "b1\U0010ffff", "b"]),
+            }
+            found = list(ledger.anomalies(**wanted))
+            assert found == [each for each in every if _is_wanted(each, **wanted)], wanted
+
+
+def _is_wanted(
+    each: AnomalyRecord,
+    *,
+    source: str | None,
+    resolved: bool | None,
+    since_millis: int,
+    until_millis: int | None,
+    kind: Any,
+    player_id: str | None,
+    id_prefix: str | None,
+) -> bool:
+    is_nameless = each.player_id is None
+    in_body = b"p1" in each.body
+    ids = [name for name in (each.bet_id, each.tx_id) if name is not None]
+    return (
+        source in (None, each.source)
+        and resolved in (None, each.resolved_at_millis is not None)
+        and each.last_at_millis >= since_millis
+        and each.first_at_millis < (until_millis or 1_000)
+        and (kind is None or each.kind in kind)
+        and (player_id is None or (in_body if is_nameless else each.player_id == player_id))
+        and (
+            not id_prefix
+            or (in_body and "\U0010ffff" not in id_prefix if is_nameless else any(n.startswith(id_prefix) for n in ids))
+        )
+    )
