@@ -1,7 +1,9 @@
 """
 Plant faults in a copy of the package, one at a time, and see whether the tests notice (docs/maintainers/mutation.md).
 
-    python tools/planted_faults.py [MODULE …]      express, verify, prune, dialects, tables, sqlite, operations; or all
+    python tools/planted_faults.py [MODULE …]
+
+Modules are express, plain_calls, verify, prune, dialects, tables, sqlite and operations; all without a name.
 
 Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
 names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.
@@ -81,6 +83,44 @@ MODULES = {
             ("not call.is_claim and ", ""),
             (" and call.won_cents in (None, call.amount_cents)", ""),
             ("if isinstance(call, WithdrawCall) and call.amount_cents:", "if isinstance(call, WithdrawCall):"),
+        ),
+    ),
+    "plain_calls": Module(
+        "ledger/plain_calls.py",
+        ("tests/ledger/test_plain_calls.py",),
+        (
+            ("terms.may_bet is not None or ", ""),
+            ("terms.account_of is not None or ", ""),
+            (" or terms.within is not None", ""),
+            ("is WithdrawCall and call.amount_cents:", "is WithdrawCall:"),
+            ("not call.is_claim and ", ""),
+            (" and call.won_cents in (None, call.amount_cents)", ""),
+            ("WHERE source = ? AND bet_id", "WHERE ? <> '-' AND bet_id"),
+            ("if call.player_id not in self._accounts:", "if False:"),
+            ("bet_id in self._bets or ", ""),
+            ("self._accounts[player_id][0] < cents:", "self._accounts[player_id][0] <= cents:"),
+            ("self._accounts[player_id][0] < cents:", "self._accounts[player_id][0] < cents - 1:"),
+            ("        self._bets[bet_id] = _TAKEN\n        state", "        state"),
+            ("call.action in terms.rules.spent_actions else", "False else"),
+            ("if call.body else None", "if True else None"),
+            ("if state != _OPEN or", "if"),
+            ("owners != [player_id, player_id]", "owners[0] != player_id"),
+            ("owners != [player_id, player_id]", "owners[1] != player_id"),
+            ("+ cents > MAX_BALANCE_CENTS", "+ cents > MAX_BALANCE_CENTS + 1"),
+            ("+ cents > MAX_BALANCE_CENTS", "+ cents >= MAX_BALANCE_CENTS"),
+            ("        self._bets[bet_id] = _TAKEN\n        outcome", "        outcome"),
+            ("call.round_id or round_id", "call.round_id"),
+            ("max(self._clock_millis, before_millis + 1)", "max(self._clock_millis, before_millis)"),
+            ("max(self._clock_millis, before_millis + 1)", "before_millis + 1"),
+            ("self._was.setdefault(account, before_cents)", "self._was[account] = before_cents"),
+            ("        if delta_cents:\n", "        if True:\n"),
+            ("if delta_cents < 0 else", "if delta_cents > 0 else"),
+            (
+                "scripts = iter((partial(self._plain_first, items),))",
+                "scripts = iter([partial(self._plain_first, items)] * 99)",
+            ),
+            ("digest, self._source, currency, None)", "digest, self._source, None, None)"),
+            ("call.game, currency, None))", "call.game, None, None))"),
         ),
     ),
     "verify": Module(

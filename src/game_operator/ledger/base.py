@@ -1,7 +1,7 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -21,10 +21,11 @@ from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
-from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items
+from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items, completed
 from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import DENIED, check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
+from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies
@@ -70,6 +71,8 @@ class LedgerBase(Forkable):
     _store: Any = None  # Any: a store for threads, or one for asyncio.
     #: The dialect for the accounts we were given, once the store is open.
     _fit: SqlDialect
+    #: The short way of SQLite.
+    _plain: PlainCalls | None
 
     def __init__(
         self,
@@ -133,6 +136,7 @@ class LedgerBase(Forkable):
                 yield store.run(self._prepared_in_postgres)
             script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
             self._fit = yield store.run(script)
+            self._plain = PlainCalls(self._fit) if kind == "sqlite" else None
             yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
             yield store.close()
@@ -152,17 +156,14 @@ class LedgerBase(Forkable):
                 raise
 
     def _applied(self, items: Sequence[Item]) -> Work[list[Result]]:
-        """Apply *items* of one source: by the express statement what it takes, and the rest the long way."""
+        """Apply *items* of one source: what is plain by the short way of each database, and the rest the long way."""
         fit = self._fit
-        has_express = fit.kind == "postgres" and type(fit.accounts) is Balances
-        if not has_express or items[0].terms.source not in fit.sources.known:
+        if type(fit.accounts) is not Balances or items[0].terms.source not in fit.sources.known:
             return (yield from self._written(partial(apply_items, items, fit)))
+        if self._plain is not None:
+            return (yield from self._written(self._plain.attempts(items)))
         done: Mapping[int, Outcome] = yield self._store.express(items)
-        others: Iterator[Result] = iter(())
-        if len(done) < len(items):
-            rest = [item for index, item in enumerate(items) if index not in done]
-            others = iter((yield from self._written(partial(apply_items, rest, fit))))
-        return [done[index] if index in done else next(others) for index in range(len(items))]
+        return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
 
     def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Script[None]] | None:
         """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""

@@ -160,10 +160,7 @@ class SqlDialect:
             "postings": list(changes.postings),
             **(yield from self.accounts.rows(changes, was)),
         }
-        rows = {name: each for name, each in every.items() if each}
-        if rows and (yield from self._write(rows, changes, was)) != list(map(len, rows.values())):
-            yield from check_writer(self.prefix)
-            raise ConflictError
+        yield from self.write(every, changes, was)
         yield from self.accounts.after_store(changes, was)
         if changes.anomalies:
             in_order = sorted(anomaly_rows(changes.anomalies, source), key=lambda row: (row[1], row[3], row[8]))
@@ -186,7 +183,16 @@ class SqlDialect:
             upsert = self._upsert_finding_of_call if each.tx_id else self._upsert_finding
             yield Execute(upsert, (*named, *rest))
 
-    def _write(self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[list[int]]:
+    def write(self, every: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]) -> Script[None]:
+        """Write the rows by the names of their statements; ConflictError if any of them is there already."""
+        rows = {name: each for name, each in every.items() if each}
+        if rows and (yield from self._written(rows, changes, was)) != list(map(len, rows.values())):
+            yield from check_writer(self.prefix)
+            raise ConflictError
+
+    def _written(
+        self, rows: Mapping[str, list[Any]], changes: Changes, was: Mapping[str, Account]
+    ) -> Script[list[int]]:
         """Write *rows* by their names in ``_parts``; return how many of each were written."""
         if self.kind == "sqlite":
             writes = [Execute(self._parts[name], each, many=True) for name, each in rows.items()]

@@ -172,6 +172,15 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]
     return results
 
 
+def completed(
+    items: Sequence[Item], done: Mapping[int, Result], apply: Callable[[Sequence[Item]], Work[list[Result]]]
+) -> Work[list[Result]]:
+    """Return the results of *items* in order: those that are *done*, by index, and what *apply* does with the rest."""
+    rest = [item for index, item in enumerate(items) if index not in done]
+    others = iter((yield from apply(rest)) if rest else ())
+    return [done[index] if index in done else next(others) for index in range(len(items))]
+
+
 def _needs_of(items: Sequence[Item], needs: Needs, refused: LedgerError | None) -> tuple[Needs, dict[int, Exception]]:
     failed: dict[int, Exception] = {}
     for index, item in enumerate(items):
