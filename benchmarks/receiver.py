@@ -1,5 +1,6 @@
 """Webhooks without a database: the receiver under uvicorn beside a raw ASGI handler, and alone beside ``verify``."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -7,9 +8,10 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from benchmarks.measure import Contender, Race, timed
+from benchmarks.peers.beexar_wallet import ANSWER_ENDS, SECRET, SUCCESS, beexar_requests, has_beexar
 from benchmarks.stage import Stage
-from benchmarks.webhook_load import WebhookLoad, signed_requests
-from benchmarks.webhook_server import APPLICATIONS, PlainHandler, running_server
+from benchmarks.webhook_load import WebhookLoad, requests_with_hmac, signed_requests
+from benchmarks.webhook_server import PlainHandler, running_server
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 
 __all__ = ["races"]
@@ -21,20 +23,32 @@ def races(stage: Stage) -> Iterator[Race]:
     requests = signed_requests(stage.private_key, 256)
     with ExitStack() as servers:
         public_key = stage.private_key.public_key()
-        turns = {
-            name: WebhookLoad(servers.enter_context(running_server(name, public_key)), requests, _WIDTH)
-            for name in APPLICATIONS
-        }
+
+        def load(name: str, requests: list[bytes], **answers: bytes) -> WebhookLoad:
+            return WebhookLoad(servers.enter_context(running_server(name, public_key)), requests, _WIDTH, **answers)
+
         yield Race(
             "receiver",
-            Contender("raw ASGI: verify, json.loads", turns["raw"]),
+            Contender("raw ASGI: verify, json.loads", load("raw", requests)),
             (
-                Contender("receiver, async handler", turns["async"], bar=1.25),
-                Contender("receiver, sync handler in threads", turns["threads"]),
+                Contender("receiver, async handler", load("async", requests), bar=1.25),
+                Contender("receiver, sync handler in threads", load("threads", requests)),
             ),
             calls=2_000,
             rounds=12,
         )
+        if has_beexar():
+            theirs = load("beexar", beexar_requests(256), success=SUCCESS, ends=ANSWER_ENDS)
+            ours = load("hmac", requests_with_hmac(SECRET.encode(), 256))
+            yield Race(
+                "receiver-beexar",
+                Contender("beexar 1.1.0, its own bet call", theirs),
+                (Contender("receiver, async handler, HMAC", ours),),
+                calls=2_000,
+                rounds=12,
+            )
+        else:
+            print("beexar is not installed here, and its row is left out: pip install beexar==1.1.0", file=sys.stderr)
     yield _alone(stage, requests)
 
 

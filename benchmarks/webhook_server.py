@@ -18,10 +18,12 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
+from benchmarks.peers.beexar_wallet import SECRET, beexar_app
 from benchmarks.peers.raw_asgi import raw_app
 from game_operator.webhooks import (
     BalanceCall,
     DepositCall,
+    HmacSignature,
     Reply,
     RollbackCall,
     RsaSignature,
@@ -31,7 +33,7 @@ from game_operator.webhooks import (
     success,
 )
 
-__all__ = ["APPLICATIONS", "PlainHandler", "running_server"]
+__all__ = ["PlainHandler", "running_server"]
 
 App = Callable[..., Awaitable[None]]
 
@@ -72,6 +74,8 @@ APPLICATIONS: dict[str, Callable[[RSAPublicKey], App]] = {
     "raw": raw_app,
     "async": lambda key: asgi_app(WebhookReceiver(authenticator=RsaSignature(key)), AsyncHandler()),
     "threads": lambda key: asgi_app(WebhookReceiver(authenticator=RsaSignature(key)), PlainHandler()),
+    "hmac": lambda _: asgi_app(WebhookReceiver(authenticator=HmacSignature(SECRET.encode())), AsyncHandler()),
+    "beexar": lambda _: beexar_app(),
 }
 
 
