@@ -102,9 +102,9 @@ class _Page:
         state = _SPENT if call.action in terms.rules.spent_actions else _OPEN
         digest, currency = call.body_digest if call.body else None, currency_named(call, terms)
         outcome = self._moved(call, -cents, currency)
-        told = (call.instance_id, call.game, call.round_id, cents, None, state, outcome.at_millis, None, call.action)
-        kept = (call.tx_id, None, digest, self._source, currency, None)
-        self._new_bets.append((bet_id, player_id, player_id, *told, *kept))
+        content = (call.instance_id, call.game, call.round_id, cents, None, state, outcome.at_millis, None, call.action)
+        rest = (call.tx_id, None, digest, self._source, currency, None)
+        self._new_bets.append((bet_id, player_id, player_id, *content, *rest))
         return outcome
 
     def _deposited(self, call: DepositCall, terms: Terms) -> Outcome | None:
@@ -116,8 +116,8 @@ class _Page:
             return None
         self._bets[bet_id] = _TAKEN
         outcome = self._moved(call, cents, currency_named(call, terms))
-        told = (_CLOSED, cents, outcome.at_millis, call.tx_id, call.round_id or round_id, None)
-        self._changed_bets.append((*told, self._source, bet_id, _CLOSED))
+        settled = (_CLOSED, cents, outcome.at_millis, call.tx_id, call.round_id or round_id, None)
+        self._changed_bets.append((*settled, self._source, bet_id, _CLOSED))
         return outcome
 
     def _moved(self, call: WithdrawCall | DepositCall, delta_cents: int, currency: str | None) -> Outcome:
