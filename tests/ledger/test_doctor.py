@@ -19,8 +19,8 @@ import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, DoctorCheck, DoctorReport, SqlLedger
-from game_operator.ledger.doctor import disk_space, file_checks, ledger_checks, report, server_checks
-from game_operator.ledger.doctor.report import doctor_report, doctor_script
+from game_operator.ledger.doctor import disk_space, examination, file_checks, ledger_checks, server_checks
+from game_operator.ledger.doctor.examination import doctor_report, doctor_script
 from game_operator.ledger.engine import file_systems
 from game_operator.ledger.engine.tables import VERSION, toml_texts
 from game_operator.ledger.staff.queries import survey
@@ -33,7 +33,7 @@ from tests.support.raw_sql import run as run_sql
 
 DAY = 86_400_000
 NOW = time.time_ns() // 1_000_000
-TEXTS = toml_texts(report.__package__, "doctor.toml")
+TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
 def examine(url: str, **expected: Any) -> DoctorReport:
@@ -82,7 +82,8 @@ def on_sqlite(tmp_path: Path) -> str:
 # --- Every case -------------------------------------------------------------------------------------------------------
 
 _CODE = "".join(
-    Path(str(module.__file__)).read_text() for module in (disk_space, file_checks, ledger_checks, report, server_checks)
+    Path(str(module.__file__)).read_text()
+    for module in (disk_space, examination, file_checks, ledger_checks, server_checks)
 )
 
 
@@ -599,7 +600,7 @@ def test_a_default_partition_with_postings(on_postgres: str) -> None:
 
 def test_a_table_that_is_locked(on_postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The doctor does not wait for long, and goes on with the other checks."""
-    monkeypatch.setattr(report, "_WAIT", report._WAIT.replace("2s", "50ms"))
+    monkeypatch.setattr(examination, "_WAIT", examination._WAIT.replace("2s", "50ms"))
     with psycopg.connect(on_postgres) as other:
         other.execute("LOCK TABLE game_operator_bets")
         assert verdicts(on_postgres, "open bets") == {"not visible"}

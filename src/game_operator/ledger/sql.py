@@ -26,7 +26,7 @@ from game_operator.ledger.books.totals import (
     totals_report,
 )
 from game_operator.ledger.books.verify import BooksReport, Reader, verified
-from game_operator.ledger.doctor.report import DoctorReport, doctor_script
+from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
@@ -366,6 +366,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError, ValueError: A source has a name that none can have.
             ConfigurationError: A prefix is invalid.
         """
+        from game_operator.ledger.doctor.examination import doctor_script  # Those who only serve calls do without.
+
         return self._survey(partial(doctor_script, self._url, self._prefix, sources, prefixes, full=full))
 
     def totals(

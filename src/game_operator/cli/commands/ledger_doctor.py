@@ -26,7 +26,7 @@ def doctor(
     It only reads, while calls go on, and SELECT is enough: what this user may not see is said. The exit code is 1 with
     findings; advice leaves it 0.
     """
-    from game_operator.ledger.doctor.report import doctor_report
+    from game_operator.ledger.doctor.examination import doctor_report
 
     address = address_of(place.database)
     check_file(address, "Check the path. (`game-operator ledger open` makes a new ledger.)")
