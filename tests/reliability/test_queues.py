@@ -2,12 +2,14 @@
 
 import asyncio
 import ctypes
+import gc
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -224,6 +226,87 @@ def test_the_main_thread_is_interrupted_while_it_waits() -> None:
     assert commits.batches == [["p0"], ["p2"]]
 
 
+def _crowded(run: Callable[[Sequence[Item]], Awaitable[list[Result]]], most: int = 64) -> AsyncCommitQueue:
+    """Return a queue whose next call waits for others."""
+    queue = AsyncCommitQueue(run, most=most)
+    queue._is_crowded = True
+    return queue
+
+
+async def test_a_lone_call_is_committed_in_its_callers_task() -> None:
+    """Those who come meanwhile are committed together by a worker; a call that is alone again is not."""
+    runs: list[tuple[int, bool]] = []
+    callers: list[asyncio.Task[Outcome]] = []
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        runs.append((len(items), asyncio.current_task() in callers))
+        await asyncio.sleep(0.01)
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run)
+    for crowd in (1, 1, 5, 5, 1, 1, 1):
+        callers = [asyncio.create_task(queue.submit(_item(number))) for number in range(crowd)]
+        assert await asyncio.gather(*callers) == [DONE] * crowd
+    assert runs == [(1, True), (1, True), (1, True), (4, False), (5, False), (1, False), (1, True), (1, True)]
+
+
+async def test_what_a_lone_call_raises() -> None:
+    """What stands for its result, and what fails its commit; the next one is committed."""
+    ends: list[Any] = [ValueError("refused"), StopIteration(), LedgerUnavailableError("down"), DONE]
+
+    async def run(_items: Sequence[Item]) -> list[Result]:
+        end = ends.pop(0)
+        if isinstance(end, LedgerUnavailableError):
+            raise end
+        return [end]
+
+    queue = AsyncCommitQueue(run)
+    for kind in (ValueError, RuntimeError, LedgerUnavailableError):
+        with pytest.raises(kind):
+            await queue.submit(_item(0))
+    assert await queue.submit(_item(0)) == DONE
+
+
+async def test_a_lone_call_is_given_up() -> None:
+    """Its commit is cancelled with it, and those who came meanwhile are committed."""
+    begun = asyncio.Event()
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        begun.set()
+        if items[0].call.player_id == "p0":
+            await asyncio.sleep(3600)
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run)
+    first = asyncio.create_task(queue.submit(_item(0)))
+    await begun.wait()
+    behind = [asyncio.create_task(queue.submit(_item(number))) for number in (1, 2)]
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await asyncio.wait_for(asyncio.gather(*behind), 30) == [DONE, DONE]
+    assert first.cancelled()
+
+
+def test_the_loop_of_a_lone_call_is_closed() -> None:
+    """Without an end of its tasks: the queue goes on in the next loop."""
+
+    async def run(items: Sequence[Item]) -> list[Result]:
+        if items[0].call.player_id == "p0":
+            await asyncio.sleep(3600)
+        return [DONE] * len(items)
+
+    queue = AsyncCommitQueue(run)
+    loop = asyncio.new_event_loop()
+    tasks = [loop.create_task(queue.submit(_item(number))) for number in range(3)]
+    loop.run_until_complete(asyncio.sleep(0.01))
+    loop.close()
+    for task in tasks:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # As a debugger would be told.
+    del tasks, task
+    gc.collect()
+    assert asyncio.run(queue.submit(_item(3))) == DONE
+
+
 async def test_what_a_callable_raises_reaches_its_caller() -> None:
     """StopIteration, which no future takes, must not stop the queue: its caller gets an error, the others go on."""
 
@@ -247,7 +330,7 @@ async def test_the_worker_is_cancelled() -> None:
             await asyncio.sleep(3600)
         return [DONE] * len(items)
 
-    queue = AsyncCommitQueue(run, most=2)
+    queue = _crowded(run, most=2)
     callers = [asyncio.create_task(queue.submit(_item(number))) for number in range(5)]
     await begun.wait()
     assert queue._worker is not None
@@ -267,7 +350,7 @@ async def test_a_database_that_is_down_is_waited_for_once_by_tasks() -> None:
         await asyncio.sleep(0)
         raise LedgerUnavailableError("down")
 
-    queue = AsyncCommitQueue(run)
+    queue = _crowded(run)
     ends = await asyncio.gather(*(queue.submit(_item(number)) for number in range(300)), return_exceptions=True)
     assert {type(end) for end in ends} == {LedgerUnavailableError}
     assert runs == [64]
@@ -279,7 +362,7 @@ async def test_the_worker_is_cancelled_before_it_begins() -> None:
     async def run(items: Sequence[Item]) -> list[Result]:
         return [DONE] * len(items)
 
-    queue = AsyncCommitQueue(run)
+    queue = _crowded(run)
     caller = asyncio.create_task(queue.submit(_item(0)))
     await asyncio.sleep(0)
     assert queue._worker is not None
@@ -320,7 +403,7 @@ async def test_nobody_waits_any_more() -> None:
                 raise
         return [DONE] * len(items)
 
-    queue = AsyncCommitQueue(run, most=2)
+    queue = _crowded(run, most=2)
     first, second = (asyncio.create_task(queue.submit(_item(number))) for number in range(2))
     behind = asyncio.create_task(queue.submit(_item(9)))
     await begun.wait()

@@ -188,23 +188,53 @@ def _share(first: Item, other: Item, room: int) -> bool:
 
 
 class AsyncCommitQueue(_Queue):
-    """The same for tasks of one event loop: what arrives during a commit is committed together."""
+    """
+    The same for tasks of one event loop: what arrives during a commit is committed together.
+
+    A lone call is committed in its caller's task. A worker commits as soon as a commit was shared, or others came
+    during it: it begins after all callers that the last commit has woken, and takes them together.
+    """
 
     def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
         self._worker: asyncio.Task[None] | None = None
+        self._has_leader = False
+        self._is_crowded = False
 
     async def submit(self, item: Item) -> Outcome:
         """Return the outcome of *item*, committed; raise what made it fail. Cancelled before its turn it never runs."""
+        is_idle = not self._has_leader and (self._worker is None or self._worker.done())
+        if is_idle and not self._is_crowded and not self._waiting and item.context is None:
+            return await self._lead(item)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._worker is None or self._worker.done():
-            worker = asyncio.create_task(self._work())
-            # Cancelled with the loop, even before it begins, it leaves nobody waiting for ever.
-            worker.add_done_callback(self._ended)
-            self._worker = worker
+        if is_idle:
+            self._begin()
         return await future
+
+    async def _lead(self, item: Item) -> Outcome:
+        """Commit *item* alone, in its caller's task; who comes meanwhile is left to a worker."""
+        self._has_leader, self._worker = True, None
+        try:
+            (result,) = await self._run([item])
+        except GeneratorExit:  # The loop was closed without an end of its tasks.
+            self._waiting.clear()
+            raise
+        finally:
+            self._has_leader = False
+            if any(not future.done() for _, future in self._waiting):
+                self._is_crowded = True
+                self._begin()
+        if isinstance(result, Outcome):
+            return result
+        raise result
+
+    def _begin(self) -> None:
+        worker = asyncio.create_task(self._work())
+        # Cancelled with the loop, even before it begins, it leaves nobody waiting for ever.
+        worker.add_done_callback(self._ended)
+        self._worker = worker
 
     async def _work(self) -> None:
         while self._waiting:
@@ -243,6 +273,7 @@ class AsyncCommitQueue(_Queue):
                 return  # Nobody waited any more, so the statement was cancelled.
             _answer(batch, [_stopped() for _ in batch])
             raise
+        self._is_crowded = len(batch) > 1 or bool(self._waiting)
         _answer(batch, results)
 
 

@@ -38,6 +38,7 @@ try:
     from psycopg.rows import tuple_row
 
     from game_operator.ledger.postgres.sessions import SEARCH_PATH, FormerPrimaryError, Prepared, Session, greeted
+    from game_operator.ledger.postgres.socket_reader import SocketReader
 except ImportError as missing:
     raise ConfigurationError(
         "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
@@ -93,6 +94,8 @@ class _Store:
     _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
     _theirs: BaseException | None = None
+    #: Waits for the connection in its stead, under asyncio.
+    _reader: "SocketReader | None" = None
 
     def __init__(self, url: str, prefix: str, *, patience_seconds: float, pooler: bool | None = None) -> None:
         self._express = Express(prefix, CLOCK)
@@ -186,7 +189,7 @@ class _Store:
             connection = self._live() or (yield from self._connected())
             if self._prepared is None:
                 return {}
-            rows = yield connection.wait(self._prepared.execution(statement))
+            rows = yield (self._reader or connection).wait(self._prepared.execution(statement))
         except asyncio.CancelledError:
             yield from self._drop()
             raise
@@ -255,6 +258,7 @@ class _Store:
             raise
         self._connection, self._cursor = connection, connection.cursor()
         self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
+        self._reader = SocketReader(connection) if self._awaits else None
         return connection
 
     def _perform(self, step: Step) -> Work[Any]:
@@ -319,6 +323,9 @@ class _Store:
 
     def _drop(self) -> Work[None]:
         connection, self._connection = self._connection, None
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 yield connection.close()
