@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
@@ -16,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, Terms
+from game_operator.ledger.postgres.sessions import InOneQuery
 from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind, sqlalchemy_url
 from tests.support.calls import ask_balance, deposit, rollback, withdraw
@@ -341,3 +343,41 @@ def _advised_engine(url: str) -> AsyncEngine:
     names = {"prepared_statement_name_func": lambda: f"__asyncpg_{uuid4()}__"}
     sizes = {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
     return create_async_engine(sqlalchemy_url(url, "asyncpg"), connect_args=names | sizes)
+
+
+@pytest.mark.parametrize(
+    "text", ["it's", "\\", "\\'; DELETE FROM game_operator_bets; --", "$1 $2 %s {0}", "é\u0101\U0001f3b2"]
+)
+def test_plain_bets_take_one_message(
+    narrow: PgBouncer, postgres_url: str, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """A withdraw, a batch and a deposit go without a transaction of several messages, whatever their texts hold."""
+    open_accounts(postgres_url, {text: 1000})
+    with SqlLedger(postgres_url) as direct:
+        direct.add_source("")
+    with SqlLedger(narrow.url(postgres_url)) as ledger:
+        assert ledger._store._session.pooled
+        monkeypatch.setattr(ledger._store, "_attempt", None)
+        assert ledger.apply(withdraw("bet-0" + text, text, 100)).balance_cents == 900
+        assert ledger.apply(deposit("bet-0" + text, text, 50)).balance_cents == 950
+        monkeypatch.undo()
+        bet = ledger.bet("bet-0" + text)
+        assert bet is not None
+        assert (bet.player_id, bet.won_cents) == (text, 50)
+    assert problems(read_books(postgres_url)) == []
+
+
+def test_one_message_is_one_transaction_as_we_set_it(narrow: PgBouncer, postgres_url: str) -> None:
+    """Its isolation is ours, a NUL is refused and cuts nothing off, and a failure leaves no transaction open."""
+    name = urlsplit(postgres_url).path[1:]
+    execute(postgres_url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+    with psycopg.connect(narrow.url(postgres_url), autocommit=True, prepare_threshold=None) as connection:
+        message = InOneQuery(connection.pgconn, 5)
+        asked = "SELECT current_setting('transaction_isolation'), current_setting('lock_timeout'), $1"
+        assert connection.wait(message.execution((asked, ["a'b"]))) == [["read committed", "5s", "a'b"]]
+        with pytest.raises(psycopg.DataError):
+            connection.wait(message.execution(("SELECT $1", ["a\0b"])))
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            connection.wait(message.execution(("SELECT 1 / length($1)", [""])))
+        assert connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE
+        assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)

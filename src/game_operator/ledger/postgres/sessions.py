@@ -5,6 +5,7 @@ Behind a pooler such as PgBouncer each transaction may run on another server con
 too. So nothing is set there beyond a transaction, and no statement is prepared by name.
 """
 
+import re
 import threading
 from collections.abc import Generator
 from hashlib import sha256
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors, generators
 from psycopg._preparing import Prepare, PrepareManager
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 
 from game_operator.ledger.engine.script import RELEASE, Execute, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
@@ -35,6 +36,7 @@ _TIMELINE = (
     "SELECT CAST(system_identifier AS text), CASE WHEN NOT pg_is_in_recovery() "
     "THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END FROM pg_control_system()"
 )
+_PARAMETER = re.compile(r"\$(\d+)")
 _BEGIN_READ_COMMITTED = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 #: The highest timeline that this process has seen of each database cluster, by its system identifier.
@@ -183,15 +185,52 @@ class Prepared:
         values = [None if text is None else text.encode() for text in parameters]
         # Binary, which for a text is its bytes as they are: otherwise libpq would cut it at a NUL, and not refuse it.
         self._pgconn.send_query_prepared(name, values, [Format.BINARY] * len(values))
-        result = yield from self._result()
-        # No column of the express statement is ever NULL.
-        columns = range(result.nfields)
-        return [
-            [(result.get_value(row, column) or b"").decode() for column in columns] for row in range(result.ntuples)
-        ]
+        return _texts((yield from self._result()))
 
     def _result(self) -> "Generator[Any, Any, PGresult]":  # Any: what psycopg's own generator and wait() exchange
-        result: PGresult = (yield from generators.execute(self._pgconn))[-1]
+        return (yield from _results(self._pgconn))[-1]
+
+
+class InOneQuery:
+    """
+    The express statement behind a pooler: a transaction with its settings in one query message, and one answer.
+
+    The message has no parameters, so each text is written in hexadecimal: no quote in it can end it, in any encoding.
+    """
+
+    def __init__(self, pgconn: "PGconn", patience_seconds: float) -> None:
+        self._pgconn = pgconn
+        self._begin = f"{_BEGIN_READ_COMMITTED}; {_settings(patience_seconds, local=True)}; "
+
+    def execution(self, statement: Statement) -> "PQGen[list[list[str]]]":
+        """Return what the connection is to ``wait`` for: the rows of *statement*, executed alone and committed."""
+        sql, parameters = statement
+        literals = [
+            "CAST(NULL AS text)" if text is None else f"convert_from(decode('{text.encode().hex()}', 'hex'), 'UTF8')"
+            for text in parameters
+        ]
+        text = _PARAMETER.sub(lambda number: literals[int(number[1]) - 1], sql)
+        try:
+            return _texts((yield from self._results(f"{self._begin}{text}; COMMIT"))[-2])
+        except errors.Error:  # The message ends there: else the server's connection would stay with us.
+            if self._pgconn.transaction_status == TransactionStatus.INERROR:
+                yield from self._results("ROLLBACK")
+            raise
+
+    def _results(self, message: str) -> "Generator[Any, Any, list[PGresult]]":  # Any: as in Prepared
+        self._pgconn.send_query(message.encode())
+        return (yield from _results(self._pgconn))
+
+
+def _results(pgconn: "PGconn") -> "Generator[Any, Any, list[PGresult]]":  # Any: what psycopg and wait() exchange
+    results: list[PGresult] = yield from generators.execute(pgconn)
+    for result in results:
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             raise errors.error_from_result(result)
-        return result
+    return results
+
+
+def _texts(result: "PGresult") -> list[list[str]]:
+    # No column of the express statement is ever NULL.
+    columns = range(result.nfields)
+    return [[(result.get_value(row, column) or b"").decode() for column in columns] for row in range(result.ntuples)]

@@ -37,7 +37,14 @@ try:
     from psycopg.pq import TransactionStatus
     from psycopg.rows import tuple_row
 
-    from game_operator.ledger.postgres.sessions import SEARCH_PATH, FormerPrimaryError, Prepared, Session, greeted
+    from game_operator.ledger.postgres.sessions import (
+        SEARCH_PATH,
+        FormerPrimaryError,
+        InOneQuery,
+        Prepared,
+        Session,
+        greeted,
+    )
     from game_operator.ledger.postgres.socket_reader import SocketReader
 except ImportError as missing:
     raise ConfigurationError(
@@ -111,7 +118,8 @@ class _Store:
         self._passed_over = 0
         self._connection: Any = None  # Any: one of two kinds, as all that is made of it.
         self._cursor: Any = None
-        self._prepared: Prepared | None = None
+        #: Executes the express statement on the connection.
+        self._executor: Prepared | InOneQuery | None = None
         #: The connection's pipeline while we are in one.
         self._pipeline: Any = None
 
@@ -187,9 +195,8 @@ class _Store:
             return {}
         try:
             connection = self._live() or (yield from self._connected())
-            if self._prepared is None:
-                return {}
-            rows = yield (self._reader or connection).wait(self._prepared.execution(statement))
+            assert self._executor is not None
+            rows = yield (self._reader or connection).wait(self._executor.execution(statement))
         except asyncio.CancelledError:
             yield from self._drop()
             raise
@@ -257,7 +264,8 @@ class _Store:
             yield connection.close()
             raise
         self._connection, self._cursor = connection, connection.cursor()
-        self._prepared = None if self._session.pooled else Prepared(connection.pgconn)
+        pgconn, is_pooled = connection.pgconn, self._session.pooled
+        self._executor = InOneQuery(pgconn, self._patience_seconds) if is_pooled else Prepared(pgconn)
         self._reader = SocketReader(connection) if self._awaits else None
         return connection
 
