@@ -106,7 +106,8 @@ class _Amounts(dict[float, Decimal]):
         return amount
 
 
-_amount_from_float = _Amounts().__getitem__
+#: Returns the amount that a double (or an int) of a body stands for.
+amount_of_double = _Amounts().__getitem__
 
 
 def _amount_from_text(text: str, info: ValidationInfo) -> Decimal:
@@ -163,7 +164,7 @@ _AMOUNT_SCHEMA = core_schema.json_or_python_schema(
     json_schema=core_schema.custom_error_schema(
         core_schema.union_schema(
             [
-                core_schema.no_info_after_validator_function(_amount_from_float, core_schema.float_schema(strict=True)),
+                core_schema.no_info_after_validator_function(amount_of_double, core_schema.float_schema(strict=True)),
                 core_schema.with_info_after_validator_function(_amount_from_text, core_schema.str_schema(strict=True)),
             ],
             mode="left_to_right",
@@ -204,19 +205,13 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
         WireFormatError: The body is not JSON, or does not fit, or a member stands twice in it; the message names the
             field.
     """
-    shape = body.translate(_SHAPE, _LEFT_OUT)
+    shape = shape_of(body)
     try:
-        has_exponent = b":e" in shape.translate(None, b"0")
-        if (
-            _LONG_NUMBER in shape
-            or (has_exponent and _LONG_EXPONENT.search(shape))
-            or _NOT_A_NUMBER.search(body)
-            or _INFINITE.search(body)
-        ):
+        if needs_digits(shape) or _NOT_A_NUMBER.search(body) or _INFINITE.search(body):
             from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
             return adapter.validate_python(json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once))
         value = adapter.validate_json(body, context=_WIRE)
-        if _most_members(shape) > _members(value):
+        if most_members(shape) > _members(value):
             json.loads(body, object_pairs_hook=once, parse_int=str, parse_float=str)
         return value
     except ValidationError as invalid:
@@ -228,7 +223,18 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     raise WireFormatError(problem)
 
 
-def _most_members(shape: bytes) -> int:
+def shape_of(body: bytes) -> bytes:
+    """Return where *body* has numbers and members: the input of the two functions below."""
+    return body.translate(_SHAPE, _LEFT_OUT)
+
+
+def needs_digits(shape: bytes) -> bool:
+    """Return whether a body of this *shape* has a number that a double may not carry exactly."""
+    has_exponent = b":e" in shape.translate(None, b"0")
+    return _LONG_NUMBER in shape or (has_exponent and _LONG_EXPONENT.search(shape) is not None)
+
+
+def most_members(shape: bytes) -> int:
     """
     Return how many members a body of this *shape* has, or more.
 
