@@ -34,6 +34,7 @@ pytestmark = pytest.mark.outside
 
 BODY = b'{"player_id":"p1"}'
 HALF_HEADERS = b"POST /withdraw HTTP/1.1\r\nHost: x\r\n"
+PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF_BODY = HALF_HEADERS + b"Content-Length: 100\r\n\r\n{"
 LISTED, STRANGER = "198.51.100.7", "203.0.113.9"
 
@@ -88,6 +89,19 @@ def code(port: int, data: bytes) -> str | None:
     return read_reply(reply_to(port, data)[2]).code
 
 
+def trickled(port: int, data: bytes, *, begun: bytes = b"") -> float:
+    """Send *data* byte by byte behind what is *begun*; return after how many seconds the server has had enough."""
+    with RawClient(port) as client:
+        client.send(begun)
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            for byte in data:
+                client.send(bytes([byte]))
+                time.sleep(0.1)
+            raise AssertionError("the server takes it all")
+        return time.monotonic() - began
+
+
 @needs_haproxy
 def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> None:
     """E10: neither an address nor a signature counts in a trailer; in the headers of a chunked request both do."""
@@ -109,14 +123,14 @@ def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> 
     assert "trust_chunked" not in ended.err
 
 
-def test_half_requests_do_not_shut_honest_callers_out(keys: KeyFiles, database: str) -> None:
-    """400 of them at a limit of 256 files: each call is answered at once, and the log names the limit."""
+def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, database: str) -> None:
+    """600 half requests and idle ones at a limit of 256 files: each call is answered at once; the log says why."""
     with serving(keys, database, files=256) as (url, process):
         with ExitStack() as held:
-            for number in range(400):
+            for number in range(600):
                 each = held.enter_context(RawClient(port_of(url)))
                 with contextlib.suppress(ConnectionError):
-                    each.send(HALF_BODY if number % 2 else HALF_HEADERS)
+                    each.send((HALF_BODY, HALF_HEADERS, PROBE)[number % 3])
             with WebhookCaller(url, keys.private, timeout=5) as service:
                 for number in range(3):
                     bet = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
@@ -151,6 +165,9 @@ def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
         assert read_reply(kept.reply()[2]).code is None
         kept.send(whole[:30])  # The clock runs for the second request of a connection too.
         assert kept.is_closed()
+        # A byte now and then is no progress: what counts is the time since the first.
+        assert 1 <= trickled(port, HALF_HEADERS) < 4
+        assert 1 <= trickled(port, b"x" * 100, begun=HALF_BODY) < 4
         ended = stopped(process, signal.SIGTERM)
     lines = [line for line in ended.err.splitlines() if "game_operator.serve" in line]
     assert len(lines) == 1, ended.err
@@ -159,11 +176,11 @@ def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
 
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
     """At the limit a connection between two requests goes, then one that has just begun; else the newcomer goes."""
-    begun, may_end = threading.Semaphore(0), threading.Event()
+    begun, may_end = threading.Semaphore(0), threading.Semaphore(0)
 
     async def waits(call: WebhookCall) -> Reply:
         begun.release()
-        await asyncio.to_thread(may_end.wait, PATIENCE_SECONDS)
+        await asyncio.to_thread(may_end.acquire, timeout=PATIENCE_SECONDS)
         return success(balance_cents=100)
 
     receiver = WebhookReceiver(authenticator=RsaSignature(keys.public), budget_seconds=PATIENCE_SECONDS)
@@ -190,8 +207,10 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
             assert begun.acquire(timeout=PATIENCE_SECONDS)
         with RawClient(port) as newcomer:
             assert newcomer.is_closed()
-        may_end.set()
-        assert [read_reply(call.reply()[2]).code for call in calls] == [None] * 3
+        for call in calls:  # One after another: the oldest goes first.
+            may_end.release()
+            assert read_reply(call.reply()[2]).code is None
+        may_end.release()
         assert read_reply(connected(whole).reply()[2]).code is None  # Now it counts.
         assert calls[0].is_closed()
 

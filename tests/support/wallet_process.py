@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +28,7 @@ __all__ = ["RETRY_PRESETS", "Service", "WalletProcess"]
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
+_REPLACED = "The rolling restart has ended"
 
 #: The command, which SIGTERM stops when the other end of its stdin closes, as it does even if its holder is killed.
 _UNTIL_STDIN_ENDS = """
@@ -38,7 +41,8 @@ def wait():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
-threading.Thread(target=wait, daemon=True).start()
+if "GAME_OPERATOR_SERVE_WORKER" not in os.environ:  # Its supervisor stops it.
+    threading.Thread(target=wait, daemon=True).start()
 sys.exit(main())
 """
 
@@ -53,12 +57,22 @@ RETRY_PRESETS: Mapping[str, tuple[float, ...]] = {
 
 
 class WalletProcess:
-    """``game-operator serve`` on one database and one port, however often it is killed and started again."""
+    """
+    ``game-operator serve`` on one database and one port, however often it is killed and started again.
+
+    With ``--workers`` among *options* it has worker processes.
+    """
 
     def __init__(
-        self, database: str, service_key: RSAPrivateKey, folder: Path, *, host: str = "127.0.0.1", name: str = "wallet"
+        self,
+        database: str,
+        service_key: RSAPrivateKey,
+        folder: Path,
+        *options: str,
+        host: str = "127.0.0.1",
+        name: str = "wallet",
     ) -> None:
-        self._database = database
+        self._database, self._options = database, options
         self._host = host
         self._key_file = folder / "service.pub.pem"
         self._key_file.write_bytes(
@@ -81,6 +95,25 @@ class WalletProcess:
         """Where it listens, from the first start on."""
         return self._port
 
+    @property
+    def pid(self) -> int:
+        """The process that was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    def workers(self) -> list[int]:
+        """Return the processes that it has started and that have not ended."""
+        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+
+    def restart_workers(self) -> None:
+        """Let it replace its workers; return when it has."""
+        asked = self.log().count(_REPLACED)
+        os.kill(self.pid, signal.SIGHUP)
+        give_up = time.monotonic() + _PATIENCE_SECONDS
+        while self.log().count(_REPLACED) == asked:
+            assert time.monotonic() < give_up, f"the workers are not replaced:\n{self.log()[-2000:]}"
+            time.sleep(0.02)
+
     def log(self) -> str:
         """Return what it has written to stderr, of all its lives."""
         return self._log.read_text()
@@ -89,7 +122,7 @@ class WalletProcess:
         """Start; return when it takes calls."""
         command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, "serve", "--json"]
         command += ["--database", self._database, "--service-key", str(self._key_file), "--port", str(self._port)]
-        command += ["--host", self._host]
+        command += ["--host", self._host, *self._options]
         with self._log.open("ab") as log:
             # It stops when our end of its input closes: it does not outlive us.
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)

@@ -1,7 +1,8 @@
 """
-The server of ``serve``: uvicorn without trailers, and with limits on what callers hold open.
+The server of ``serve``: uvicorn without trailers, with limits on what callers hold open, and with a gentle stop.
 
-uvicorn waits for the rest of a request without end, and opens connections until the process has no files left.
+uvicorn waits for the rest of a request without end, opens connections until the process has no files left, and when it
+stops, closes connections on which a request is arriving.
 """
 
 import asyncio
@@ -35,6 +36,9 @@ _LAG_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
 #: The service's connections should live as long as they are used now and then: a new one costs more than a call.
 _KEEP_ALIVE_SECONDS: Final = 75
+#: How long a stop waits for one more request on a connection. Its answer says that it is the last.
+_LINGER_SECONDS: Final = 0.5
+_DRAIN_TICK_SECONDS: Final = 0.1
 
 
 def most_connections(asked: int | None) -> int:
@@ -95,7 +99,12 @@ class Connections:
         request_seconds: How long a request may take to arrive, from the connection or its first byte to its last byte,
             and how long a peer may leave its answers unread.
         now: A clock in seconds.
+
+    Attributes:
+        are_ending: Whether each connection ends with its next answer.
     """
+
+    are_ending = False
 
     def __init__(self, most: int, request_seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -240,6 +249,18 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _PatientFlow(transport, self.pipeline)
         self.open_connections.opened(self)
+        if self.open_connections.are_ending:  # Accepted just before the listener was closed.
+            self.shutdown()
+
+    def shutdown(self) -> None:
+        """Let the request that is there, or comes within a moment, be the last one of this connection."""
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+        self.loop.call_later(_LINGER_SECONDS, self._close_if_idle)
+
+    def _close_if_idle(self) -> None:
+        if not self._in_request and not self._under_way:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open_connections.closed(self)
@@ -274,6 +295,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_headers = False
         super().on_headers_complete()
+        if self.open_connections.are_ending:
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         self._in_request = False
@@ -302,13 +325,23 @@ class WalletServer(uvicorn.Server):
     """
     uvicorn that calls *ready* when it listens, watches *connections*, and for which a signal to stop is a good end.
 
-    *options* are those of ``uvicorn.Config``.
+    Before it stops it calls *drain*, and goes on for *drain_seconds*. *options* are those of ``uvicorn.Config``.
     """
 
     # Any: uvicorn has a type of its own for an application.
-    def __init__(self, application: Any, connections: Connections, ready: Callable[[], object], **options: Any) -> None:
+    def __init__(
+        self,
+        application: Any,
+        connections: Connections,
+        ready: Callable[[], object],
+        drain: Callable[[], object],
+        *,
+        drain_seconds: float = 0.0,
+        **options: Any,
+    ) -> None:
         config = uvicorn.Config(
             application,
+            interface="asgi3",
             http=connections.protocol_class(),
             ws="none",
             lifespan="off",
@@ -320,14 +353,27 @@ class WalletServer(uvicorn.Server):
             **options,
         )
         super().__init__(config)
-        self._watch, self._ready = connections.watch, ready
+        self._connections, self._ready = connections, ready
+        self._drain, self._drain_seconds = drain, drain_seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._watching = asyncio.create_task(self._watch())
+        self._watching = asyncio.create_task(self._connections.watch())
         self._ready()
 
+    async def main_loop(self) -> None:
+        await super().main_loop()
+        self._drain()
+        until = time.monotonic() + self._drain_seconds
+        while time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(_DRAIN_TICK_SECONDS)
+
+    def stop(self) -> None:
+        """Answer the calls under way, and end; any thread may ask for it."""
+        self.should_exit = True
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._connections.are_ending = True
         await super().shutdown(sockets=sockets)
         self._watching.cancel()
 

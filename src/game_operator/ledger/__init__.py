@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.doctor.report import DoctorCheck as DoctorCheck
     from game_operator.ledger.doctor.report import DoctorReport as DoctorReport
     from game_operator.ledger.memory import MemoryLedger as MemoryLedger
+    from game_operator.ledger.ping import PingReport as PingReport
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".async_sql": "AsyncSqlLedger",
             ".doctor.report": "DoctorCheck DoctorReport",
             ".memory": "MemoryLedger",
+            ".ping": "PingReport",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
             ".staff.queries": "AccountHistory BetHistory Movement",

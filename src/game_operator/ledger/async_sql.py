@@ -19,6 +19,7 @@ from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
+from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.sqlite import AsyncSqliteStore
@@ -165,6 +166,10 @@ class AsyncSqlLedger(LedgerBase):
         known = self._fit.sources.known
         if known and source not in known:
             raise refusal(source, known)
+
+    async def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
+        """Look whether the database answers and takes writes, as ``SqlLedger.ping`` does; the ledger may be closed."""
+        return await self._pinger.ping_async(self._url, timeout_seconds)
 
     # The bodies are SqlLedger's: what they ask of the ledger, such as ``_read`` and ``_write``, is awaited here.
     keep_anomaly = _awaited(SqlLedger.keep_anomaly)

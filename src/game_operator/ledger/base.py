@@ -26,6 +26,7 @@ from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import DENIED, check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.plain_calls import PlainCalls
+from game_operator.ledger.ping import Pinger
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies
@@ -92,6 +93,7 @@ class LedgerBase(Forkable):
         self._clock_millis, self._pooler = never_back(clock_millis), pooler
         self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
         self._make_queue()
+        self._pinger = Pinger()
         notify_of_forks(self)
         self._begin()
 
@@ -108,6 +110,7 @@ class LedgerBase(Forkable):
         """In the child, begin anew: the threads that held our locks do not exist there."""
         if in_child:
             self._make_queue()
+            self._pinger = Pinger()
 
     def _open_sqlite(self) -> Any:
         """Open the store of an SQLite file."""

@@ -33,6 +33,7 @@ from game_operator.ledger.engine.process_safety import Transaction, check_outsid
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
 from game_operator.ledger.engine.tables import back
+from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
@@ -210,6 +211,21 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         account = account_asked_for(player_id, self._accounts)
         return self._read(lambda: queries.balance_of(account, self._fit.accounts))
+
+    def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
+        """
+        Look whether the database answers and takes writes, on a connection of its own: no call waits for it.
+
+        It writes nothing, and does not look at the tables. What only a write finds out, such as a full disk, it does
+        not see.
+
+        Args:
+            timeout_seconds: The longest that it waits.
+
+        Raises:
+            LedgerUnavailableError: The database does not answer in time.
+        """
+        return self._pinger.ping(self._url, timeout_seconds)
 
     def sources(self) -> list[str]:
         """Return the sources whose calls are taken, the oldest first."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.commands.serve import signed_by
 from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, ServiceOptions, check_extra, read_file, read_profile
 from game_operator.cli.output import answer, is_written, say, waiting
 from game_operator.cli.reports.case import show_case, show_check
+from game_operator.cli.serve_options import signed_by
 from game_operator.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:

@@ -1,0 +1,130 @@
+"""A quick look whether the database answers and takes writes, beside the calls and never in their way."""
+
+import asyncio
+import os
+import sqlite3
+import time
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Final
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, without_password
+
+_STATE: Final = (
+    "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
+    "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS double precision)"
+)
+#: The least that libpq takes; it bounds the thread, and not its caller.
+_CONNECT_SECONDS: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PingReport:
+    """
+    How the ledger's database answers.
+
+    Attributes:
+        latency_millis: How long it took to connect and to be answered.
+        clock_difference_millis: How far the database's clock is ahead of this machine's; below zero if it is behind.
+            SQLite's clock is this machine's.
+        writable: Whether it takes writes: it is neither a standby nor read-only.
+    """
+
+    latency_millis: float
+    clock_difference_millis: int
+    writable: bool
+
+
+class Pinger:
+    """
+    Looks at a database over a connection of its own, in a thread, and never twice at a time.
+
+    Only a thread has a bound that always holds: to find a host's address may take any time. What hangs is left to the
+    thread, and later callers wait for the same look.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._latest: Future[PingReport] | None = None
+
+    def ping(self, url: str, timeout_seconds: float) -> PingReport:
+        """Return what a look at *url* finds; raise LedgerUnavailableError if it fails or takes longer than this."""
+        try:
+            return self._look(url).result(timeout_seconds)
+        except TimeoutError:
+            raise _too_slow(timeout_seconds) from None
+
+    async def ping_async(self, url: str, timeout_seconds: float) -> PingReport:
+        """Do the same for a task."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return await asyncio.wrap_future(self._look(url))
+        except TimeoutError:
+            raise _too_slow(timeout_seconds) from None
+
+    def _look(self, url: str) -> Future[PingReport]:
+        """Return the look under way, or begin one."""
+        with self._lock:
+            if self._latest is None or self._latest.done():
+                self._latest = Future()
+                self._latest.set_running_or_notify_cancel()  # A caller that gives up does not cancel it for the others.
+                Thread(target=self._run, args=(url, self._latest), name="game-operator-ping", daemon=True).start()
+            return self._latest
+
+    def _run(self, url: str, look: Future[PingReport]) -> None:
+        try:
+            look.set_result(_look_at_postgres(url) if is_postgres(url) else _look_at_sqlite(path_of(url)))
+        except Exception as failed:  # Each caller raises it.
+            look.set_exception(failed)
+
+
+def _too_slow(timeout_seconds: float) -> LedgerUnavailableError:
+    return LedgerUnavailableError(f"The ledger's database did not answer within {timeout_seconds:g} s.")
+
+
+def _look_at_postgres(url: str) -> PingReport:
+    import psycopg
+
+    began = time.monotonic()
+    try:
+        # Nothing is prepared or set: a pooler may be between.
+        with psycopg.connect(
+            address_of(url), autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
+        ) as connection:
+            before = time.time()
+            row = connection.execute(_STATE).fetchone()
+            after = time.time()
+    except psycopg.Error as failed:
+        raise _unavailable(without_password(" ".join(str(failed).split()), url)[:300]) from failed
+    assert row is not None
+    difference = row[1] - (before + after) / 2 * 1000
+    return PingReport(
+        latency_millis=_millis_since(began), clock_difference_millis=round(difference), writable=not row[0]
+    )
+
+
+def _look_at_sqlite(path: str) -> PingReport:
+    """Read, and ask the file system: the lock of a write would be in the way of calls."""
+    began = time.monotonic()
+    if path == IN_MEMORY:
+        return PingReport(latency_millis=_millis_since(began), clock_difference_millis=0, writable=True)
+    file = Path(path).absolute()
+    try:
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", timeout=0, uri=True)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+    except sqlite3.Error as failed:
+        raise _unavailable(str(failed)) from failed
+    writable = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+    return PingReport(latency_millis=_millis_since(began), clock_difference_millis=0, writable=writable)
+
+
+def _unavailable(reason: str) -> LedgerUnavailableError:
+    return LedgerUnavailableError(f"The ledger's database does not answer: {reason}.")
+
+
+def _millis_since(began: float) -> float:
+    return round((time.monotonic() - began) * 1000, 3)
