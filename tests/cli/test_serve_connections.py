@@ -308,6 +308,24 @@ def test_a_burst_closes_idle_connections_first() -> None:
     assert closed[3:] == ["in the same burst"]
 
 
+def test_headers_without_end_are_cut_off(keys: KeyFiles) -> None:
+    """They would fill the memory within the time that a request may take; long ones are taken."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
+    app = asgi_app(receiver, AsyncHandler())
+    with asgi_server(app, http=Connections(9, 10).protocol_class(), loop="uvloop") as port:
+        with RawClient(port) as client:
+            client.send(b"GET / HTTP/1.1\r\n")
+            for _ in range(6):
+                client.send(b"X: " + b"x" * 10_000 + b"\r\n")
+                time.sleep(0.01)
+            client.send(b"\r\n")
+            assert client.reply()[0] == 404
+        with RawClient(port) as client:
+            client.send(b"GET / HTTP/1.1\r\nX: ")
+            with pytest.raises(ConnectionError):
+                client.send_for_ever()
+
+
 def test_how_many_connections_there_may_be(run: Run, keys: KeyFiles, database: str) -> None:
     """By default as many as the limit of open files allows; more are refused with the number that fits."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

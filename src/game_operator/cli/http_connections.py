@@ -36,6 +36,8 @@ _LAG_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
 #: The service's connections should live as long as they are used now and then: a new one costs more than a call.
 _KEEP_ALIVE_SECONDS: Final = 75
+#: uvicorn keeps headers in memory, however many come.
+_MOST_HEADER_BYTES: Final = 65_536
 #: How long a stop waits for one more request on a connection. Its answer says that it is the last.
 _LINGER_SECONDS: Final = 0.5
 _DRAIN_TICK_SECONDS: Final = 0.1
@@ -231,6 +233,8 @@ class LimitedProtocol(HttpToolsProtocol):
     open_connections: ClassVar[Connections]
     #: The parser is between the first byte of a request and the end of its headers; or of its body.
     _in_headers = _in_request = False
+    #: Of headers that have not ended, beyond the first piece.
+    _header_bytes = 0
     #: Requests that are there and not answered.
     _under_way = 0
     _answering: RequestResponseCycle | None = None
@@ -277,7 +281,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.open_connections.reads_again(self)
 
     def data_received(self, data: bytes) -> None:
+        began_in_headers = self._in_headers
         super().data_received(data)
+        self._header_bytes = self._header_bytes + len(data) if began_in_headers and self._in_headers else 0
+        if self._header_bytes > _MOST_HEADER_BYTES:
+            self.send_400_response("The headers are too long.")
         # Line breaks between requests count as the beginning of one: uvicorn takes them for a sign of life.
         if not self._under_way:
             self.open_connections.enters(self, "arriving")
