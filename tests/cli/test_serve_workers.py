@@ -95,6 +95,7 @@ def is_listening(url: str) -> bool:
     return False
 
 
+@pytest.mark.torture
 def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, database: str) -> None:
     """A worker that is killed has a successor at the same port; after SIGTERM nothing is left."""
     options = ("--database", database, "--service-key", keys.public, "--workers", 1)

@@ -72,7 +72,7 @@ def _restarted(url: str, key: RSAPrivateKey, folder: Path, *, times: int, worker
     open_accounts(url, openings(PLAYERS))
     with WalletProcess(url, key, folder, "--workers", str(workers)) as wallet:
         wait_until(lambda: len(wallet.workers()) == workers, "not all workers began")
-        with Load(url, key, wallet, calls=2_000 * times * workers, seed=7) as load:
+        with Load(url, key, wallet, calls=800 * times * workers, seed=7) as load:
             for _ in range(times):
                 before = set(wallet.workers())
                 wallet.restart_workers()

@@ -369,18 +369,15 @@ class WalletServer(uvicorn.Server):
         self._watching = asyncio.create_task(self._connections.watch())
         self._ready()
 
-    async def main_loop(self) -> None:
-        await super().main_loop()
-        self._drain()
-        until = time.monotonic() + self._drain_seconds
-        while time.monotonic() < until and not self.force_exit:
-            await asyncio.sleep(_DRAIN_TICK_SECONDS)
-
     def stop(self) -> None:
         """Answer the calls under way, and end; any thread may ask for it."""
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._drain()
+        until = time.monotonic() + self._drain_seconds
+        while time.monotonic() < until and not self.force_exit:
+            await asyncio.sleep(_DRAIN_TICK_SECONDS)
         self._connections.are_ending = True
         await super().shutdown(sockets=sockets)
         self._watching.cancel()
