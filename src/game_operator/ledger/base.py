@@ -25,8 +25,8 @@ from game_operator.ledger.engine.script import ConflictError, Kind, Result, Scri
 from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import DENIED, check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
-from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.ping import Pinger
+from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies
