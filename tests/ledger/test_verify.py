@@ -66,9 +66,16 @@ def templates(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
         "sqlite": f"sqlite:///{tmp_path_factory.mktemp('healthy') / 'wallet.db'}",
         "postgres": postgres.create_database(),
     }
-    for url in urls.values():
+    since = {
+        "sqlite, since a checkpoint": f"sqlite:///{tmp_path_factory.mktemp('begun') / 'wallet.db'}",
+        "postgres, since a checkpoint": postgres.create_database(),
+    }
+    for url in since.values():
+        with SqlLedger(url) as ledger:
+            assert ledger.maintain().finished
+    for url in (*urls.values(), *since.values()):
         fill(url)
-    return urls
+    return urls | since
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -407,11 +414,13 @@ PAID_TOO = [
         ),
     ],
 )
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "sqlite, since a checkpoint", "postgres, since a checkpoint"])
 def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
-    """Whatever is damaged is told by its kind, and nothing else is said to be wrong."""
+    """Damage is reported by its kind, and nothing else is; what came after a checkpoint is read as carefully."""
+    full = "since" not in kind
     with damaged(templates[kind], statements) as perform:
-        report = at_once(read_books(lambda script: drive(script(), perform), DEFAULT_PREFIX, full=True))
+        report = at_once(read_books(lambda script: drive(script(), perform), DEFAULT_PREFIX, full=full))
+    assert (report.checkpoint_millis is None) == full
     assert kinds(report) == expected
     assert all(finding.detail.endswith(".") for finding in report.findings)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.api import Terms as Terms
     from game_operator.ledger.api import Unit as Unit
     from game_operator.ledger.async_sql import AsyncSqlLedger as AsyncSqlLedger
+    from game_operator.ledger.books.maintain import MaintainReport as MaintainReport
     from game_operator.ledger.books.prune import PruneReport as PruneReport
     from game_operator.ledger.books.totals import TotalsClose as TotalsClose
     from game_operator.ledger.books.totals import TotalsReport as TotalsReport
@@ -43,6 +44,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
             ".staff.queries": "AccountHistory BetHistory Movement",
+            ".books.maintain": "MaintainReport",
             ".books.prune": "PruneReport",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",
             ".books.verify": "BooksReport Finding",

@@ -20,6 +20,7 @@ from game_operator.cli.reports.ledger import (
     show_bet,
     show_bets,
     show_books,
+    show_maintenance,
 )
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
@@ -154,14 +155,15 @@ def bets(
 
 
 @ledgers.command()
-def verify(place: LedgerOptions) -> int:
+def verify(*, full: bool = False, place: LedgerOptions) -> int:
     """
     Check the books: balances, postings, calls and bets must agree.
 
-    It reads everything, from one moment, and calls go on meanwhile. The exit code is 1 with findings.
+    It compares all balances, and reads what came after the last checkpoint of maintain; with --full, or without a
+    checkpoint, everything. Calls go on meanwhile. The exit code is 1 with findings.
     """
     with place.opened() as ledger, waiting("Checking the books …"):
-        report = ledger.verify()
+        report = ledger.verify(full=full)
     show_books(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
@@ -178,6 +180,25 @@ def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None
     answer(report._asdict(), f"Before {when(report.before_millis)} UTC, except what is still open:")
     names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
+
+
+@ledgers.command()
+def maintain(
+    *,
+    seconds: Annotated[float, typer.Option(min=1.0)] = 300.0,
+    days: Annotated[int, typer.Option(min=90)] = 90,
+    place: LedgerOptions,
+) -> int:
+    """
+    Do what a ledger needs each night, in bounded time: for cron, beside calls.
+
+    It closes days for totals, checks what is new, reads a part again, prunes, and renews statistics. The next run goes
+    on where this one stops. The exit code is 1 with findings.
+    """
+    with place.opened() as ledger, waiting("Maintaining the ledger …"):
+        report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days))
+    show_maintenance(report)
+    return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
 
 @ledgers.command("correct-time")

@@ -1,6 +1,6 @@
 """How the answers of ``game-operator ledger`` look: for people as tables, for programs as JSON."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +9,8 @@ from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
-    from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport
+    from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport, Finding
+    from game_operator.ledger.books.maintain import MaintainReport
 
 #: What stands below a list that was cut.
 MORE: Final = "There are more than these {}: pass --limit."
@@ -150,13 +151,34 @@ def show_books(report: "BooksReport") -> None:
             ("bets", f"{sum(report.bets.values())}{f': {states}' if states else ''}"),
             ("calls", report.calls),
             ("postings", report.postings),
+            *([("read since", f"{when(report.checkpoint_millis)} UTC")] if report.checkpoint_millis else []),
         ]
     )
     for note in report.notes:
         say(f"· {note.detail}", style="dim")
-    for finding in report.findings:
+    _show_findings(report.findings)
+
+
+def _show_findings(findings: Sequence["Finding"]) -> None:
+    for finding in findings:
         say(f"✗ {finding.kind}: {finding.detail}", style="red")
-    if report.sound:
-        say("✓ The books are sound.", style="green")
+    if findings:
+        say(f"Findings: {len(findings)}. docs/ledger.md says what each means, and what to do.", style="red")
     else:
-        say(f"Findings: {len(report.findings)}. docs/ledger.md says what each means, and what to do.", style="red")
+        say("✓ The books are sound.", style="green")
+
+
+def show_maintenance(report: "MaintainReport") -> None:
+    """Say in one line what a run of ``maintain`` did, and what is wrong in the books."""
+    read, pruned = sum(report.read.values()), report.pruned
+    state = "Done" if report.finished else "Out of time: the next run goes on"
+    sentence = (
+        f"{state}, in {report.seconds:.1f} s: {read} rows read, {report.sealed} postings sealed, {report.read_again} "
+        f"slices read again, {pruned['postings']} postings folded, days before {report.days_closed} closed; "
+    )
+    books = "the books are sound." if report.sound else "the books are not sound."
+    answer(report._asdict() | {"sound": report.sound}, sentence + books)
+    for text in report.partitions:
+        say(f"· {text}", style="dim")
+    if not report.sound:
+        _show_findings(report.findings)

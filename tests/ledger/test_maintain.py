@@ -1,0 +1,287 @@
+"""maintain(): what is sealed, what is read again, and what it finds of damage before a checkpoint (spec §3)."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
+from game_operator.ledger.books import maintain as module
+from game_operator.ledger.books import verify
+from game_operator.ledger.books.maintain import Progress
+from game_operator.models.webhooks import WebhookCall
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import damage, is_sqlite, rows, run
+
+pytestmark = pytest.mark.outside
+
+DAY = 86_400_000
+
+
+class Clock:
+    """A clock for SQLite that moves a millisecond each time it is read."""
+
+    def __init__(self) -> None:
+        self.millis = 1_780_000_000_000
+
+    def __call__(self) -> int:
+        self.millis += 1
+        return self.millis
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock of this test's own."""
+    return Clock()
+
+
+def played(ledger: SqlLedger, name: str = "b") -> None:
+    """Play a bet that is won, one that is lost, one that is open and one that is rolled back; and pay a jackpot."""
+    calls: tuple[WebhookCall, ...] = (
+        withdraw(f"{name}-won"),
+        deposit(f"{name}-won"),
+        withdraw(f"{name}-lost"),
+        deposit(f"{name}-lost", amount_cents=0),
+        withdraw(f"{name}-open"),
+        withdraw(f"{name}-back"),
+        rollback(f"{name}-back", tx_id=f"withdraw:bet:{name}-back"),
+        claim(f"{name}-claim"),
+    )
+    for call in calls:
+        assert ledger.apply(call).applied
+
+
+@pytest.fixture
+def sealed(database_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlLedger]:
+    """A ledger with a checkpoint behind what was played, and no margin: on PostgreSQL no time passes meanwhile."""
+    monkeypatch.setattr(verify, "_MARGIN_MILLIS", 0)
+    with SqlLedger(database_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        played(ledger)
+        clock.millis += 60_000
+        assert ledger.maintain().finished
+        yield ledger
+
+
+def kinds(report: Any) -> set[str]:
+    """Return the kinds of its findings."""
+    return {finding.kind for finding in report.findings}
+
+
+def test_what_is_sealed_is_not_read_again(sealed: SqlLedger) -> None:
+    """Verify compares all balances, and reads what came since; --full reads everything."""
+    report = sealed.verify()
+    assert (report.sound, report.postings, report.accounts) == (True, 0, 1)
+    assert report.checkpoint_millis is not None
+    sealed.apply(withdraw("new"))
+    report = sealed.verify()
+    assert (report.sound, report.postings) == (True, 1)
+    full = sealed.verify(full=True)
+    assert (full.sound, full.checkpoint_millis, full.postings) == (True, None, 9)
+    assert (full.balances_cents, full.house_cents) == (report.balances_cents, report.house_cents)
+
+
+def test_a_first_run_over_an_empty_ledger(database_url: str) -> None:
+    """Nothing is there to read, and the run says so; the second one is the same."""
+    with SqlLedger(database_url) as ledger:
+        for _ in range(2):
+            report = ledger.maintain()
+            assert (report.finished, report.sound, report.sealed) == (True, True, 0)
+            assert report.read == {"postings": 0, "calls": 0, "bets": 0, "accounts": 0}
+
+
+#: Damage before the checkpoint; whether a comparison of balances alone shows it, and what reading everything finds.
+BEFORE = [
+    pytest.param("UPDATE {p}accounts SET balance_cents = balance_cents + 1", {"balance_differs"}, True, id="a balance"),
+    pytest.param(
+        "UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE tx_id = 'deposit:bet:b-won'",
+        {"balance_differs", "slice_differs", "wrong_posting"},
+        False,
+        id="a posting changed",
+    ),
+    pytest.param(
+        "DELETE FROM {p}postings WHERE tx_id = 'withdraw:bet:b-back'",
+        {"call_without_posting", "slice_differs"},
+        False,
+        id="a wager and its refund deleted, which cancel out",
+    ),
+    pytest.param(
+        "UPDATE {p}calls SET amount_cents = amount_cents + 1 WHERE tx_id = 'deposit:bet:b-won'",
+        {"wrong_posting", "resolution_differs"},
+        False,
+        id="a call changed",
+    ),
+    pytest.param(
+        "UPDATE {p}bets SET state = 'OPEN', settled_at_millis = NULL, won_cents = NULL, deposit_tx_id = NULL "
+        "WHERE bet_id = 'b-lost'",
+        {"second_deposit"},
+        False,
+        id="a lost bet made OPEN",
+    ),
+    pytest.param("DELETE FROM {p}bets WHERE bet_id = 'b-lost'", {"bet_missing"}, False, id="a bet deleted"),
+    pytest.param(
+        "DELETE FROM {p}calls WHERE tx_id = 'deposit:bet:b-lost'", {"resolution_missing"}, False, id="a call deleted"
+    ),
+    pytest.param("UPDATE {p}checkpoints SET cents = cents + 1", set(), True, id="a checkpoint"),
+    pytest.param(
+        "UPDATE {p}slices SET digest = substr(digest, 1, 31) || substr(digest, 1, 1)",
+        {"slice_differs"},
+        False,
+        id="a seal",
+    ),
+]
+
+
+def of_sqlite(statement: str) -> str:
+    """Return *statement* for SQLite, whose texts and bytes differ."""
+    return statement.replace("substr(digest, 1, 31) || substr(digest, 1, 1)", "zeroblob(32)")
+
+
+@pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
+def test_damage_before_a_checkpoint(
+    sealed: SqlLedger, database_url: str, statement: str, expected: set[str], shows_at_once: bool
+) -> None:
+    """Balances are compared each time; the rest is found by reading everything."""
+    damage(database_url, [of_sqlite(statement) if is_sqlite(database_url) else statement])
+    assert bool(kinds(sealed.verify())) == shows_at_once
+    assert kinds(sealed.verify(full=True)) == expected
+
+
+@pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
+def test_reading_again_finds_it_within_30_days(
+    sealed: SqlLedger, database_url: str, clock: Clock, statement: str, expected: set[str], shows_at_once: bool
+) -> None:
+    """A run each night reads a part again, and all of it within 30 nights; PostgreSQL's clock stands for the last."""
+    del shows_at_once
+    nights = 30
+    if not is_sqlite(database_url):
+        run(database_url, "UPDATE {p}meta SET value = value - ? WHERE name = 'maintained_millis'", 25 * DAY)
+        nights = 1
+    damage(database_url, [of_sqlite(statement) if is_sqlite(database_url) else statement])
+    found: set[str] = set()
+    for night in range(nights):
+        clock.millis += DAY
+        sealed.adjust("p1", Decimal(1), reference=f"night {night}")
+        found |= kinds(sealed.maintain())
+    assert expected <= found
+
+
+def test_a_damaged_day_is_read_again_until_it_is_sound(sealed: SqlLedger, database_url: str) -> None:
+    """What was found is reported by each run and by verify, not only by the one that came across it."""
+    sealed.apply(withdraw("x"))
+    sealed.apply(deposit("x", amount_cents=0))
+    change = "UPDATE {p}bets SET wager_cents = wager_cents + %d WHERE bet_id = 'x'"
+    run(database_url, change % 1)
+    assert kinds(sealed.maintain()) == {"withdraw_differs"}
+    for _ in range(2):
+        assert kinds(sealed.verify()) == {"withdraw_differs"}
+        assert kinds(sealed.maintain()) == {"withdraw_differs"}
+    run(database_url, change % -1)
+    assert kinds(sealed.verify()) == set()
+    assert kinds(sealed.maintain()) == set()
+    assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
+
+
+def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that has no time left says so, and the next ones go on where it stopped."""
+    monkeypatch.setattr(module, "WINDOW", 2)
+    monkeypatch.setattr(verify, "_BETS", 2)
+    for number in range(5):
+        played(sealed, f"more-{number}")
+    asked: Counter[Progress] = Counter()
+    most = [3]
+
+    def goes_on(progress: Progress) -> bool:
+        asked[progress] += 1
+        progress.finished = progress.finished and asked[progress] <= most[0]
+        return progress.finished
+
+    monkeypatch.setattr(Progress, "goes_on", goes_on)
+    reports = [sealed.maintain()]
+    assert (reports[0].finished, reports[0].sound) == (False, True)
+    while not reports[-1].finished:
+        most[0] += 1
+        reports.append(sealed.maintain())
+    assert len(reports) > 5
+    assert sum(report.sealed for report in reports) == 5 * 7
+    assert sealed.verify(full=True).sound
+
+
+def test_folding_leaves_the_seals_right(sqlite_url: str, clock: Clock) -> None:
+    """What is folded is carried, what is left of a slice is sealed anew, and both are found sound."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        played(ledger)
+        clock.millis += 91 * DAY
+        played(ledger, "later")
+        report = ledger.maintain()
+        assert (report.finished, report.sound, report.pruned["postings"]) == (True, True, 7)
+        assert ledger.verify(full=True).sound
+        assert rows(sqlite_url, "SELECT COUNT(*), SUM(count) FROM {p}slices") == [(2, 8)]
+        ledger.apply(deposit("b-open"))
+        clock.millis += DAY
+        assert ledger.maintain().pruned["postings"] == 1
+        assert ledger.verify(full=True).sound
+
+
+def test_beside_calls_and_another_run(database_url: str) -> None:
+    """Two runs at once, beside threads that play: each books' reading is sound, and everything is sealed once."""
+    stop = threading.Event()
+    one, two = (SqlLedger(database_url, patience_seconds=30) for _ in range(2))
+    with one, two, ThreadPoolExecutor(5) as threads:
+        one.open_account("p1", Decimal(1_000_000))
+
+        def play(name: int) -> int:
+            done = 0
+            while not stop.is_set() and done < 100:
+                played(one, f"{name}-{done}")
+                done += 1
+            return done
+
+        playing = [threads.submit(play, name) for name in range(3)]
+        try:
+            for _ in range(4):
+                running = [threads.submit(each.maintain) for each in (one, two)]
+                assert [each.result().findings for each in running] == [(), ()]
+                assert one.verify().sound
+        finally:
+            stop.set()
+        assert sum(each.result() for each in playing) > 0
+        report = one.maintain()
+        assert (report.finished, report.sound) == (True, True)
+        (counts,) = rows(database_url, "SELECT (SELECT SUM(count) FROM {p}slices), (SELECT COUNT(*) FROM {p}postings)")
+        assert counts[0] == counts[1]
+        assert one.verify(full=True).sound
+
+
+async def test_awaited(database_url: str) -> None:
+    """An AsyncSqlLedger maintains alike."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        report = await ledger.maintain()
+        assert (report.finished, report.sound, report.sealed) == (True, True, 1)
+        assert (await ledger.verify()).checkpoint_millis is not None
+
+
+@pytest.mark.parametrize(
+    ("older_than", "error"), [(timedelta(days=89), ValueError), ("90 days", TypeError)], ids=["too young", "a text"]
+)
+def test_never_under_90_days(sqlite_url: str, older_than: Any, error: type[Exception]) -> None:
+    """The limit of prune holds, before anything is touched."""
+    with SqlLedger(sqlite_url) as ledger:
+        with pytest.raises(error, match="older_than"):
+            ledger.maintain(older_than=older_than)
+        assert ledger.verify().checkpoint_millis is None
+
+
+def test_in_memory_sqlite() -> None:
+    """A database that only one connection sees is maintained on that one."""
+    with SqlLedger("sqlite:///:memory:") as ledger:
+        ledger.open_account("p1", Decimal(1))
+        report: MaintainReport = ledger.maintain()
+        assert (report.finished, report.sealed) == (True, 1)
