@@ -232,6 +232,8 @@ class Joiner:
             # If they are newer, this program may have run before: each write asks whether it may go on.
             known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE}")
             known.sources.joined = True
+            if kind == "postgres":
+                yield from self._identities.advanced()
             if isinstance(self._accounts, TableAccounts):
                 yield from claim(kind, self._prefix, self._accounts, joined=True)
             # Until it is known to be committed, the mark is left anew.

@@ -1,4 +1,4 @@
--- The sequences of the tables whose column id is an identity.
+-- The sequences of the tables whose column id has one.
 
 -- In this order: the statement's snapshot is older than what it reads of a sequence, so that no id that is given out
 -- meanwhile makes a sequence look as if it were behind.

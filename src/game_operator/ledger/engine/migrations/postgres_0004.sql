@@ -93,4 +93,256 @@ DELETE FROM {prefix}postings WHERE operation = 'carry';
 UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
 
 DROP INDEX IF EXISTS {prefix}postings_carried;
+
+-- From here on postings are partitioned by UTC day. What was there becomes one partition, which ends at the next midnight;
+-- an index and a check that `ledger migrate` has made before spare it the work. What has no partition, such as a posting
+-- from a clock that was ahead, is in the default one. Identity columns of partitioned tables need PostgreSQL 17.
+DO $$
+    DECLARE
+        next_day CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400) + 1;
+        first_day bigint;
+        last_id bigint;
+        holder record;
+    BEGIN
+        IF (SELECT relkind FROM pg_class WHERE oid = to_regclass('{prefix}postings')) = 'p' THEN
+            RETURN;
+        END IF;
+        LOCK TABLE {prefix}postings IN ACCESS EXCLUSIVE MODE;
+        first_day := coalesce((SELECT value FROM {prefix}meta WHERE name = 'days_since'), next_day);
+        last_id := greatest(
+            coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('{prefix}postings', 'id') AS regclass)), 0),
+            coalesce((SELECT max(id) FROM {prefix}postings), 0)
+        );
+        ALTER TABLE {prefix}postings RENAME TO {prefix}postings_before;
+        ALTER TABLE {prefix}postings_before ALTER COLUMN id DROP IDENTITY;
+        ALTER INDEX {prefix}postings_of_account RENAME TO {prefix}postings_before_of_account;
+        ALTER TABLE {prefix}postings_before DROP CONSTRAINT {prefix}postings_pkey;
+        IF to_regclass('{prefix}postings_before_pkey') IS NULL THEN
+            CREATE UNIQUE INDEX {prefix}postings_before_pkey ON {prefix}postings_before (id, at_millis);
+        END IF;
+        ALTER TABLE {prefix}postings_before
+            ADD CONSTRAINT {prefix}postings_before_pkey PRIMARY KEY USING INDEX {prefix}postings_before_pkey;
+        -- The new table's own take their place.
+        DROP TRIGGER {prefix}postings_stay ON {prefix}postings_before;
+
+        CREATE SEQUENCE {prefix}postings_id_seq;
+        CREATE TABLE {prefix}postings (
+            id bigint NOT NULL DEFAULT nextval('{prefix}postings_id_seq'),
+            from_account text COLLATE "C",
+            to_account text COLLATE "C",
+            amount_cents bigint NOT NULL,
+            source text COLLATE "C" NOT NULL,
+            operation text COLLATE "C" NOT NULL,
+            tx_id text COLLATE "C" NOT NULL,
+            at_millis bigint NOT NULL,
+            CONSTRAINT {prefix}postings_amount_cents_check CHECK (amount_cents > 0),
+            CONSTRAINT {prefix}postings_check CHECK ((from_account IS NULL) <> (to_account IS NULL)),
+            PRIMARY KEY (id, at_millis)
+        ) PARTITION BY RANGE (at_millis);
+        ALTER SEQUENCE {prefix}postings_id_seq OWNED BY {prefix}postings.id;
+        -- As of an identity column: the right to insert is enough. It is no right to set the sequence.
+        GRANT USAGE ON SEQUENCE {prefix}postings_id_seq TO PUBLIC;
+        PERFORM setval('{prefix}postings_id_seq', greatest(last_id, 1), last_id > 0);
+        CREATE INDEX {prefix}postings_of_account
+            ON {prefix}postings ((COALESCE(to_account, from_account)), at_millis);
+        CREATE TABLE {prefix}postings_default PARTITION OF {prefix}postings DEFAULT;
+        CREATE TRIGGER {prefix}postings_stay BEFORE UPDATE OR DELETE ON {prefix}postings
+            FOR EACH ROW EXECUTE FUNCTION {prefix}refuse_change();
+        CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON {prefix}postings
+            FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change();
+        CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON {prefix}postings_default
+            FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change();
+
+        FOR holder IN
+            SELECT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END AS name,
+                string_agg(acl.privilege_type, ', ') AS rights, bool_or(acl.privilege_type = 'INSERT') AS writes
+            FROM pg_class AS class CROSS JOIN aclexplode(class.relacl) AS acl
+            WHERE class.oid = to_regclass('{prefix}postings_before') AND acl.grantee <> class.relowner GROUP BY acl.grantee
+        LOOP
+            EXECUTE 'GRANT ' || holder.rights || ' ON {prefix}postings TO ' || holder.name;
+            IF holder.writes THEN
+                EXECUTE 'GRANT USAGE, SELECT, UPDATE ON SEQUENCE {prefix}postings_id_seq TO ' || holder.name;
+            END IF;
+        END LOOP;
+
+        IF last_id > 0 AND EXISTS (SELECT FROM {prefix}postings_before) THEN
+            IF NOT EXISTS (
+                SELECT FROM pg_constraint WHERE conrelid = to_regclass('{prefix}postings_before')
+                    AND conname = '{prefix}postings_before_ends' AND convalidated
+            ) THEN
+                EXECUTE 'WITH moved AS (DELETE FROM {prefix}postings_before WHERE at_millis >= ' || first_day * 86400000
+                    || ' RETURNING *) INSERT INTO {prefix}postings_default SELECT * FROM moved';
+            END IF;
+            EXECUTE 'ALTER TABLE {prefix}postings ATTACH PARTITION {prefix}postings_before FOR VALUES FROM (MINVALUE) TO ('
+                || first_day * 86400000 || ')';
+            ALTER TABLE {prefix}postings_before DROP CONSTRAINT IF EXISTS {prefix}postings_before_ends;
+            INSERT INTO {prefix}meta (name, value) VALUES ('days_since', first_day)
+                ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+        ELSE
+            DROP TABLE {prefix}postings_before;
+        END IF;
+    END
+$$;
+
+-- What follows changes partitions for a user who has no rights to. All that is asked of it is a day, and each looks by
+-- itself at whether it may. They give up soon, because calls wait behind them.
+
+-- Makes the partition of a UTC day: 'made', 'there', 'before' what is partitioned, or 'out of range'.
+CREATE OR REPLACE FUNCTION {prefix}make_day(day date) RETURNS text
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
+    DECLARE
+        day_number CONSTANT bigint := day - date '1970-01-01';
+        today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
+        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        is_it CONSTANT text := '(at_millis >= ' || day_number * 86400000 || ' AND at_millis < ' || (day_number + 1) * 86400000 || ')';
+        move CONSTANT text := 'WITH moved AS (DELETE FROM {prefix}postings_default WHERE ' || is_it
+            || ' RETURNING *) INSERT INTO ' || day_table || ' SELECT * FROM moved';
+    BEGIN
+        IF day_number NOT BETWEEN today - 1 AND today + 60 THEN
+            RETURN 'out of range';
+        END IF;
+        PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
+        IF to_regclass(day_table) IS NOT NULL THEN
+            RETURN 'there';
+        ELSIF day_number < (SELECT value FROM {prefix}meta WHERE name = 'days_since') THEN
+            RETURN 'before';
+        END IF;
+        EXECUTE 'CREATE TABLE ' || day_table || ' (LIKE {prefix}postings INCLUDING CONSTRAINTS, PRIMARY KEY (id, at_millis), '
+            'CONSTRAINT of_this_day CHECK ' || is_it || ')';
+        EXECUTE 'CREATE INDEX ON ' || day_table || ' ((COALESCE(to_account, from_account)), at_millis)';
+        EXECUTE 'CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON ' || day_table
+            || ' FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change()';
+        UPDATE {prefix}meta SET value = 4 WHERE name = 'pruning';
+        EXECUTE move;
+        -- Others wait from here on. What they have stored meanwhile follows.
+        LOCK TABLE {prefix}postings_default IN ACCESS EXCLUSIVE MODE;
+        EXECUTE move;
+        UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
+        EXECUTE 'ALTER TABLE {prefix}postings ATTACH PARTITION ' || day_table || ' FOR VALUES FROM (' || day_number * 86400000
+            || ') TO (' || (day_number + 1) * 86400000 || ')';
+        EXECUTE 'ALTER TABLE ' || day_table || ' DROP CONSTRAINT of_this_day';
+        RETURN 'made';
+    END
+$$;
+
+-- Carries the postings of a day forward and detaches its partition, or gives the reason why not.
+CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT postings bigint)
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
+    DECLARE
+        day_number CONSTANT bigint := day - date '1970-01-01';
+        today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
+        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        held record;
+        sealed record;
+        holder text;
+    BEGIN
+        postings := 0;
+        -- A day before Christ would have the name of another.
+        IF day_number NOT BETWEEN 0 AND today - 91 THEN
+            reason := 'not 90 days over';
+            RETURN;
+        END IF;
+        PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
+        IF NOT EXISTS (
+            SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table) AND inhparent = to_regclass('{prefix}postings')
+        ) THEN
+            reason := CASE WHEN to_regclass(day_table) IS NULL THEN 'missing' ELSE 'detached' END;
+            RETURN;
+        END IF;
+        EXECUTE 'LOCK TABLE ' || day_table || ' IN SHARE MODE';
+        EXECUTE 'SELECT count(*) AS count, coalesce(max(id), 0) AS last_id, '
+            'coalesce(sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END), 0) AS cents FROM ' || day_table
+            INTO held;
+        SELECT coalesce(sum(count), 0) AS count, coalesce(sum(findings), 0) AS findings,
+            coalesce(sum(CAST(billions AS numeric) * 1000000000 + cents), 0) AS cents
+        INTO sealed FROM {prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NULL;
+        reason := CASE
+            WHEN sealed.findings > 0 THEN 'findings'
+            WHEN held.last_id > coalesce((SELECT value FROM {prefix}meta WHERE name = 'checkpoint_position'), 0)
+                OR sealed.count < held.count THEN 'not sealed'
+            WHEN sealed.count <> held.count OR sealed.cents <> held.cents THEN 'damaged'
+            WHEN NOT EXISTS (
+                SELECT FROM {prefix}closes WHERE before_day > day_number AND position >= held.last_id
+            ) THEN 'not closed'
+            WHEN EXISTS (
+                SELECT FROM {prefix}bets WHERE state = 'OPEN'
+                    AND opened_at_millis >= day_number * 86400000 AND opened_at_millis < (day_number + 1) * 86400000
+            ) THEN 'open bets'
+            ELSE ''
+        END;
+        IF reason <> '' THEN
+            RETURN;
+        END IF;
+        EXECUTE 'INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis) '
+            'SELECT COALESCE(to_account, from_account) AS account, '
+            'CAST(sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) AS bigint), max(id), '
+            '(array_agg(at_millis ORDER BY id DESC))[1] FROM ' || day_table || ' GROUP BY 1 ORDER BY 1 '
+            'ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, '
+            'last_id = greatest(kept.last_id, excluded.last_id), '
+            'at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END';
+        UPDATE {prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
+            WHERE slice.day = day_number AND folded_at_millis IS NULL;
+        EXECUTE 'ALTER TABLE {prefix}postings DETACH PARTITION ' || day_table;
+        -- To export it, who could read it before can read it now.
+        FOR holder IN
+            SELECT DISTINCT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END
+            FROM pg_class CROSS JOIN aclexplode(relacl) AS acl
+            WHERE oid = to_regclass('{prefix}postings') AND acl.privilege_type = 'SELECT'
+        LOOP
+            EXECUTE 'GRANT SELECT ON ' || day_table || ' TO ' || holder;
+        END LOOP;
+        postings := held.count;
+    END
+$$;
+
+-- Drops the partition of a day that is folded: 'dropped', 'missing', 'attached' or 'not folded'.
+CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
+    LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
+    DECLARE
+        day_number CONSTANT bigint := day - date '1970-01-01';
+        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        held bigint;
+    BEGIN
+        PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
+        IF day_number < 0 OR to_regclass(day_table) IS NULL THEN
+            RETURN 'missing';
+        ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table)) THEN
+            RETURN 'attached';
+        END IF;
+        EXECUTE 'SELECT count(*) FROM ' || day_table INTO held;
+        IF held > (
+            SELECT coalesce(sum(count), 0) FROM {prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NOT NULL
+        ) THEN
+            RETURN 'not folded';
+        END IF;
+        EXECUTE 'DROP TABLE ' || day_table;
+        RETURN 'dropped';
+    END
+$$;
+
+-- Each looks for its tables in this schema alone. Who may store postings may make days, and who may delete them may fold.
+DO $$
+    DECLARE
+        made record;
+    BEGIN
+        FOR made IN
+            SELECT CAST(each.id AS text) AS name, each.rights FROM (VALUES
+                (CAST('{prefix}make_day(date)' AS regprocedure), 'INSERT'),
+                (CAST('{prefix}fold_day(date)' AS regprocedure), 'DELETE'),
+                (CAST('{prefix}drop_day(date)' AS regprocedure), 'DELETE')
+            ) AS each (id, rights)
+        LOOP
+            EXECUTE 'ALTER FUNCTION ' || made.name || ' SET search_path = ' || quote_ident(current_schema()) || ', pg_temp';
+            EXECUTE 'REVOKE ALL ON FUNCTION ' || made.name || ' FROM PUBLIC';
+            EXECUTE coalesce((
+                SELECT string_agg('GRANT EXECUTE ON FUNCTION ' || made.name || ' TO '
+                    || quote_ident(pg_get_userbyid(acl.grantee)), '; ')
+                FROM pg_class AS class CROSS JOIN aclexplode(class.relacl) AS acl
+                WHERE class.oid = to_regclass('{prefix}postings') AND acl.privilege_type = made.rights
+                    AND acl.grantee NOT IN (0, class.relowner)
+            ), 'SELECT');
+        END LOOP;
+    END
+$$;
+
 UPDATE {prefix}meta SET value = 4 WHERE name = 'version';
