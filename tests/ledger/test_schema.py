@@ -38,7 +38,11 @@ def tables(url: str) -> list[str]:
     if is_sqlite(url):
         found = rows(url, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
     else:
-        found = rows(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
+        found = rows(
+            url,
+            "SELECT relname::text FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition "
+            "AND relnamespace = 'public'::regnamespace ORDER BY relname",
+        )
     assert (SHARED,) in found or not found
     return [name for (name,) in found if name != SHARED]
 

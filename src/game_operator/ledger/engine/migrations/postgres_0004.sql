@@ -214,7 +214,9 @@ CREATE OR REPLACE FUNCTION {prefix}make_day(day date) RETURNS text
             || ' FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change()';
         UPDATE {prefix}meta SET value = 4 WHERE name = 'pruning';
         EXECUTE move;
-        -- Others wait from here on. What they have stored meanwhile follows.
+        -- Writers wait from here on, at the table: one that waited at its default partition would find that its row belongs
+        -- to another by now, and fail. What they have stored meanwhile follows.
+        LOCK TABLE ONLY {prefix}postings IN SHARE ROW EXCLUSIVE MODE;
         LOCK TABLE {prefix}postings_default IN ACCESS EXCLUSIVE MODE;
         EXECUTE move;
         UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
@@ -282,6 +284,9 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
             'at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END';
         UPDATE {prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
             WHERE slice.day = day_number AND folded_at_millis IS NULL;
+        -- It explains to verify why postings are missing.
+        INSERT INTO {prefix}meta AS kept (name, value) VALUES ('pruned_before', (day_number + 1) * 86400000)
+            ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value;
         EXECUTE 'ALTER TABLE {prefix}postings DETACH PARTITION ' || day_table;
         -- To export it, who could read it before can read it now.
         FOR holder IN

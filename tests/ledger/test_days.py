@@ -1,0 +1,347 @@
+"""Partitions of postings by day on PostgreSQL: made, folded, exported and dropped, without rights to make tables."""
+
+import csv
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger import SqlLedger
+from game_operator.ledger.books.days import (
+    detached_days,
+    drop_day,
+    export_day,
+    fold_day,
+    foldable_days,
+    make_day,
+    missing_days,
+)
+from game_operator.ledger.engine.tables import ddl
+from tests.support.calls import deposit, withdraw
+from tests.support.raw_sql import damage, rows, run
+
+pytestmark = pytest.mark.outside
+
+P = "game_operator_"
+EPOCH = date(1970, 1, 1)
+DAY = 86_400_000
+PARTS = (
+    "SELECT CAST(inhrelid AS regclass)::text FROM pg_inherits WHERE inhparent = to_regclass('{p}postings') ORDER BY 1"
+)
+WHERE = "SELECT CAST(tableoid AS regclass)::text, count(*) FROM {p}postings GROUP BY 1 ORDER BY 1"
+
+
+def today() -> date:
+    """Return the day it is in UTC."""
+    return datetime.now(UTC).date()
+
+
+def part(day: date) -> str:
+    """Return the name of the partition of *day*."""
+    return f"{P}postings_{day:%Y%m%d}"
+
+
+def age(url: str, days: int) -> date:
+    """Move all that is stored *days* back, into a partition of that day; return the day."""
+    day = today() - timedelta(days)
+    low = (day - EPOCH).days * DAY
+    back = days * DAY
+    damage(
+        url,
+        [
+            f"CREATE TABLE {part(day)} PARTITION OF {{p}}postings FOR VALUES FROM ({low}) TO ({low + DAY})",
+            f"UPDATE {{p}}postings SET at_millis = at_millis - {back}",
+            f"UPDATE {{p}}calls SET at_millis = at_millis - {back}",
+            f"UPDATE {{p}}accounts SET at_millis = at_millis - {back}",
+            f"UPDATE {{p}}bets SET opened_at_millis = opened_at_millis - {back}",
+            f"UPDATE {{p}}bets SET settled_at_millis = settled_at_millis - {back}",
+        ],
+    )
+    return day
+
+
+@pytest.fixture
+def ledger(postgres_url: str) -> Iterator[SqlLedger]:
+    """A ledger with one bet that was settled."""
+    with SqlLedger(postgres_url) as opened:
+        opened.open_account("p1", Decimal(100))
+        assert opened.apply(withdraw("b1")).applied
+        assert opened.apply(deposit("b1")).applied
+        yield opened
+
+
+def close_and_seal(ledger: SqlLedger) -> None:
+    """Close all days that are over, and seal what is stored; a posting of today says that the clock is right."""
+    ledger.open_account("p2", Decimal(1))
+    ledger.maintain(older_than=timedelta(days=1000))
+
+
+def test_days_are_made_ahead(ledger: SqlLedger, postgres_url: str) -> None:
+    """What is in the default partition moves, and nothing else changes."""
+    before = rows(postgres_url, "SELECT * FROM {p}postings ORDER BY id")
+    assert rows(postgres_url, WHERE) == [(f"{P}postings_default", 3)]
+    days = ledger._read(lambda: missing_days(P, 2))
+    assert days == [str(today() + timedelta(ahead)) for ahead in range(3)]
+    assert [ledger._write(partial(make_day, P, day)) for day in days] == ["made"] * 3
+    assert ledger._read(lambda: missing_days(P, 2)) == []
+    assert rows(postgres_url, WHERE) == [(part(today()), 3)]
+    assert rows(postgres_url, "SELECT * FROM {p}postings ORDER BY id") == before
+    assert ledger.apply(withdraw("b2")).applied
+    assert ledger.verify().sound
+    assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'pruning'") == [(0,)]
+
+
+@pytest.mark.parametrize(("ahead", "answer"), [(-2, "out of range"), (-1, "made"), (60, "made"), (61, "out of range")])
+def test_which_days_are_made(ledger: SqlLedger, ahead: int, answer: str) -> None:
+    """From yesterday to 60 days ahead; a second time nothing is done."""
+    day = str(today() + timedelta(ahead))
+    assert ledger._write(lambda: make_day(P, day)) == answer
+    assert ledger._write(lambda: make_day(P, day)) == ("there" if answer == "made" else answer)
+
+
+def test_partitions_refuse_changes(ledger: SqlLedger, postgres_url: str) -> None:
+    """Each of them, also by its own name."""
+    ledger._write(lambda: make_day(P, str(today())))
+    for table in (f"{P}postings", part(today()), f"{P}postings_default"):
+        with pytest.raises(psycopg.Error, match="never changed"):
+            run(postgres_url, f"TRUNCATE {table}")
+    for table in (f"{P}postings", part(today())):
+        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET tx_id = 'x'"):
+            with pytest.raises(psycopg.Error, match="never changed"):
+                run(postgres_url, statement)
+
+
+def test_a_day_is_folded_exported_and_dropped(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
+    """The books stay as they are, and all of it by a user without rights to make tables."""
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    before = ledger.totals().by_currency()
+    role = "keeper_" + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f"CREATE ROLE {role} LOGIN")
+    try:
+        for statement in (
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}",
+            *(f"GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO {role}" for name in ("make", "fold", "drop")),
+        ):
+            run(postgres_url, statement)
+        url = postgres_url.replace("user=postgres", f"user={role}")
+        with SqlLedger(url, migrate=False) as keeper:
+            _fold_export_and_drop(keeper, url, str(day), tmp_path / "day.csv")
+            assert keeper._write(lambda: make_day(P, str(today()))) == "made"
+            assert keeper.apply(withdraw("b2")).applied
+            assert keeper.verify().sound
+            assert keeper.verify(full=True).sound
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+    assert rows(postgres_url, "SELECT account, cents, last_id FROM {p}carried") == [("p1", 10_750, 3)]
+    assert ledger.totals().by_currency()[0].wins == before[0].wins
+
+
+def _fold_export_and_drop(keeper: SqlLedger, url: str, day: str, path: Path) -> None:
+    assert keeper._read(lambda: foldable_days(P)) == [day]
+    assert keeper._write(lambda: drop_day(P, day)) == "attached"
+    assert keeper._write(lambda: fold_day(P, day)) == ("", 3)
+    assert keeper._write(lambda: fold_day(P, day)) == ("detached", 0)
+    assert keeper.verify().sound
+    assert keeper._read(lambda: foldable_days(P)) == []
+    assert keeper._read(lambda: detached_days(P)) == [day]
+    for _ in range(2):
+        with export_day(url, P, day, path).open(newline="") as file:
+            assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
+    assert keeper._write(lambda: drop_day(P, day)) == "dropped"
+    assert keeper._write(lambda: drop_day(P, day)) == "missing"
+    assert keeper._write(lambda: fold_day(P, day)) == ("missing", 0)
+    with pytest.raises(LedgerUnavailableError, match="cannot be exported"):
+        export_day(url, P, day, path)
+
+
+#: What is done to a day that could be folded, and the reason why it cannot be any more.
+SPOILED: dict[str, tuple[str, ...]] = {
+    "findings": ("UPDATE {p}slices SET findings = 1",),
+    "not sealed": ("UPDATE {p}meta SET value = 2 WHERE name = 'checkpoint_position'",),
+    "damaged": ("UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE id = 2",),
+    "not closed": ("UPDATE {p}closes SET position = 2",),
+    "open bets": ("UPDATE {p}bets SET state = 'OPEN'",),
+}
+
+
+@pytest.mark.parametrize("reason", SPOILED)
+def test_a_day_that_is_not_folded(ledger: SqlLedger, postgres_url: str, reason: str) -> None:
+    """It gives the reason, and nothing was changed."""
+    day = age(postgres_url, 91)
+    close_and_seal(ledger)
+    damage(postgres_url, SPOILED[reason])
+    parts = rows(postgres_url, PARTS)
+    assert ledger._write(lambda: fold_day(P, str(day))) == (reason, 0)
+    assert rows(postgres_url, PARTS) == parts
+    assert rows(postgres_url, "SELECT count(*) FROM {p}carried") == [(0,)]
+
+
+def test_a_day_that_is_too_young(ledger: SqlLedger, postgres_url: str) -> None:
+    """It was over 89 days ago; and a day before Christ has the name of another, and is none."""
+    day = age(postgres_url, 90)
+    close_and_seal(ledger)
+    for wrong in (str(day), f"{day} BC", "infinity"):
+        if wrong == "infinity":
+            with pytest.raises(psycopg.Error):
+                ledger._write(lambda: fold_day(P, "infinity"))
+        else:
+            assert ledger._write(partial(fold_day, P, wrong)).reason == "not 90 days over"
+    assert ledger._write(lambda: drop_day(P, f"{day} BC")) == "missing"
+
+
+def test_a_day_that_somebody_detached_is_not_dropped(ledger: SqlLedger, postgres_url: str) -> None:
+    """Its postings are carried nowhere."""
+    day = age(postgres_url, 100)
+    run(postgres_url, f"ALTER TABLE {{p}}postings DETACH PARTITION {part(day)}")
+    assert ledger._write(lambda: drop_day(P, str(day))) == "not folded"
+
+
+def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str) -> None:
+    """PUBLIC may not run them, their path is fixed, and all run as the tables' owner."""
+    sql = (
+        "SELECT proname::text, proacl::text, prosecdef, proconfig FROM pg_proc WHERE proname LIKE '%\\_day' ORDER BY 1"
+    )
+    found = rows(postgres_url, sql)
+    assert [row[0] for row in found] == [f"{P}{name}_day" for name in ("drop", "fold", "make")]
+    for _, rights, is_definer, settings in found:
+        assert is_definer
+        assert not any(item.startswith("=") for item in rights.strip("{}").split(","))
+        assert "search_path=public, pg_temp" in settings
+
+
+# --- the upgrade ------------------------------------------------------------------------------------------------------
+
+
+def version_3(url: str) -> None:
+    """Make tables of version 3 with three postings, the last of them far in the future."""
+    text = ddl("postgres", P)
+    run(url, text[: text.index("-- Version 4.")])
+    now = time.time_ns() // 1_000_000
+    for number, at in enumerate((now - 100 * DAY, now, now + 900 * DAY), 1):
+        run(
+            url,
+            "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+            f"VALUES ('p1', {number}, '', 'open', 't{number}', {at})",
+        )
+
+
+def test_what_was_there_becomes_one_partition(postgres_url: str) -> None:
+    """Ids go on, rights stay, and a posting from a clock that was ahead is in the default partition."""
+    version_3(postgres_url)
+    role = "old_" + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f"CREATE ROLE {role}")
+    try:
+        run(postgres_url, f"GRANT SELECT, INSERT ON {{p}}postings TO {role}")
+        with SqlLedger(postgres_url) as ledger:
+            assert rows(postgres_url, WHERE) == [(f"{P}postings_before", 2), (f"{P}postings_default", 1)]
+            assert ledger._write(lambda: make_day(P, str(today()))) == "before"
+            assert ledger._write(lambda: make_day(P, str(today() + timedelta(1)))) == "made"
+            ledger.open_account("p2", Decimal(1))
+        assert rows(postgres_url, "SELECT max(id), count(*) FROM {p}postings") == [(4, 4)]
+        rights = "SELECT has_table_privilege(?, '{p}postings', 'SELECT, INSERT'), "
+        rights += "has_sequence_privilege(?, '{p}postings_id_seq', 'UPDATE'), "
+        rights += "has_function_privilege(?, '{p}make_day(date)', 'EXECUTE'), "
+        rights += "has_function_privilege(?, '{p}fold_day(date)', 'EXECUTE')"
+        assert rows(postgres_url, rights, role, role, role, role) == [(True, True, True, False)]
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+
+
+def test_connections_of_version_3_go_on(postgres_url: str) -> None:
+    """Their prepared statements, and a close's lock, meet the new table; the identity's sequence has its name."""
+    version_3(postgres_url)
+    insert = (
+        f"INSERT INTO {P}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+        "VALUES ('p1', 1, '', 'open', %s, %s) ON CONFLICT DO NOTHING"
+    ).encode()
+    with psycopg.connect(postgres_url, autocommit=True) as old:
+        for number in range(7):
+            old.execute(insert, (f"a{number}", 1), prepare=True)
+        with SqlLedger(postgres_url):
+            for number in range(7):
+                assert old.execute(insert, (f"b{number}", 1), prepare=True).rowcount == 1
+        with old.transaction():
+            old.execute(f"LOCK TABLE {P}postings IN SHARE MODE".encode())
+        named = old.execute(f"SELECT pg_get_serial_sequence('{P}postings', 'id')".encode()).fetchone()
+        assert named == (f"public.{P}postings_id_seq",)
+
+
+# --- beside traffic ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.torture
+def test_days_beside_traffic(ledger: SqlLedger, postgres_url: str) -> None:
+    """Calls wait for milliseconds, and none fails, while days are made, folded and dropped around them."""
+    old = age(postgres_url, 100)
+    close_and_seal(ledger)
+    stop, failures, longest = threading.Event(), [], [0.0] * 4
+
+    def calls(number: int) -> None:
+        with SqlLedger(postgres_url) as mine:
+            mine.open_account(f"c{number}", Decimal(10_000))
+            count = 0
+            while not stop.is_set():
+                count += 1
+                began = time.perf_counter()
+                try:
+                    call = withdraw(f"{number}-{count}", player_id=f"c{number}", amount_cents=1)
+                    assert mine.apply(call).applied
+                except Exception as failed:  # Any failure is one too many.
+                    failures.append(failed)
+                longest[number] = max(longest[number], time.perf_counter() - began)
+
+    threads = [threading.Thread(target=calls, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(1)
+        for ahead in (*range(60, -1, -1), -1):
+            day = str(today() + timedelta(ahead))
+            assert ledger._write(partial(make_day, P, day)) == "made"
+        assert ledger._write(lambda: fold_day(P, str(old))) == ("", 3)
+        assert ledger._write(lambda: drop_day(P, str(old))) == "dropped"
+        time.sleep(1)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert max(longest) < 2.0, longest
+    assert ledger.verify(full=True).sound
+
+
+KILLED: dict[str, Callable[[str], Any]] = {
+    "make": lambda day: make_day(P, day),
+    "fold": lambda day: fold_day(P, day),
+    "drop": lambda day: drop_day(P, day),
+}
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgres_url: str, name: str) -> None:
+    """All is done again from the beginning, and the books are sound in between."""
+    day = str(today()) if name == "make" else str(age(postgres_url, 100))
+    close_and_seal(ledger)
+    if name == "drop":
+        assert ledger._write(lambda: fold_day(P, day)).reason == ""
+    parts = rows(postgres_url, PARTS)
+    with psycopg.connect(postgres_url) as doomed:
+        doomed.execute(f"SELECT {P}{name}_day('{day}')".encode())
+        run(postgres_url, f"SELECT pg_terminate_backend({doomed.info.backend_pid}, 5000)")
+        with pytest.raises(psycopg.OperationalError):
+            doomed.commit()
+    assert rows(postgres_url, PARTS) == parts
+    assert ledger.verify(full=True).sound
+    assert ledger._write(lambda: KILLED[name](day)) in ("made", ("", 3), "dropped")
+    assert ledger.verify(full=True).sound
