@@ -135,7 +135,7 @@ def test_a_day_is_folded_exported_and_dropped(ledger: SqlLedger, postgres_url: s
         url = postgres_url.replace("user=postgres", f"user={role}")
         with SqlLedger(url, migrate=False) as keeper:
             _fold_export_and_drop(keeper, url, str(day), tmp_path / "day.csv")
-            assert keeper._write(lambda: make_day(P, str(today()))) == "made"
+            assert keeper._write(lambda: make_day(P, str(today() + timedelta(20)))) == "made"
             assert keeper.apply(withdraw("b2")).applied
             assert keeper.verify().sound
             assert keeper.verify(full=True).sound
@@ -331,7 +331,7 @@ KILLED: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("name", KILLED)
 def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgres_url: str, name: str) -> None:
     """All is done again from the beginning, and the books are sound in between."""
-    day = str(today()) if name == "make" else str(age(postgres_url, 100))
+    day = str(today() + timedelta(20)) if name == "make" else str(age(postgres_url, 100))
     close_and_seal(ledger)
     if name == "drop":
         assert ledger._write(lambda: fold_day(P, day)).reason == ""
@@ -344,4 +344,26 @@ def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgr
     assert rows(postgres_url, PARTS) == parts
     assert ledger.verify(full=True).sound
     assert ledger._write(lambda: KILLED[name](day)) in ("made", ("", 3), "dropped")
+    assert ledger.verify(full=True).sound
+
+
+def test_maintain_makes_folds_exports_and_drops(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
+    """One run does it all: a day stays while a bet of it is OPEN or something of it is damaged."""
+    assert ledger.apply(withdraw("open")).applied
+    day = age(postgres_url, 120)
+    ledger.open_account("p2", Decimal(1))
+    report = ledger.maintain(export=tmp_path)
+    assert report.partitions[0] == f"made {today()}"
+    assert (len(report.partitions), report.sound, rows(postgres_url, WHERE)[0]) == (15, True, (part(day), 1))
+    assert ledger.apply(deposit("open")).applied
+    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'x'"])
+    assert not ledger.maintain(export=tmp_path).sound
+    assert rows(postgres_url, WHERE)[0] == (part(day), 1)
+    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'withdraw:bet:open'"])
+    assert ledger.maintain(export=tmp_path).sound
+    last = ledger.maintain(export=tmp_path)
+    assert (last.finished, last.sound) == (True, True)
+    assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
+    (file,) = tmp_path.iterdir()
+    assert len(file.read_text("utf-8").splitlines()) == 2
     assert ledger.verify(full=True).sound

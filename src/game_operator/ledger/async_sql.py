@@ -238,6 +238,9 @@ class AsyncSqlLedger(LedgerBase):
 
         return await asyncio.to_thread(in_thread)
 
+    def _elsewhere(self, work: Callable[[], object]) -> Any:
+        return asyncio.to_thread(work)
+
     @contextlib.contextmanager
     def _beside(self) -> Iterator[Reader]:
         if not has_own_snapshot(self._url):

@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from random import uniform
 from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
-from game_operator.ledger.books import totals
+from game_operator.ledger.books import days, totals
 from game_operator.ledger.books.maintain import MaintainReport, Maintenance, Progress, analyzed, last_run, own_tables
 from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
 from game_operator.ledger.books.slices import WINDOW, mark, next_window, note_days, seal
@@ -67,6 +68,8 @@ class LedgerBase(Forkable):
     _survey: Callable[[Callable[[], Script[Any]]], Any]
     #: Does work that reads page after page, beside our connection where that is possible.
     _in_pages: Callable[[Callable[[Any], Work[Any]]], Any]
+    #: Does what would stop an event loop.
+    _elsewhere: Callable[[Callable[[], object]], Any]
     #: Opens what reads a page, beside our connection where that is possible.
     _beside: Callable[[], AbstractContextManager[Callable[[Callable[[], Script[Any]]], Any]]]
     _store: Any = None  # Any: a store for threads, or one for asyncio.
@@ -204,22 +207,34 @@ class LedgerBase(Forkable):
             page = ids[start : start + _MOST_RESOLVED]
             yield self._write(lambda: anomalies.resolve_anomalies(self._prefix, page, self._fit))  # noqa: B023 - run at once
 
-    def _maintained(self, seconds: float, older_than: timedelta | int) -> Work[MaintainReport]:
-        age_millis(older_than)
+    def _maintained(self, seconds: float, older_than: timedelta | int, export: Path | None) -> Work[MaintainReport]:
+        age = age_millis(older_than)
         progress, prefix = Progress(self._prefix, seconds), self._prefix
         last_millis = yield self._read(partial(last_run, prefix))
         close = yield from self._days_closed(None)
         begun = yield from self._locked(lambda: totals.close_begun(prefix, 0, None, self._fit))
         with self._beside() as read:
             maintenance = Maintenance(self._fit, read, self._write, progress)
+            is_partitioned = self._fit.kind == "postgres"
+            partitions = (yield from maintenance.days_made()) if is_partitioned else []
             yield from maintenance.news(begun.position, begun.at_millis)
             yield from maintenance.again(begun.at_millis, last_millis)
+            if is_partitioned:
+                before_day = (begun.at_millis - age) // totals.DAY_MILLIS
+                partitions += yield from maintenance.days_folded(before_day, partial(self._export_day, export))
         pruned = yield from self._pruned(older_than, None, progress.goes_on)
         if progress.goes_on():
             yield from self._tidied()
             yield self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
         marks = yield self._read(partial(read_marks, prefix))
-        return progress.report(marks, close, pruned)
+        return progress.report(marks, close, pruned, partitions)
+
+    def _export_day(self, folder: Path | None, day: str) -> Any:
+        """Write the postings of a folded day to a file in *folder*, if there is one."""
+        if folder is None:
+            return self._elsewhere(lambda: None)
+        file = folder / f"{self._prefix}postings-{day}.csv"
+        return self._elsewhere(lambda: days.export_day(self._url, self._prefix, day, file))
 
     def _tidied(self) -> Work[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""

@@ -7,6 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from importlib import import_module
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 from game_operator.codes import BetState
@@ -463,23 +465,32 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         return self._done(self._pruned(older_than, now_millis))
 
-    def maintain(self, *, seconds: float = 300.0, older_than: timedelta | int = LEAST_AGE) -> MaintainReport:
+    def maintain(
+        self,
+        *,
+        seconds: float = 300.0,
+        older_than: timedelta | int = LEAST_AGE,
+        export: str | PathLike[str] | None = None,
+    ) -> MaintainReport:
         """
         Do what is due each night, beside calls: close days, verify what is new, read a part again, prune, tidy up.
 
         It seals what it has read, so that ``verify`` need not read it again; everything is read again within 30 days.
-        What does not fit into *seconds* is done by the next run. Two runs at once do no harm.
+        On PostgreSQL it makes the partitions of the next 14 days, and folds and drops those of days that are 90 days
+        over. What does not fit into *seconds* is done by the next run. Two runs at once do no harm.
 
         Args:
             seconds: About how long it may take.
             older_than: As for ``prune``: a timedelta, or milliseconds; at least 90 days.
+            export: A folder that gets the postings of each day as a CSV file before they are dropped (PostgreSQL).
 
         Raises:
             TypeError, ValueError: *older_than* is neither, or under 90 days.
             LedgerError: The newest posting and the clock cannot both be right.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
+            OSError: A file in *export* cannot be written.
         """
-        return self._done(self._maintained(seconds, older_than))
+        return self._done(self._maintained(seconds, older_than, None if export is None else Path(export)))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():
@@ -506,6 +517,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""
         with self._beside() as read:
             return at_once(work(read))
+
+    def _elsewhere(self, work: Callable[[], object]) -> Any:
+        return work()
 
     @contextmanager
     def _beside(self) -> Iterator[Reader]:

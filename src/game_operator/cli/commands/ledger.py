@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -187,6 +188,7 @@ def maintain(
     *,
     seconds: Annotated[float, typer.Option(min=1.0)] = 300.0,
     days: Annotated[int, typer.Option(min=90)] = 90,
+    export: Annotated[Path | None, typer.Option(exists=True, file_okay=False, writable=True)] = None,
     place: LedgerOptions,
 ) -> int:
     """
@@ -196,7 +198,7 @@ def maintain(
     on where this one stops. The exit code is 1 with findings.
     """
     with place.opened() as ledger, waiting("Maintaining the ledger …"):
-        report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days))
+        report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
     show_maintenance(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 

@@ -8,10 +8,12 @@ finished by the next. Two runs at once do no harm.
 import json
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
+from game_operator.ledger.books import days
 from game_operator.ledger.books.prune import PruneReport
 from game_operator.ledger.books.slices import (
     WINDOW,
@@ -22,9 +24,10 @@ from game_operator.ledger.books.slices import (
     note_days,
     note_read,
     seal,
+    slices_of_day,
     unread_slices,
 )
-from game_operator.ledger.books.totals import DAY_MILLIS, TotalsClose
+from game_operator.ledger.books.totals import DAY_MILLIS, TotalsClose, day_text
 from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script, Work
@@ -100,7 +103,9 @@ class Progress:
         self.finished = self.finished and time.monotonic() < self._until
         return self.finished
 
-    def report(self, marks: Marks, close: TotalsClose, pruned: PruneReport) -> MaintainReport:
+    def report(
+        self, marks: Marks, close: TotalsClose, pruned: PruneReport, partitions: Sequence[str]
+    ) -> MaintainReport:
         """Return what was done."""
         done = self.verification
         read = {"postings": done.postings, "calls": done.calls, "bets": done.bets.total(), "accounts": done.compared}
@@ -114,6 +119,7 @@ class Progress:
             marks.checkpoint_millis,
             close.closed_before,
             {"postings": pruned.postings, "calls": pruned.calls, "anomalies": pruned.anomalies},
+            tuple(partitions),
         )
 
 
@@ -133,14 +139,14 @@ class Maintenance:
         """Read and seal what came since the last run, up to a *position* that was safe at a time."""
         marks = yield self._read(partial(read_marks, self._prefix))
         damaged = yield self._read(partial(damaged_slices, self._prefix))
-        days = yield from self._damaged_days(damaged, marks)
+        doubtful = yield from self._damaged_days(damaged, marks)
         yield from self._seal(marks.position, position)
         yield from self._times(marks, now_millis)
         if self._progress.goes_on():
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
             has_checkpoint = marks.checkpoint_millis is not None
             yield from self._progress.verification.all_accounts(self._read, since_checkpoint=has_checkpoint)
-        yield from self._note(days)
+        yield from self._note(doubtful)
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
 
@@ -149,10 +155,10 @@ class Maintenance:
         verification = self._progress.verification
         for each in slices:
             yield from verification.slice(self._read, each)
-        days = {each.day for each in slices}
-        for day in sorted(days):
+        doubtful = {each.day for each in slices}
+        for day in sorted(doubtful):
             yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS, marks)
-        return days
+        return doubtful
 
     def _seal(self, position: int, until: int) -> Work[None]:
         while self._progress.goes_on():
@@ -178,9 +184,9 @@ class Maintenance:
         if self._progress.goes_on():
             yield from verification.touched(self._read, since)
 
-    def _note(self, days: set[int]) -> Work[None]:
+    def _note(self, doubtful: set[int]) -> Work[None]:
         found = self._progress.verification.days
-        sound = days - found if self._progress.finished else set()
+        sound = doubtful - found if self._progress.finished else set()
         if found or sound:
             yield self._write(partial(note_days, self._dialect, found, sound))
 
@@ -206,6 +212,39 @@ class Maintenance:
                 yield from self._progress.verification.slice(self._read, each)
             yield self._write(partial(note_read, self._dialect, slices))
             self._progress.read_again += len(slices)
+
+    def days_made(self) -> Work[list[str]]:
+        """Make the partitions of the coming days; return what was done."""
+        made: list[str] = []
+        for day in (yield self._read(partial(days.missing_days, self._prefix))):
+            if not self._progress.goes_on():
+                break
+            if (yield self._write(partial(days.make_day, self._prefix, day))) == "made":
+                made.append(f"made {day}")
+        return made
+
+    def days_folded(self, before_day: int, export: Callable[[str], Any]) -> Work[list[str]]:
+        """Fold the partitions of days before one, *export* and drop those that are folded; return what was done."""
+        done: list[str] = []
+        for day in (yield self._read(partial(days.foldable_days, self._prefix))):
+            if day >= day_text(before_day):
+                break
+            if not self._progress.goes_on():
+                return done
+            slices = yield self._read(partial(slices_of_day, self._prefix, date.fromisoformat(day)))
+            for each in slices:
+                yield from self._progress.verification.slice(self._read, each)
+            yield from self._note(set())
+            folded = yield self._write(partial(days.fold_day, self._prefix, day))
+            done.append(
+                f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, {folded.postings} postings"
+            )
+        for day in (yield self._read(partial(days.detached_days, self._prefix))):
+            if not self._progress.goes_on():
+                break
+            yield export(day)
+            done.append(f"{yield self._write(partial(days.drop_day, self._prefix, day))} {day}")
+        return done
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
         """Read calls and bets again from *start* on, and from the beginning once the end is reached."""

@@ -8,6 +8,7 @@ order, so a window ends below every id whose transaction is still open.
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from datetime import date
 from hashlib import sha256
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -158,6 +159,11 @@ def live_slices(prefix: str, after: tuple[int, int], most: int) -> Script[list[S
 def damaged_slices(prefix: str) -> Script[list[Slice]]:
     """Return the slices of days in which something was found."""
     return _slices((yield Execute(_sql(prefix)["damaged"], ())))
+
+
+def slices_of_day(prefix: str, day: date) -> Script[list[Slice]]:
+    """Return the slices of a day whose postings are not folded."""
+    return _slices((yield Execute(_sql(prefix)["of_day"], ((day - date(1970, 1, 1)).days,))))
 
 
 def unread_slices(prefix: str, most: int) -> Script[list[Slice]]:

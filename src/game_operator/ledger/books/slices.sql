@@ -12,6 +12,9 @@ SELECT day, last_id, first_id, count, billions, cents, digest FROM {prefix}slice
 -- name: damaged
 {slice} AND findings > 0 ORDER BY day, last_id
 
+-- name: of_day
+{slice} AND day = ? ORDER BY last_id
+
 -- name: unread
 {slice} ORDER BY read_at_millis LIMIT ?
 

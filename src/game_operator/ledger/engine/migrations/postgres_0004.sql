@@ -287,6 +287,8 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
         -- It explains to verify why postings are missing.
         INSERT INTO {prefix}meta AS kept (name, value) VALUES ('pruned_before', (day_number + 1) * 86400000)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value;
+        INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1)
+            ON CONFLICT (name) DO UPDATE SET value = kept.value + 1;
         EXECUTE 'ALTER TABLE {prefix}postings DETACH PARTITION ' || day_table;
         -- To export it, who could read it before can read it now.
         FOR holder IN
