@@ -537,6 +537,7 @@ def test_a_body_that_is_wrong_everywhere_is_told_once(operation: Operation[Any],
     try:
         with pytest.raises(UnexpectedResponseError, match=re.escape(f"({first}: ")):
             operation.parse(HttpResponse(200, (), body))
-        assert tracemalloc.get_traced_memory()[1] < 20 * len(body)
+        # A dict for each `{}` takes 24 times its bytes; its faults would take hundreds.
+        assert tracemalloc.get_traced_memory()[1] < 30 * len(body)
     finally:
         tracemalloc.stop()
