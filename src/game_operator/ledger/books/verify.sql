@@ -24,13 +24,14 @@ CASE
 -- name: calls_with_bets
 {prefix}calls AS c LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
 
--- A posting has the account and the time of its call.
+-- A posting has the account and the time of its call. A column itself would be compared as a text, and then SQLite takes
+-- no index of an expression.
 -- name: posting_of_call
-SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = c.account AND q.at_millis = c.at_millis
+SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = COALESCE(c.account, '') AND q.at_millis = c.at_millis
     AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
 
 -- name: moved_elsewhere
-SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = c.account
+SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = COALESCE(c.account, '')
     AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
 
 -- name: repaired_elsewhere
@@ -101,7 +102,7 @@ SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE acco
 
 -- name: posted_in_all
 SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
-FROM held JOIN {prefix}postings AS p ON {account_of_p} = held.account
+FROM held JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '')
 UNION ALL SELECT held.account, k.last_id, k.at_millis, k.cents, 0
 FROM held JOIN {prefix}carried AS k ON k.account = held.account
 
@@ -109,7 +110,7 @@ FROM held JOIN {prefix}carried AS k ON k.account = held.account
 -- name: posted_since
 SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
 FROM held LEFT JOIN {prefix}checkpoints AS s ON s.account = held.account
-JOIN {prefix}postings AS p ON {account_of_p} = held.account AND p.id > COALESCE(s.last_id, 0) AND p.at_millis >= CASE
+JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '') AND p.id > COALESCE(s.last_id, 0) AND p.at_millis >= CASE
     WHEN EXISTS (SELECT 1 FROM {prefix}corrections AS k WHERE k.account = held.account) THEN 0
     ELSE COALESCE(s.at_millis, 0) END
 UNION ALL SELECT held.account, s.last_id, s.at_millis, s.cents, 0
@@ -149,7 +150,7 @@ SELECT MIN(id), MAX(id), COUNT(*) FROM (
 SELECT kind, CASE WHEN call_account < account THEN call_account ELSE account END, source, operation, tx_id,
     CASE WHEN account < call_account THEN call_account ELSE account END,
     CASE WHEN kind = 'posted_twice' THEN (
-        SELECT COUNT(*) FROM {prefix}postings AS q WHERE {account_of_q} = fault.account
+        SELECT COUNT(*) FROM {prefix}postings AS q WHERE {account_of_q} = COALESCE(fault.account, '')
             AND q.source = fault.source AND q.operation = fault.operation AND q.tx_id = fault.tx_id
     ) ELSE 1 END, expected, actual, at_millis
 FROM (
@@ -219,6 +220,7 @@ SELECT b.* FROM {prefix}bets AS b JOIN (
     WHERE at_millis >= ? AND at_millis < ? AND operation <> 'withdraw' AND bet_id IS NOT NULL
 ) AS named ON b.source = named.source AND b.bet_id = named.bet_id WHERE b.opened_at_millis < ?
 
+-- A CROSS JOIN, because SQLite keeps its order: otherwise it reads all calls of the index for each page.
 -- name: bets
 SELECT fault, account, source, bet_id, state, at_millis FROM (
     SELECT b.source, b.bet_id, b.account, b.state, b.opened_at_millis AS at_millis, {bet_fault} AS fault
@@ -234,10 +236,11 @@ SELECT fault, account, source, bet_id, state, at_millis FROM (
             MAX(CASE WHEN operation = 'reconcile' THEN amount_cents END) AS repaired_cents,
             MAX(CASE WHEN operation = 'reconcile' THEN player_id END) AS repaired_player,
             MAX(CASE WHEN operation = 'reconcile' THEN account END) AS repaired_account
-        FROM (SELECT source, bet_id FROM ({{chosen}}) AS b) AS n JOIN (
+        FROM (SELECT source, bet_id FROM ({{chosen}}) AS b) AS n
+        CROSS JOIN (
             SELECT source, bet_id AS named, operation, code, amount_cents, player_id, account FROM {prefix}calls
             WHERE {is_of_bet} AND operation IN ('rollback', 'reconcile')
-        ) AS c ON c.named = n.bet_id AND c.source = n.source
+        ) AS c WHERE c.named = n.bet_id AND c.source = n.source
         GROUP BY n.source, n.bet_id
     ) AS r ON r.source = b.source AND r.bet_id = b.bet_id
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
