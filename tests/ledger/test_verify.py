@@ -418,6 +418,8 @@ PAID_TOO = [
 def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[str], expected: set[str]) -> None:
     """Damage is reported by its kind, and nothing else is; what came after a checkpoint is read as carefully."""
     full = "since" not in kind
+    if not full and "carried_unasked" in expected:
+        expected = set()  # What is carried is compared with all calls, so only where all are read.
     with damaged(templates[kind], statements) as perform:
         report = at_once(read_books(lambda script: drive(script(), perform), DEFAULT_PREFIX, full=full))
     assert (report.checkpoint_millis is None) == full

@@ -274,8 +274,7 @@ class Maintenance:
         return int((yield Execute(self._sql["live_count"], ()))[0][0])
 
     def _first_millis(self) -> Script[int | None]:
-        rows = yield Execute(self._sql["first"], ())
-        return rows[0][0] if rows else None
+        return (yield Execute(self._sql["first"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
     def _position(self) -> Script[Position]:
         rows = yield Execute(self._sql["position"], ())

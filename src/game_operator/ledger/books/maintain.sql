@@ -12,7 +12,11 @@ SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT re
     AND starts_with(CAST(relname AS text), '{prefix}') AND pg_table_is_visible(oid) AND pg_has_role(relowner, 'USAGE')
 
 -- name: first
-SELECT opened_at_millis FROM {prefix}bets ORDER BY opened_at_millis LIMIT 1
+SELECT MIN(opened_at_millis) FROM (
+    SELECT (
+        SELECT opened_at_millis FROM {prefix}bets AS b WHERE b.source = s.name ORDER BY b.opened_at_millis LIMIT 1
+    ) AS opened_at_millis FROM {prefix}sources AS s
+) AS firsts
 
 -- name: position
 SELECT body FROM {prefix}documents WHERE name = 'read again'

@@ -224,8 +224,8 @@ class Verification:
     def time(self, read: Reader, start: int, end: int | None, marks: Marks) -> Work[int]:
         """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
         end = _FAR if end is None else end
-        ((*next_bet,),) = yield read(self._asked(("slice_end", (start, _BETS))))
-        until = min(end, next_bet[0][0]) if next_bet else end
+        (((next_bet,),),) = yield read(self._asked(("slice_end", (start, _BETS))))
+        until = end if next_bet is None else min(end, next_bet)
         time, limited = (start, until), (start, until, self._most)
         questions: list[tuple[str, Sequence[Any]]] = [
             ("call_count", time),

@@ -86,9 +86,14 @@ WHERE name IN ('pruned_before', 'checkpoint_position', 'checkpoint_millis', 'fol
 -- name: last_close
 SELECT position, before_day, since_day FROM {prefix}closes ORDER BY number DESC LIMIT 1
 
--- Where a slice of bets, and of the calls of the same time, ends: at the first bet that is not in it.
+-- Where a slice of bets, and of the calls of the same time, ends. The index is by source and time.
 -- name: slice_end
-SELECT opened_at_millis FROM {prefix}bets WHERE opened_at_millis > ? ORDER BY opened_at_millis LIMIT 1 OFFSET ?
+SELECT MIN(opened_at_millis) FROM (
+    SELECT (
+        SELECT opened_at_millis FROM {prefix}bets AS b WHERE b.source = s.name AND b.opened_at_millis > ?
+        ORDER BY b.opened_at_millis LIMIT 1 OFFSET ?
+    ) AS opened_at_millis FROM {prefix}sources AS s
+) AS ends
 
 -- Accounts, a page at a time, with the sum of what is posted to each: what is carried of it, and its postings.
 -- name: own_accounts
@@ -192,7 +197,8 @@ WHERE NOT EXISTS (SELECT 1 FROM {prefix}accounts AS a WHERE a.account = moved.ac
 SELECT COUNT(*) FROM {prefix}calls WHERE at_millis >= ? AND at_millis < ?
 
 -- name: bet_counts
-SELECT state, COUNT(*) FROM {prefix}bets WHERE opened_at_millis >= ? AND opened_at_millis < ? GROUP BY state
+SELECT state, COUNT(*) FROM {prefix}sources AS s CROSS JOIN {prefix}bets AS b
+WHERE b.source = s.name AND opened_at_millis >= ? AND opened_at_millis < ? GROUP BY state
 
 -- Of calls whose postings may be folded, what is carried says whether they were there.
 -- name: unposted
@@ -211,7 +217,8 @@ SELECT fault, account, source, bet_id, operation, tx_id, state, at_millis FROM (
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
 
 -- name: bets_of_time
-SELECT b.* FROM {prefix}bets AS b WHERE b.opened_at_millis >= ? AND b.opened_at_millis < ?
+SELECT b.* FROM {prefix}sources AS s CROSS JOIN {prefix}bets AS b
+WHERE b.source = s.name AND b.opened_at_millis >= ? AND b.opened_at_millis < ?
 
 -- What came to bets that were opened before.
 -- name: bets_touched
