@@ -2,10 +2,13 @@
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from game_operator.ledger import SqlLedger, TableAccounts, Terms
@@ -15,7 +18,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.cli.support import Run, command, said
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage
+from tests.support.raw_sql import damage, is_sqlite, path_in
 from tests.support.raw_sql import run as run_sql
 
 pytestmark = pytest.mark.drawn(5, database=("postgres",))
@@ -435,6 +438,61 @@ def test_migrating_and_back(run: Run, database: str) -> None:
     )
     assert run("ledger", "migrate").code == 0
     assert run("ledger", "verify").code == 0
+
+
+def test_the_tables_as_sql(run: Run, database: str) -> None:
+    """What is printed makes the tables, or migrates those that are found, as opening does."""
+    with_dialect = ("ledger", "schema", "--sql", "--dialect", "sqlite" if is_sqlite(database) else "postgres")
+    if is_sqlite(database):
+        assert run("ledger", "schema").code == 2, "no file is made"
+        Path(path_in(database)).touch(0o600)
+    assert run("ledger", "schema").out == (
+        f"The tables game_operator_* do not exist, and this program needs version {VERSION}.\n"
+    )
+    script(database, run("ledger", "schema", "--sql").out)
+    assert run("ledger", "schema", "--json").document["from"] == VERSION
+    nothing = run("ledger", "schema", "--sql")
+    assert (nothing.out, nothing.err) == ("", f"The tables game_operator_* have version {VERSION} already.\n")
+    play(database, withdraw("b1"))
+    assert run("ledger", "migrate", "--back").code == 0
+    latest = run("ledger", "schema", "--sql").out
+    assert latest == run(*with_dialect, "--from", VERSION - 1).out
+    assert run(*with_dialect, "--json").document["statements"].startswith("BEGIN")
+    script(database, latest)
+    assert run("ledger", "verify").code == 0
+
+
+def script(url: str, statements: str) -> None:
+    """Run *statements* as a person does who has reviewed them."""
+    if is_sqlite(url):
+        with closing(sqlite3.connect(path_in(url))) as connection:
+            connection.executescript(statements)
+    else:
+        with psycopg.connect(url, autocommit=True) as postgres:
+            postgres.execute(statements.encode())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(("--dialect", "sqlite", "--grants", "web"), "SQLite has no roles", id="a role of SQLite"),
+        pytest.param(("--dialect", "postgres", "--grants", 'a"; DROP'), "is invalid", id="a quote in a role"),
+        pytest.param(("--dialect", "postgres", "--grants", "a$$b"), "is invalid", id="a dollar in a role"),
+        pytest.param(("--dialect", "sqlite", "--from", VERSION + 1), "is unknown", id="a version to come"),
+        pytest.param(
+            ("--dialect", "sqlite", "--from", -1), "greater than or equal to 0", id="a version that never was"
+        ),
+        pytest.param(("--dialect", "sqlite", "--database", "sqlite:///w.db"), "asks no database", id="both"),
+        pytest.param(("--database", "sqlite:///:memory:"), "no tables yet", id="in memory"),
+        pytest.param(("--dialect", "sqlite", "--table-prefix", "a-b"), "prefix", id="a prefix that cannot be"),
+        pytest.param((), "Pass --dialect", id="neither"),
+    ],
+)
+def test_statements_that_cannot_be_printed(run: Run, options: tuple[object, ...], problem: str) -> None:
+    """Usage errors, and nothing on stdout."""
+    told = run("ledger", "schema", "--sql", *options)
+    assert (told.code, told.out) == (2, "")
+    assert problem in " ".join(told.err.replace("│", " ").split())
 
 
 def test_clocks(run: Run, database: str) -> None:

@@ -6,10 +6,13 @@ Version 1 is what stands in sql/*_0001.sql, which never changes, and the stateme
 
 import os
 import sqlite3
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import psycopg
@@ -17,14 +20,19 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError, SchemaError, UnknownSourceError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.books.days import drop_day, fold_day, make_day
 from game_operator.ledger.engine.address import path_of
+from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import VERSION
-from game_operator.ledger.sql import migrated_back
+from game_operator.ledger.sql import migrated_back, write_with
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 from tests.support.version_1 import old_tables, old_withdraw
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
+
+P = "game_operator_"
+DAY_MILLIS = 86_400_000
 
 
 @pytest.mark.parametrize("held", [[], [""], ["live", "test"]], ids=["none", "the default", "two"])
@@ -236,6 +244,48 @@ def test_a_missing_grant_is_told(postgres_url: str) -> None:
     finally:
         run(postgres_url, f"DROP OWNED BY {role}")
         run(postgres_url, f"DROP ROLE {role}")
+
+
+@pytest.fixture
+def clerk(postgres_url: str) -> Iterator[str]:
+    """A role that can log in, and has no rights."""
+    role = "Clerk of " + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f'CREATE ROLE "{role}" LOGIN')
+    yield role
+    run(postgres_url, f'DROP OWNED BY "{role}"')
+    run(postgres_url, f'DROP ROLE "{role}"')
+
+
+@pytest.mark.parametrize("schema", ["public", "shop"])
+@pytest.mark.drawn(1, schema=("shop",))
+def test_granted_rights_are_enough_for_all_but_migrating(postgres_url: str, clerk: str, schema: str) -> None:
+    """What `ledger schema --sql --grants ROLE` prints; and without it nothing."""
+    path = f"{postgres_url}&options=-csearch_path%3D{schema}"
+    url = path.replace("user=postgres", f"user={quote(clerk)}")
+    run(postgres_url, f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    with psycopg.connect(path, autocommit=True) as owner:
+        owner.execute(schema_sql("postgres", P).encode())
+        with pytest.raises((SchemaError, LedgerUnavailableError)):
+            SqlLedger(url, migrate=False)
+        owner.execute(schema_sql("postgres", P, after=VERSION, role=clerk).encode())
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    with SqlLedger(url, migrate=False) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        assert ledger.apply(withdraw("b1")).applied
+        assert ledger.apply(deposit("b1")).applied
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        assert ledger.verify(full=True).sound
+        ledger.prune(90 * DAY_MILLIS)
+        ledger.maintain()
+        ledger.prune(90 * DAY_MILLIS, now_millis=int(time.time() * 1000) + 100 * DAY_MILLIS)
+        assert write_with(ledger, lambda _: make_day(P, day)) in ("made", "there")
+        assert write_with(ledger, lambda _: fold_day(P, day)).reason == "not 90 days over"
+        assert write_with(ledger, lambda _: drop_day(P, "2020-01-01")) == "missing"
+        assert ledger.verify(full=True).sound
+    with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        clerks.execute(f"DROP TABLE {P}slices")
+    with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        clerks.execute(f"DELETE FROM {P}calls")
 
 
 def test_a_migration_from_another_search_path(postgres_url: str) -> None:

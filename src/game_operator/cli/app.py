@@ -29,6 +29,7 @@ from game_operator.cli.commands.doctor import doctor
 from game_operator.cli.commands.keygen import keygen
 from game_operator.cli.commands.ledger import ledgers
 from game_operator.cli.commands.ledger_doctor import doctor as ledger_doctor
+from game_operator.cli.commands.ledger_schema import schema
 from game_operator.cli.commands.operator_api import LONG_NAMES, bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.reconcile import reconciliations
@@ -73,7 +74,7 @@ for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve,
     # Names of options, as they were typed but without their dashes.
     context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
     app.command(command.__name__.rstrip("_"), help=unwrapped(command), context_settings=context)(command)
-for of_ledger in (anomalies, retry, resolve, totals, ledger_doctor):
+for of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
     ledgers.command()(of_ledger)
 for group in (tokens, profiles, ledgers, reconciliations, campaigns):
     app.add_typer(group)
