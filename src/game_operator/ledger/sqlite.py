@@ -403,8 +403,8 @@ class AsyncSqliteStore:
         """Run *script* in one transaction."""
         store = self._store
         try:
-            if courtesy := store._courtesy():
-                await asyncio.sleep(courtesy)
+            # Even 0 seconds let the loop run: calls that have come meanwhile share the next commit.
+            await asyncio.sleep(store._courtesy())
             return await awaited(store._run(script, self._in_thread))
         except BusyError:
             return await self._in_thread(lambda: store.run(script))
