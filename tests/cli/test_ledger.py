@@ -20,6 +20,7 @@ from tests.cli.support import Run, command, said
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, path_in
 from tests.support.raw_sql import run as run_sql
+from tests.support.version_1 import old_tables
 
 pytestmark = pytest.mark.drawn(5, database=("postgres",))
 
@@ -460,6 +461,50 @@ def test_the_tables_as_sql(run: Run, database: str) -> None:
     assert run(*with_dialect, "--json").document["statements"].startswith("BEGIN")
     script(database, latest)
     assert run("ledger", "verify").code == 0
+
+
+def test_the_plan_of_a_migration(run: Run, database: str) -> None:
+    """It lists what is there and what waits, and changes nothing; what the way back has left is no work."""
+    old_tables(database)
+    plan = run("ledger", "migrate", "--plan", "--json").document
+    assert (plan["version"], plan["needed"]) == (1, VERSION)
+    assert {"game_operator_slices", "game_operator_sources"} <= set(plan["made"])
+    tables = {table["table"]: table for table in plan["tables"]}
+    assert "add the index game_operator_bets_of_player" in tables["game_operator_bets"]["steps"]
+    assert "add the column currency" in tables["game_operator_calls"]["steps"]
+    if is_sqlite(database):
+        assert {table["locked"] for table in plan["tables"]} == {"writes"}
+        assert tables["game_operator_calls"]["rows"] == 1
+    else:
+        assert tables["game_operator_postings"]["locked"] == "all"
+        assert tables["game_operator_postings"]["steps"][-1] == "partition"
+        assert tables["game_operator_anomalies"]["locked"] == "writes"
+        assert tables["game_operator_calls"]["rows"] is None, "nobody has looked at the table yet"
+        run_sql(database, "ANALYZE")
+        analyzed = run("ledger", "migrate", "--plan", "--json").document["tables"]
+        assert {table["table"]: table["rows"] for table in analyzed}["game_operator_calls"] == 1
+    told = run("ledger", "migrate", "--plan").out
+    assert "New tables: game_operator_sources, " in told
+    assert told.endswith(f"From version 1 to {VERSION}, in one transaction.\n")
+    assert f"have version 1, and this program needs version {VERSION}" in run("ledger", "schema").out
+    assert run("ledger", "migrate").code == 0
+    already = f"The tables game_operator_* have version {VERSION} already. There is nothing to migrate.\n"
+    assert run("ledger", "migrate", "--plan").out == already
+    assert run("ledger", "migrate", "--back").code == 0
+    again = run("ledger", "migrate", "--plan", "--json").document
+    assert (again["version"], again["made"]) == (VERSION - 1, [])
+    assert "partition" not in str(again["tables"])
+    assert "index" not in str(again["tables"])
+    assert run("ledger", "migrate", "--plan", "--back").code == 2
+
+
+def test_a_terminal_shows_the_plan_first(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who types the command sees what it does; a program that asks for JSON gets one document."""
+    old_tables(database)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    told = run("ledger", "migrate").out
+    assert told.index("From version 1 to") < told.index(f"have version {VERSION}.")
+    assert run("ledger", "migrate", "--json").document == {"version": VERSION}
 
 
 def script(url: str, statements: str) -> None:

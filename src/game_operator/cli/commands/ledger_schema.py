@@ -23,7 +23,7 @@ def schema(
     """
     from game_operator.ledger.engine.schema_sql import schema_sql
     from game_operator.ledger.engine.tables import VERSION
-    from game_operator.ledger.staff.versions import kind_of, tables_version
+    from game_operator.ledger.staff.migration_plan import kind_of, tables_version
 
     if dialect is not None and place.database:
         raise typer.BadParameter("--dialect asks no database. Pass --dialect or --database.")

@@ -11,6 +11,7 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport, Finding
     from game_operator.ledger.books.maintain import MaintainReport
+    from game_operator.ledger.staff.migration_plan import MigrationPlan
 
 #: What stands below a list that was cut.
 MORE: Final = "There are more than these {}: pass --limit."
@@ -182,3 +183,25 @@ def show_maintenance(report: "MaintainReport") -> None:
         say(f"· {text}", style="dim")
     if not report.sound:
         _show_findings(report.findings)
+
+
+#: What waits for a migration.
+_LOCKED = {"": "nothing", "writes": "writes", "all": "reads and writes"}
+
+
+def show_migration_plan(plan: "MigrationPlan", prefix: str) -> None:
+    """Print what a migration does to each table."""
+    if plan.version == plan.needed:
+        say(f"The tables {prefix}* have version {plan.version} already. There is nothing to migrate.")
+        return
+    rows: list[tuple[object, ...]] = []
+    for table in plan.tables:
+        known = "unknown" if table.rows is None else f"{table.rows:,}"
+        first, *more = table.steps
+        rows.append((table.table, known, _LOCKED[table.locked], first))
+        rows += [("", "", "", step) for step in more]
+    if rows:
+        show_rows("", ("Table", "Rows (estimate)", "What waits", "Step"), rows, numbers=("Rows (estimate)",))
+    if plan.made:
+        say(f"New tables: {', '.join(plan.made)}.")
+    say(f"From version {plan.version or 'nothing'} to {plan.needed}, in one transaction.")
