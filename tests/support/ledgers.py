@@ -165,12 +165,13 @@ class _Rows:
         self._connection.close()
 
     def moved_cents(self, account: str) -> int:
-        """Return the sum of the postings of *account*."""
+        """Return the sum of the postings of *account*, those that are folded too."""
         sql = (
             "SELECT coalesce(sum(CASE WHEN to_account = ? THEN amount_cents ELSE -amount_cents END), 0) "
+            "+ coalesce((SELECT cents FROM game_operator_carried WHERE account = ?), 0) "
             "FROM game_operator_postings WHERE to_account = ? OR from_account = ?"
         )
-        return int(self.rows(sql, account, account, account)[0][0])
+        return int(self.rows(sql, account, account, account, account)[0][0])
 
     def anomalies(self, source: str) -> list[str]:
         """Return the kinds of what was kept."""

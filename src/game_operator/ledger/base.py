@@ -272,7 +272,7 @@ class LedgerBase(Forkable):
             if window is None:
                 break
             yield from verification.window(self._read, window)
-            if not (yield self._write(partial(seal, self._fit, position, window))):
+            if not (yield self._write(partial(seal, self._fit, position, window, verification.days))):
                 break  # Another process is sealing.
             position = window.last_id
             if all(each.day >= before_day for each in window.slices):

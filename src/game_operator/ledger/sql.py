@@ -449,9 +449,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def prune(self, older_than: timedelta | int, *, now_millis: int | None = None) -> PruneReport:
         """
-        Drop old details: bodies and replies of calls, and postings folded into one for each account.
+        Drop old details: bodies of calls and of resolved anomalies, and postings, whose sums are kept by account.
 
-        Identities, bets with their final states, and digests stay for ever, and so does everything of an open bet. It
+        Identities, answers, bets with their final states, and digests stay for ever, and so does all of an open bet. It
         works in many small transactions while calls go on; one that was stopped is finished by the next.
 
         Args:

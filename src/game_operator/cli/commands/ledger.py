@@ -174,7 +174,7 @@ def verify(*, full: bool = False, place: LedgerOptions) -> int:
 @ledgers.command()
 def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None, place: LedgerOptions) -> None:
     """
-    Delete old bodies and replies, and sum up old postings. The ids that identify a repeat are kept for ever.
+    Delete old bodies, and sum up old postings. The ids that identify a repeat are kept for ever.
 
     It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now.
     """

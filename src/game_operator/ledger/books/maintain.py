@@ -161,12 +161,13 @@ class Maintenance:
         return doubtful
 
     def _seal(self, position: int, until: int) -> Work[None]:
+        verification = self._progress.verification
         while self._progress.goes_on():
             window = yield self._read(partial(next_window, self._prefix, position, until, WINDOW))
             if window is None:
                 return
-            yield from self._progress.verification.window(self._read, window)
-            if not (yield self._write(partial(seal, self._dialect, position, window))):
+            yield from verification.window(self._read, window)
+            if not (yield self._write(partial(seal, self._dialect, position, window, verification.days))):
                 return  # Another process is sealing.
             position = window.last_id
             self._progress.sealed += sum(each.postings for each in window.slices)

@@ -109,15 +109,19 @@ def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[Checkpoint]:
     return sorted(sums.values())
 
 
-def seal(dialect: SqlDialect, after: int, window: Window) -> Script[bool]:
-    """Store the slices of *window*, which follows the position *after*; return False if another process has."""
+def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[int]) -> Script[bool]:
+    """
+    Store the slices of *window*, which follows the position *after*; return False if another process has.
+
+    Those of *damaged* days are marked in the same transaction: no run that was killed leaves damage that seems sound.
+    """
     sql = _sql(dialect.prefix)
     yield from check_writer(dialect.prefix)
     yield Execute(sql["first_position"], ())
     if not (yield Execute(sql["advance"], (window.last_id, after))):
         return False
     now_millis = yield from dialect.now_millis()
-    rows = [(*each, now_millis, now_millis) for each in window.slices]
+    rows = [(*each, int(each.day in damaged), now_millis, now_millis) for each in window.slices]
     yield Execute(sql["insert_slice"], rows, many=True)
     if dialect.kind == "postgres":
         yield Execute(sql["postgres_checkpoints"], (json.dumps(window.checkpoints),))
@@ -139,7 +143,7 @@ def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[i
     for day in sorted(damaged):
         yield Execute(sql["day_without_slices"], [(day, _EMPTY, now_millis, now_millis, day)], many=True)
         yield Execute(sql["set_findings"], [(1, day, 1)], many=True)
-    yield Execute(sql["set_findings"], [(0, day, 0) for day in sorted(set(sound) - set(damaged))], many=True)
+    yield Execute(sql["set_findings"], [(0, day, 0) for day in sorted(sound)], many=True)
 
 
 def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:

@@ -41,7 +41,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < exclu
 -- name: insert_slice
 INSERT INTO {prefix}slices (
     day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
-) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: sqlite_checkpoints
 INSERT INTO {prefix}checkpoints AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)

@@ -162,7 +162,7 @@ FROM (
     SELECT CASE
         WHEN c.tx_id IS NULL THEN 'posting_without_call'
         WHEN (p.at_millis <> c.at_millis OR {account_of_p} <> c.account)
-            AND EXISTS ({posting_of_call} AND q.id <> p.id) THEN 'posted_twice'
+            AND EXISTS ({posting_of_call}) THEN 'posted_twice'
         WHEN {account_of_p} <> c.account THEN 'wrong_account'
         WHEN EXISTS (
             SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = {account_of_p} AND q.at_millis = p.at_millis
