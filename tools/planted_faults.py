@@ -3,8 +3,8 @@ Plant faults in a copy of the package, one at a time, and see whether the tests 
 
     python tools/planted_faults.py [MODULE …]
 
-Modules are express, plain_calls, verify, prune, slices, maintain, dialects, tables, sqlite and operations; all without a
-name.
+Modules are express, plain_calls, verify, prune, slices, maintain, dialects, tables, sqlite and operations; all without
+a name.
 
 Most of what these modules do stands in SQL, in conditions that a tool for mutations of Python cannot change. Each fault
 names the text that it replaces, which must stand in the module exactly once: when the code moves on, so must the fault.
@@ -226,9 +226,19 @@ MODULES = {
             ),
             ('                yield Execute(self._sql["forget"], [known[:2]], many=True)\n', "                pass\n"),
             ('            yield Execute(self._sql["count_fold"], ())\n', ""),
-            ('("lower_position", "lower_mark", "lower_checkpoints")', '("lower_mark", "lower_checkpoints")'),
-            ('("lower_position", "lower_mark", "lower_checkpoints")', '("lower_position", "lower_checkpoints")'),
-            ('("lower_position", "lower_mark", "lower_checkpoints")', '("lower_position", "lower_mark")'),
+            (
+                '("lower_position", "lower_mark", "lower_checkpoints", "lower_carried")',
+                '("lower_mark", "lower_checkpoints", "lower_carried")',
+            ),
+            (
+                '("lower_position", "lower_mark", "lower_checkpoints", "lower_carried")',
+                '("lower_position", "lower_checkpoints", "lower_carried")',
+            ),
+            (
+                '("lower_position", "lower_mark", "lower_checkpoints", "lower_carried")',
+                '("lower_position", "lower_mark", "lower_carried")',
+            ),
+            (', "lower_carried")', ")"),
             ("if highest < position:", "if False:"),
             ("if not slices or slices[0].day >= self.before_day:", "if not slices:"),
             ("AND last_id > 0 AND day <= ?", "AND last_id > 0 AND day < ?"),
@@ -292,32 +302,35 @@ MODULES = {
                 'partial(mark, self._prefix, "verified", 1)',
             ),
             (
-                "            yield from verification.slice(self._read, each)\n        days",
-                "            pass\n        days",
+                "            yield from verification.slice(self._read, each)\n        doubtful",
+                "            pass\n        doubtful",
             ),
-            ("        for day in sorted(days):\n", "        for day in ():\n"),
+            ("        for day in sorted(doubtful):\n", "        for day in ():\n"),
             ("            yield from verification.window(self._read, window)\n", ""),
             ("            if not (yield self._write(partial(seal,", "            if (yield self._write(partial(seal,"),
             ("done = min(start, now_millis)", "done = start"),
             ("done = min(start, now_millis)", "done = now_millis"),
             ("            yield from verification.touched(self._read, since)\n", "            pass\n"),
-            ("days - found if self._progress.finished else set()", "set()"),
-            ("days - found if self._progress.finished else set()", "days if self._progress.finished else set()"),
+            ("doubtful - found if self._progress.finished else set()", "set()"),
+            (
+                "doubtful - found if self._progress.finished else set()",
+                "doubtful if self._progress.finished else set()",
+            ),
             ("        if found or sound:\n", "        if sound:\n"),
             ("if last_millis is None:", "if last_millis is not None:"),
             ("min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)", "1.0"),
             ("min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)", "0.0"),
             ("yield self._write(partial(note_read, self._dialect, slices))", "yield self._write(self._position)"),
             (
-                "                yield from self._progress.verification.slice(self._read, each)\n",
-                "                pass\n",
+                "self._progress.verification.slice(self._read, each)\n            yield self",
+                "()\n            yield self",
             ),
             ("start = start if first <= start < now_millis else first", "start = first"),
             ("start = start if first <= start < now_millis else first", "start = max(start, first)"),
             ("verification.compared - known <= known * share", "verification.compared <= known"),
             ("since_checkpoint=False)", "since_checkpoint=True)"),
             ("yield self._write(partial(self._keep_position, Position(millis, page, account)))", "pass"),
-            ("        yield from self._note(set())\n", ""),
+            ("page, account)))\n        yield from self._note(set())\n", "page, account)))\n"),
         ),
     ),
     "dialects": Module(

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 
 from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
-from game_operator.ledger.books import verify
+from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.maintain import Progress
+from game_operator.ledger.books.verify import read_marks
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
@@ -127,6 +129,12 @@ BEFORE = [
     pytest.param(
         "DELETE FROM {p}calls WHERE tx_id = 'deposit:bet:b-lost'", {"resolution_missing"}, False, id="a call deleted"
     ),
+    pytest.param(
+        "UPDATE {p}accounts SET balance_cents = balance_cents + 1; UPDATE {p}checkpoints SET cents = cents + 1",
+        {"balance_differs"},
+        False,
+        id="a balance, and the checkpoint to suit",
+    ),
     pytest.param("UPDATE {p}checkpoints SET cents = cents + 1", set(), True, id="a checkpoint"),
     pytest.param(
         "UPDATE {p}slices SET digest = substr(digest, 1, 31) || substr(digest, 1, 1)",
@@ -147,7 +155,7 @@ def test_damage_before_a_checkpoint(
     sealed: SqlLedger, database_url: str, statement: str, expected: set[str], shows_at_once: bool
 ) -> None:
     """Balances are compared each time; the rest is found by reading everything."""
-    damage(database_url, [of_sqlite(statement) if is_sqlite(database_url) else statement])
+    damage(database_url, (of_sqlite(statement) if is_sqlite(database_url) else statement).split("; "))
     assert bool(kinds(sealed.verify())) == shows_at_once
     assert kinds(sealed.verify(full=True)) == expected
 
@@ -162,7 +170,7 @@ def test_reading_again_finds_it_within_30_days(
     if not is_sqlite(database_url):
         run(database_url, "UPDATE {p}meta SET value = value - ? WHERE name = 'maintained_millis'", 25 * DAY)
         nights = 1
-    damage(database_url, [of_sqlite(statement) if is_sqlite(database_url) else statement])
+    damage(database_url, (of_sqlite(statement) if is_sqlite(database_url) else statement).split("; "))
     found: set[str] = set()
     for night in range(nights):
         clock.millis += DAY
@@ -285,3 +293,121 @@ def test_in_memory_sqlite() -> None:
         ledger.open_account("p1", Decimal(1))
         report: MaintainReport = ledger.maintain()
         assert (report.finished, report.sealed) == (True, 1)
+
+
+def test_damage_of_an_older_bet_that_is_settled_after_the_checkpoint(sealed: SqlLedger, database_url: str) -> None:
+    """A bet is checked when a call names it, and not only with those that are opened at that time."""
+    sealed.apply(deposit("b-open"))
+    run(database_url, "UPDATE {p}bets SET won_cents = 1 WHERE bet_id = 'b-open'")
+    assert kinds(sealed.verify()) == {"resolution_differs"}
+    assert kinds(sealed.maintain()) == {"resolution_differs"}
+
+
+def test_a_run_that_is_killed_leaves_a_mark(
+    sealed: SqlLedger, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Damage is marked in the transaction that seals it."""
+    sealed.apply(withdraw("x"))
+    damage(database_url, ["UPDATE {p}postings SET amount_cents = 1 WHERE tx_id = 'withdraw:bet:x'"])
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module.Maintenance, "_times", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sealed.maintain()
+    assert kinds(sealed.verify()) == {"balance_differs", "wrong_posting"}
+
+
+def test_a_window_is_sealed_once(sealed: SqlLedger, database_url: str) -> None:
+    """Two runs that have read the same postings: the second stores nothing."""
+    position = sealed._read(partial(read_marks, "game_operator_")).position
+    sealed.apply(withdraw("x"))
+    window = sealed._read(partial(slices.next_window, "game_operator_", position, 10**9, 10))
+    assert sealed._write(partial(slices.seal, sealed._fit, position, window, ()))
+    before = rows(database_url, "SELECT * FROM {p}checkpoints")
+    assert not sealed._write(partial(slices.seal, sealed._fit, position, window, ()))
+    assert rows(database_url, "SELECT * FROM {p}checkpoints") == before
+    assert sealed.verify(full=True).sound
+
+
+def test_a_posting_at_midnight(sqlite_url: str, clock: Clock) -> None:
+    """It belongs to the new day, in its slice as in what is read and folded."""
+    clock.millis = 20_600 * DAY - 4
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        while clock.millis < 20_600 * DAY + 4:
+            ledger.adjust("p1", Decimal(1), reference=f"{clock.millis}")
+        assert ledger.maintain().sound
+        counts = dict(rows(sqlite_url, "SELECT day, count FROM {p}slices"))
+        (midnight,) = rows(sqlite_url, "SELECT COUNT(*) FROM {p}postings WHERE at_millis = ?", 20_600 * DAY)[0]
+        (before,) = rows(sqlite_url, "SELECT COUNT(*) FROM {p}postings WHERE at_millis < ?", 20_600 * DAY)[0]
+        assert (midnight, counts[20_599]) == (1, before)
+        assert ledger.verify(full=True).sound
+        clock.millis += 90 * DAY
+        ledger.adjust("p1", Decimal(1), reference="later")
+        ledger.prune(90 * DAY)
+        assert ledger.verify(full=True).sound
+
+
+def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: Clock) -> None:
+    """Its postings are of two days in one window, later ids earlier; what comes after the checkpoint still counts."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        clock.millis += 40 * DAY
+        played(ledger, "ahead")
+        assert ledger.maintain().sound
+        clock.millis -= 40 * DAY
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.correct_time("p1")
+        played(ledger, "right")
+        assert (ledger.verify().findings, ledger.verify().postings) == ((), 7)
+        clock.millis += 40 * DAY
+        played(ledger, "then")
+        report = ledger.maintain()
+        assert (report.findings, report.sealed) == ((), 14)
+        assert ledger.verify(full=True).sound
+
+
+def test_all_is_read_again_in_a_month(sqlite_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all in one night, and also what is not at the beginning; after 25 days without a run, at once."""
+    monkeypatch.setattr(module, "WINDOW", 1)
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        for day in range(30):
+            ledger.open_account(f"p{day:02}", Decimal(1))
+            ledger.apply(withdraw(f"b-{day}", player_id=f"p{day:02}", amount_cents=1))
+            clock.millis += DAY
+        report = ledger.maintain()
+        assert (report.sound, report.sealed, report.read_again) == (True, 60, 0)
+        first = rows(sqlite_url, "SELECT MAX(value) FROM {p}meta WHERE name = 'verified_millis'")
+        clock.millis += DAY
+        report = ledger.maintain()
+        assert (report.sound, report.read_again, report.finished) == (True, 3, True)
+        assert 0 < report.read["bets"] < 5
+        assert 30 < report.read["accounts"] < 40
+        assert rows(sqlite_url, "SELECT MAX(value) FROM {p}meta WHERE name = 'verified_millis'") > first
+        run(sqlite_url, "UPDATE {p}bets SET wager_cents = 2 WHERE bet_id = 'b-20'")
+        for name in ("accounts SET balance_cents = balance_cents", "checkpoints SET cents = cents"):
+            run(sqlite_url, f"UPDATE {{p}}{name} + 1 WHERE account = 'p20'")
+        found: set[str] = set()
+        for _ in range(28):
+            clock.millis += DAY
+            found |= kinds(ledger.maintain())
+        assert found == {"withdraw_differs", "balance_differs"}
+        assert min(row[0] for row in rows(sqlite_url, "SELECT read_at_millis FROM {p}slices")) > first[0][0]
+        clock.millis += 25 * DAY
+        assert ledger.maintain().read_again == 60
+
+
+def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
+    """A run of no seconds does nothing, says so, and does not forget what was found."""
+    sealed.apply(withdraw("x"))
+    run(database_url, "UPDATE {p}bets SET wager_cents = wager_cents + 1 WHERE bet_id = 'x'")
+    assert kinds(sealed.maintain()) == {"withdraw_differs"}
+    run(database_url, "UPDATE {p}bets SET wager_cents = wager_cents - 1 WHERE bet_id = 'x'")
+    report = sealed.maintain(seconds=0)
+    assert (report.finished, report.sealed, report.read_again) == (False, 0, 0)
+    assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings = 0") == [(0,)]
+    assert sealed.maintain().finished
+    assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]

@@ -218,6 +218,23 @@ def test_again_and_again(database_url: str, clock: Clock, monkeypatch: pytest.Mo
     assert carried == [("p1", BALANCE + 1250), ("p2", 700)]
 
 
+def test_all_is_folded_and_ids_are_given_again(sqlite_url: str, clock: Clock) -> None:
+    """SQLite gives the highest ids again once their postings are gone: no time seems to go back."""
+    with opened(sqlite_url, clock) as ledger:
+        played(ledger, [call for call in HISTORY if "open" not in str(call.bet_id)])
+        ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY)
+        assert rows(sqlite_url, "SELECT COUNT(*) FROM {p}postings") == [(0,)]
+        clock.millis += 91 * DAY
+        for number in range(4):
+            assert ledger.apply(withdraw(f"later-{number}")).applied
+            assert ledger.verify().findings == ()
+            assert ledger.verify(full=True).findings == ()
+        clock.millis += 91 * DAY
+        assert ledger.apply(deposit("later-0")).applied
+        assert ledger.maintain().findings == ()
+        assert ledger.verify(full=True).findings == ()
+
+
 def test_an_older_cut_off_after_a_newer_one(database_url: str, clock: Clock) -> None:
     """What the newer one has folded stays known as folded: the books do not miss it, and nothing comes back."""
     with opened(database_url, clock) as ledger:
@@ -279,6 +296,11 @@ def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: Cloc
             "UPDATE {p}postings SET amount_cents = amount_cents + 1 WHERE tx_id = 'withdraw:bet:open'",
             {"balance_differs", "slice_differs", "wrong_posting"},
             id="the amount of an open bet's posting",
+        ),
+        pytest.param(
+            "UPDATE {p}postings SET from_account = 'p2' WHERE tx_id = 'withdraw:bet:open'",
+            {"balance_differs", "no_account", "slice_differs", "wrong_account"},
+            id="the account of an open bet's posting",
         ),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, BooksReport, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.books import verify
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.books.verify import verified as read_books
 from game_operator.ledger.engine.script import Script, Work, at_once, drive
@@ -213,6 +214,16 @@ PAID_TOO = [
             ],
             {"posted_twice"},
             id="a deposit posted in two parts that make its sum",
+        ),
+        pytest.param(
+            [AGAIN.replace(f"{LATE}", "at_millis")],
+            {"balance_differs", "posted_twice", "time_goes_back"},
+            id="a posting twice, at the same time",
+        ),
+        pytest.param(
+            [AGAIN.replace("SELECT to_account", "SELECT 'p2'").replace(f"{LATE}", "at_millis")],
+            {"balance_differs", "posted_twice", "time_goes_back"},
+            id="a posting twice, the second to somebody else at the same time",
         ),
         pytest.param(
             [
@@ -798,3 +809,45 @@ def test_what_is_committed_between_two_pages_is_no_finding(book: str) -> None:
         after = ledger.verify()
     assert after.sound
     assert after.calls >= before.calls + 2 * next(numbers) - 2
+
+
+def test_pages_of_any_size_say_the_same(book: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of one finds what a page of all finds."""
+    with SqlLedger(book) as ledger:
+        ledger.open_account("p3", Decimal(1))
+        ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000)
+        ledger.apply(withdraw("later", player_id="p3", amount_cents=1))
+        damage(
+            book,
+            [
+                "UPDATE {p}carried SET cents = cents + 1 WHERE account IN ('p1', 'p3')",
+                "UPDATE {p}accounts SET balance_cents = balance_cents - 1 WHERE account IN ('p2', 'p3')",
+                "UPDATE {p}bets SET wager_cents = 3 WHERE bet_id IN ('later', 'open')",
+                "UPDATE {p}postings SET amount_cents = 2 WHERE tx_id = 'withdraw:bet:other'",
+            ],
+        )
+        whole = ledger.verify(full=True)
+        for name in ("_ACCOUNTS", "_POSTINGS", "_BETS", "_SLICES"):
+            monkeypatch.setattr(verify, name, 1)
+        assert ledger.verify(full=True) == whole
+    assert {"balance_differs", "carried_differs", "withdraw_differs", "slice_differs", "wrong_posting"} == kinds(whole)
+
+
+@pytest.mark.parametrize("page", range(12))
+def test_a_prune_between_two_pages_is_no_finding(sqlite_url: str, page: int) -> None:
+    """What was folded meanwhile is not compared, which a note says; before and after it, it is."""
+    fill(sqlite_url)
+    with SqlLedger(sqlite_url) as ledger, SqlLedger(sqlite_url) as beside:
+        numbers = count()
+
+        def work(read: Reader) -> Work[BooksReport]:
+            def interrupted(script: Callable[[], Script[Any]]) -> Any:
+                if next(numbers) == page:
+                    assert beside.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings
+                return read(script)
+
+            return read_books(interrupted, DEFAULT_PREFIX, full=True)
+
+        report = ledger._in_pages(work)
+    assert report.findings == ()
+    assert {note.kind for note in report.notes} == ({"folded_meanwhile"} if 0 < page < next(numbers) else set())

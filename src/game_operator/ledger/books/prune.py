@@ -173,7 +173,7 @@ class Prune:
         """Let no position be above the highest id: SQLite gives ids again if those who had the highest are gone."""
         ((highest, position),) = yield Execute(self._sql["highest"], ())
         if highest < position:
-            for name in ("lower_position", "lower_mark", "lower_checkpoints"):
+            for name in ("lower_position", "lower_mark", "lower_checkpoints", "lower_carried"):
                 yield Execute(self._sql[name], [(highest,) * self._sql[name].count("?")], many=True)
 
     def _carry(self, folded: list[Any]) -> Script[None]:

@@ -64,6 +64,9 @@ UPDATE {prefix}meta SET value = ? WHERE name = 'checkpoint_position' AND value >
 -- name: lower_checkpoints
 UPDATE {prefix}checkpoints SET last_id = ? WHERE last_id > ?
 
+-- name: lower_carried
+UPDATE {prefix}carried SET last_id = ? WHERE last_id > ?
+
 -- Bodies by time; the index holds those that are there.
 -- name: bodies_end
 SELECT at_millis FROM {prefix}calls WHERE body IS NOT NULL AND at_millis >= ? AND at_millis < ?

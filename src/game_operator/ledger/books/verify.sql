@@ -129,12 +129,13 @@ SELECT held.account, held.owned, held.cents, held.at_millis, COUNT(posted.posted
 FROM held LEFT JOIN ({{posted}}) AS posted ON posted.account = held.account
 GROUP BY held.account, held.owned, held.cents, held.at_millis ORDER BY held.account
 
+-- What is carried may have the id of a posting before it: see lower_carried.
 -- name: account_times
 WITH held AS MATERIALIZED (SELECT * FROM ({{page}}) AS page)
 SELECT 'time_goes_back', account, id, at_millis, before FROM (
     SELECT account, id, at_millis,
-        LAG(at_millis) OVER (PARTITION BY account ORDER BY id) AS before,
-        LAG(id) OVER (PARTITION BY account ORDER BY id) AS before_id
+        LAG(at_millis) OVER (PARTITION BY account ORDER BY id, at_millis) AS before,
+        LAG(id) OVER (PARTITION BY account ORDER BY id, at_millis) AS before_id
     FROM ({{posted}}) AS posted
 ) AS ordered WHERE before >= at_millis AND NOT EXISTS (
     SELECT 1 FROM {prefix}corrections AS kept WHERE kept.account = ordered.account

@@ -94,6 +94,8 @@ UPDATE {prefix}closes SET position = highest.id,
         first_id = CASE WHEN first_id > highest.id + 1 THEN highest.id + 1 ELSE first_id END
     FROM (SELECT COALESCE(MAX(id), 0) AS id FROM {prefix}postings) AS highest
     WHERE number = (SELECT MAX(number) FROM {prefix}closes) AND position > highest.id;
+UPDATE {prefix}carried SET last_id = highest.id
+    FROM (SELECT COALESCE(MAX(id), 0) AS id FROM {prefix}postings) AS highest WHERE last_id > highest.id;
 
 DROP INDEX IF EXISTS {prefix}postings_carried;
 UPDATE {prefix}meta SET value = 4 WHERE name = 'version';
