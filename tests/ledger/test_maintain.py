@@ -325,6 +325,7 @@ def test_a_window_is_sealed_once(sealed: SqlLedger, database_url: str) -> None:
     position = sealed._read(partial(read_marks, "game_operator_")).position
     sealed.apply(withdraw("x"))
     window = sealed._read(partial(slices.next_window, "game_operator_", position, 10**9, 10))
+    assert window is not None
     assert sealed._write(partial(slices.seal, sealed._fit, position, window, ()))
     before = rows(database_url, "SELECT * FROM {p}checkpoints")
     assert not sealed._write(partial(slices.seal, sealed._fit, position, window, ()))

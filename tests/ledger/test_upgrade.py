@@ -23,7 +23,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.books.days import drop_day, fold_day, make_day
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.schema_sql import schema_sql
-from game_operator.ledger.engine.tables import VERSION
+from game_operator.ledger.engine.tables import VERSION, ddl
 from game_operator.ledger.sql import migrated_back, write_with
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
@@ -325,3 +325,39 @@ def test_a_program_that_connects_again_goes_on(sqlite_url: str) -> None:
             ledger.apply(withdraw("b2"))
     with pytest.raises(SchemaError, match="upgrade this one"):
         SqlLedger(sqlite_url)
+
+
+#: An account that was opened with 7.00 and played long ago: what it came to is carried by a posting.
+FOLDED_BY_VERSION_3 = (
+    "INSERT INTO {p}accounts VALUES ('p1', 700, 1000)",
+    (
+        "INSERT INTO {p}calls (source, operation, tx_id, player_id, account, action, amount_cents, at_millis) "
+        "VALUES ('', 'open', 'p1', 'p1', 'p1', 'OPEN', 700, 1000)"
+    ),
+    (
+        "INSERT INTO {p}postings (id, to_account, amount_cents, source, operation, tx_id, at_millis) "
+        "VALUES (5, 'p1', 700, '', 'carry', 'p1', 1000)"
+    ),
+    "INSERT INTO {p}meta VALUES ('pruned_before', 2000)",
+)
+
+
+def test_what_version_3_has_folded_is_carried(database_url: str) -> None:
+    """Its carrying postings become rows of a table, and are in checkpoints too; no time seems to go back."""
+    kind = "sqlite" if is_sqlite(database_url) else "postgres"
+    made = ddl(kind, P).partition("-- Version 4.")[0]
+    if is_sqlite(database_url):
+        with closing(sqlite3.connect(path_of(database_url))) as connection:
+            connection.executescript(made)
+    else:
+        run(database_url, made)
+    for statement in FOLDED_BY_VERSION_3:
+        run(database_url, statement)
+    with SqlLedger(database_url) as ledger:
+        assert ledger.verify().sound
+        for number in range(3):
+            assert ledger.apply(withdraw(f"b{number}", amount_cents=1)).applied
+            assert ledger.maintain().findings == ()
+            assert ledger.verify().findings == ()
+            assert ledger.verify(full=True).findings == ()
+        assert rows(database_url, "SELECT account, cents FROM {p}carried") == [("p1", 700)]

@@ -92,6 +92,10 @@ INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis)
 DELETE FROM {prefix}postings WHERE operation = 'carry';
 UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
 
+-- What was folded before comes first in the sum of what is sealed.
+INSERT INTO {prefix}checkpoints (account, cents, last_id, at_millis)
+    SELECT account, cents, last_id, at_millis FROM {prefix}carried WHERE true ON CONFLICT (account) DO NOTHING;
+
 DROP INDEX IF EXISTS {prefix}postings_carried;
 
 -- From here on postings are partitioned by UTC day. What was there becomes one partition, which ends at the next midnight;

@@ -97,5 +97,9 @@ UPDATE {prefix}closes SET position = highest.id,
 UPDATE {prefix}carried SET last_id = highest.id
     FROM (SELECT COALESCE(MAX(id), 0) AS id FROM {prefix}postings) AS highest WHERE last_id > highest.id;
 
+-- What was folded before comes first in the sum of what is sealed.
+INSERT INTO {prefix}checkpoints (account, cents, last_id, at_millis)
+    SELECT account, cents, last_id, at_millis FROM {prefix}carried WHERE true ON CONFLICT (account) DO NOTHING;
+
 DROP INDEX IF EXISTS {prefix}postings_carried;
 UPDATE {prefix}meta SET value = 4 WHERE name = 'version';
