@@ -374,6 +374,7 @@ def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: Clock) -> N
 def test_all_is_read_again_in_a_month(sqlite_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all in one night, and also what is not at the beginning; after 25 days without a run, at once."""
     monkeypatch.setattr(module, "WINDOW", 1)
+    monkeypatch.setattr(verify, "_ACCOUNTS", 2)
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
         for day in range(30):
             ledger.open_account(f"p{day:02}", Decimal(1))
@@ -392,13 +393,14 @@ def test_all_is_read_again_in_a_month(sqlite_url: str, clock: Clock, monkeypatch
         for name in ("accounts SET balance_cents = balance_cents", "checkpoints SET cents = cents"):
             run(sqlite_url, f"UPDATE {{p}}{name} + 1 WHERE account = 'p20'")
         found: set[str] = set()
-        for _ in range(28):
+        for _ in range(27):
             clock.millis += DAY
             found |= kinds(ledger.maintain())
         assert found == {"withdraw_differs", "balance_differs"}
         assert min(row[0] for row in rows(sqlite_url, "SELECT read_at_millis FROM {p}slices")) > first[0][0]
         clock.millis += 25 * DAY
-        assert ledger.maintain().read_again == 60
+        ledger.adjust("p29", Decimal(1), reference="later")
+        assert ledger.maintain().read_again == 61
 
 
 def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
