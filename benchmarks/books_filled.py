@@ -36,7 +36,9 @@ _BODY: Final = {
     "SQLite": "CAST(replace(printf('%.10c', '.'), '.', bet_id) AS BLOB)",
 }
 _INDEXES: Final = {
-    "PostgreSQL": "SELECT indexname, indexdef FROM pg_indexes WHERE left(tablename, 14) = 'game_operator_' "
+    # An index of a partitioned table brings those of the partitions.
+    "PostgreSQL": "SELECT indexname, replace(indexdef, ' ON ONLY ', ' ON ') FROM pg_indexes JOIN pg_class "
+    "ON pg_class.oid = to_regclass(indexname) WHERE left(tablename, 14) = 'game_operator_' AND NOT relispartition "
     "AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conname = indexname) AND indexdef NOT LIKE '% UNIQUE %'",
     "SQLite": "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL "
     "AND sql NOT LIKE '% UNIQUE %'",

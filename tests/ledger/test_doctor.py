@@ -507,6 +507,7 @@ def test_what_a_reader_may_not_see(on_postgres: str, role: str) -> None:
     assert verdicts(url, "tables") == {"not visible"}
     run_sql(on_postgres, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
     run_sql(on_postgres, f"REVOKE SELECT ON game_operator_bets FROM {role}")
+    run_sql(on_postgres, "REVOKE USAGE ON SEQUENCE game_operator_postings_id_seq FROM PUBLIC")
     with psycopg.connect(on_postgres):
         checks = examine(url).checks
     hidden = {check.name for check in checks if check.verdict == "not visible"}

@@ -150,6 +150,7 @@ def of_sqlite(statement: str) -> str:
     return statement.replace("substr(digest, 1, 31) || substr(digest, 1, 1)", "zeroblob(32)")
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
 def test_damage_before_a_checkpoint(
     sealed: SqlLedger, database_url: str, statement: str, expected: set[str], shows_at_once: bool
@@ -160,6 +161,7 @@ def test_damage_before_a_checkpoint(
     assert kinds(sealed.verify(full=True)) == expected
 
 
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
 def test_reading_again_finds_it_within_30_days(
     sealed: SqlLedger, database_url: str, clock: Clock, statement: str, expected: set[str], shows_at_once: bool
