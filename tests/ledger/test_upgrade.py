@@ -312,6 +312,20 @@ def test_a_migration_that_cannot_have_its_locks(postgres_url: str) -> None:
     assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'version'") == [(VERSION,)]
 
 
+def test_a_migration_takes_the_locks_of_calls_first(postgres_url: str) -> None:
+    """While a call is under way it changes nothing: it would hold some locks of calls while it waits for others."""
+    old_tables(postgres_url)
+    with psycopg.connect(postgres_url) as call, psycopg.connect(postgres_url) as looker:
+        call.execute(f"UPDATE {P}accounts SET at_millis = at_millis WHERE account = 'p1'")
+        with pytest.raises(LedgerUnavailableError, match=r"(lock|statement) timeout"):
+            SqlLedger(postgres_url, patience_seconds=0.1)
+        looker.execute(f"LOCK TABLE {P}postings, {P}calls, {P}bets IN ROW EXCLUSIVE MODE NOWAIT")
+        call.rollback()
+    SqlLedger(postgres_url).close()
+    assert f"LOCK TABLE {P}accounts" in schema_sql("postgres", P, after=1)
+    assert "LOCK TABLE" not in schema_sql("postgres", P).partition("CREATE TABLE")[0]
+
+
 def test_a_program_that_connects_again_goes_on(sqlite_url: str) -> None:
     """After a fork or a restored file, on tables that a newer program has added to; not once it is shut out."""
     with SqlLedger(sqlite_url) as ledger:

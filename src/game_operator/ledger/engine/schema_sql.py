@@ -4,7 +4,7 @@ import re
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.script import Kind
-from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl
+from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl, lock_of_calls
 
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")
@@ -50,6 +50,8 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         ConfigurationError: *prefix* or *role* is invalid.
     """
     parts = [ddl(kind, check_prefix(prefix), after=after)] if after < VERSION else []
+    if parts and after and kind == "postgres":
+        parts.insert(0, f"{lock_of_calls(prefix)};\n")
     if role is not None:
         parts.append(grants(prefix, role))
     if not parts:

@@ -8,6 +8,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import (
+    CALL_TABLES,
     VERSION,
     check_prefix,
     check_version,
@@ -121,6 +122,8 @@ def _plan(kind: Kind, prefix: str, version: int) -> Script[MigrationPlan]:
         elif table != f"{prefix}meta":  # Its few rows are changed by every migration.
             # In SQLite one transaction holds the one lock for all writes.
             locked = "writes" if kind == "sqlite" else max((each for _, each in its), key=_WEIGHTS.index)
+            if kind == "postgres" and table.removeprefix(prefix) in CALL_TABLES:
+                locked = "all"
             doing = tuple(dict.fromkeys(step for step, _ in its))
             tables.append(TablePlan(table, (yield from _estimate(kind, table)), locked, doing))
     return MigrationPlan(version, VERSION, tuple(tables), tuple(made))
