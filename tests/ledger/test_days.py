@@ -16,6 +16,7 @@ import pytest
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books.days import (
+    DAYS_AHEAD,
     detached_days,
     drop_day,
     export_day,
@@ -308,7 +309,8 @@ def test_days_beside_traffic(ledger: SqlLedger, postgres_url: str) -> None:
         time.sleep(1)
         for ahead in (*range(60, -1, -1), -1):
             day = str(today() + timedelta(ahead))
-            assert ledger._write(partial(make_day, P, day)) == "made"
+            made = ledger._write(partial(make_day, P, day))
+            assert made == ("there" if 0 <= ahead <= DAYS_AHEAD else "made")
         assert ledger._write(lambda: fold_day(P, str(old))) == ("", 3)
         assert ledger._write(lambda: drop_day(P, str(old))) == "dropped"
         time.sleep(1)
