@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, path_of
 from game_operator.ledger.engine.process_safety import check_outside
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
@@ -73,6 +74,13 @@ class DjangoLedger(SqlLedger):
         with self._alone():  # It makes the tables, should nobody have done so yet.
             pass
         return super()._survey(script, use)
+
+    @contextmanager
+    def _beside(self) -> Iterator[Reader]:
+        with self._alone():  # As above.
+            pass
+        with super()._beside() as read:
+            yield read
 
     def check_source(self, source: str) -> None:
         """Leave the source to the first call, unless a connection was needed before: there may be no database yet."""
