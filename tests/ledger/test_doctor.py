@@ -32,7 +32,14 @@ from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, ro
 from tests.support.raw_sql import run as run_sql
 
 DAY = 86_400_000
-NOW = time.time_ns() // 1_000_000
+
+
+def now() -> int:
+    """Return the time in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+NOW = now()
 TEXTS = toml_texts(examination.__package__, "doctor.toml")
 
 
@@ -170,7 +177,7 @@ def test_anomalies_by_age(served: str) -> None:
         ]
     ):
         body = f"x'0{number}'" if is_sqlite(served) else f"'{number}'"
-        run_sql(served, ANOMALY.format(kind, body, body, NOW - age, NOW))
+        run_sql(served, ANOMALY.format(kind, body, body, now() - age, now()))
         assert verdicts(served, "anomalies") == expected, (kind, age)
         run_sql(served, "UPDATE {p}anomalies SET resolved_at_millis = 1")
         assert verdicts(served, "anomalies") == {"fine"}
@@ -181,7 +188,7 @@ def test_findings_by_age(served: str) -> None:
     names = "id, kind, source, subject, tx_id, detail, cents, first_at_millis, last_at_millis, seen"
     assert verdicts(served, "findings") == {"fine"}
     for number, (age, expected) in enumerate([(DAY // 2, "advice"), (8 * DAY, "finding")]):
-        values = f"{number}, 'k', '', '{number}', '', 'd', 1, {NOW - age}, 1, 1"
+        values = f"{number}, 'k', '', '{number}', '', 'd', 1, {now() - age}, 1, 1"
         run_sql(served, f"INSERT INTO {{p}}findings ({names}) VALUES ({values})")
         assert verdicts(served, "findings") == {expected}
 
@@ -195,7 +202,7 @@ def test_the_age_of_what_is_done_each_night(served: str) -> None:
         for age, expected in NIGHTS:
             run_sql(served, f"DELETE FROM {{p}}meta WHERE name = '{name}_millis'")
             if age is not None:
-                run_sql(served, f"INSERT INTO {{p}}meta VALUES ('{name}_millis', {NOW - age})")
+                run_sql(served, f"INSERT INTO {{p}}meta VALUES ('{name}_millis', {now() - age})")
             wanted = expected if name == "verified" else expected.replace("finding", "advice")
             assert verdicts(served, name) == {wanted}, (name, age)
 
@@ -214,7 +221,7 @@ def test_slices(served: str) -> None:
         (1, 0, None, "finding"),
     ]:
         run_sql(served, "DELETE FROM {p}slices")
-        values = f"20000, 1, 1, 1, 0, 1, {findings}, 1, {NOW - age}, ?, {empty}"
+        values = f"20000, 1, 1, 1, 0, 1, {findings}, 1, {now() - age}, ?, {empty}"
         run_sql(served, f"INSERT INTO {{p}}slices ({columns.replace(' ', ', ')}, digest) VALUES ({values})", folded)
         assert verdicts(served, "slices") == {expected}
 

@@ -20,7 +20,8 @@ def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: s
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     command = [sys.executable, "-W", "error", str(example), postgres_url]
     ran = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=50, check=False)
-    assert ran.stderr == ""
+    # The server of the tests runs without fsync, which the ledger warns of.
+    assert [line for line in ran.stderr.splitlines() if not line.startswith("PostgreSQL runs with")] == []
     printed = ran.stdout.splitlines()
     promised = [line.removeprefix("# ") for line in example.read_text().partition("\n# Prints:\n")[2].splitlines()]
     # The example that needs a server begins by saying so when it has none.
