@@ -25,7 +25,7 @@ demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
 test: $(VENV)/dev browser
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=50 -m "not torture"
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --durations=50 -m "not torture"
 
 test-fast: $(VENV)/dev
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --fast tests

@@ -253,6 +253,7 @@ class _RepairMachine(_SqliteMachine):
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     ("machine", "histories", "steps"),
     [

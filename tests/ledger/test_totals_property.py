@@ -292,6 +292,7 @@ def test_on_sqlite() -> None:
     _tried(_SqliteMachine, 12, 30)
 
 
+@pytest.mark.torture
 @pytest.mark.outside
 def test_on_postgresql(postgres: Any) -> None:
     """The same; the server's clock is shifted past the ledger."""

@@ -88,6 +88,7 @@ def _kill_at_random(
     return done, in_doubt
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(300)
 @pytest.mark.drawn(1)
 def test_each_is_granted_once(url: str, private_key: RSAPrivateKey, private_pem: bytes, tmp_path: Path) -> None:

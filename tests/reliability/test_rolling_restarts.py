@@ -86,6 +86,7 @@ def _restarted(url: str, key: RSAPrivateKey, folder: Path, *, times: int, worker
     return f"{url.partition(':')[0]}, {times} rolling restarts of {workers} workers, {figures}"
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(120)
 def test_a_rolling_restart_costs_no_call_its_answer(
     postgres_url: str, private_key: RSAPrivateKey, tmp_path: Path

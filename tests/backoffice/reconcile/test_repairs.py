@@ -544,6 +544,7 @@ def test_a_service_that_refuses_the_operator(desk: Desk, status: int, body: byte
     assert (report.run.id, verdicts(report)) == (run_.id, {bet: "settled"})
 
 
+@pytest.mark.torture
 def test_a_service_that_asks_for_patience(desk: Desk) -> None:
     """Retry-After is obeyed, also where it is longer than a lease; then the rate is half of what it was."""
     bet = desk.play("lose")

@@ -81,6 +81,7 @@ def stormed_and_reconciled(url: str, accounts: TableAccounts | None, bets: int) 
         assert ledger.verify().findings == ()
 
 
+@pytest.mark.torture
 @pytest.mark.timeout(180)
 @pytest.mark.drawn(2)
 @pytest.mark.parametrize("accounts", [None, OWN], ids=["own ledger", "own table"])
