@@ -3,12 +3,15 @@
 import os
 import socket
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator.cli import main
+from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
 from game_operator.signers import AsyncSigner, KeySource, LocalSigner, Signer, load_signer
 from tests.cli.support import Run, Told
@@ -76,6 +79,21 @@ def settings(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox, key_file: Path) 
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     return settings
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
+    """The service's key pair."""
+    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """A wallet with 100.00 for p1."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("100.00"))
+    return url
 
 
 @pytest.fixture

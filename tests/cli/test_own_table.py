@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import BalanceCall, DepositCall, WithdrawCall
-from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.keys import KeyFiles
 from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.models.webhooks import WebhookCall
@@ -33,12 +33,6 @@ _OPTIONS = (
     "--accounts-unit",
     "cents",
 )
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    """The service's key pair."""
-    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -60,12 +60,6 @@ def serving(*args: object, **environ: str) -> "Iterator[tuple[str, subprocess.Po
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    """The service's key pair."""
-    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
-
-
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'wallet.db'}"

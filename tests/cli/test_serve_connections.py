@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -21,8 +20,7 @@ import pytest
 
 from game_operator import WebhookCall, WithdrawCall
 from game_operator.cli.http_connections import Connections, LimitedProtocol, most_connections
-from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.ledger import SqlLedger
+from game_operator.cli.keys import KeyFiles
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
@@ -38,21 +36,6 @@ HALF_HEADERS = b"POST /withdraw HTTP/1.1\r\nHost: x\r\n"
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 HALF_BODY = HALF_HEADERS + b"Content-Length: 100\r\n\r\n{"
 LISTED, STRANGER = "198.51.100.7", "203.0.113.9"
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    """The service's key pair."""
-    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    """A wallet with 100.00 for p1."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("100.00"))
-    return url
 
 
 @contextmanager

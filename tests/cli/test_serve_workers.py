@@ -21,7 +21,7 @@ import pytest
 
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.errors import StoppedError
-from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.cli.keys import KeyFiles
 from game_operator.cli.worker_processes import Supervisor
 from game_operator.ledger import SqlLedger
 from game_operator.protocol.webhook_reply import read_reply
@@ -35,21 +35,6 @@ pytestmark = pytest.mark.outside
 BODY = b'{"player_id":"p1"}'
 BALANCE = BalanceCall(player_id="p1")
 PATIENCE_SECONDS = 30.0
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyFiles:
-    """The service's key pair."""
-    return write_pair(tmp_path_factory.mktemp("service") / "service.pem", bits=2048)
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> str:
-    """A wallet with 100.00 for p1."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    with SqlLedger(url) as ledger:
-        ledger.open_account("p1", Decimal("100.00"))
-    return url
 
 
 @contextmanager

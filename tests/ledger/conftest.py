@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.support.postgres import PostgresServer
+from tests.support.times import RunningClock
 
 pytest.register_assert_rewrite("tests.ledger_contract")
 
@@ -26,6 +27,12 @@ def quiet_ledger() -> Iterator[None]:
 def anyio_backend() -> str:
     """The ledgers and the drivers of databases are for asyncio."""
     return "asyncio"
+
+
+@pytest.fixture
+def clock() -> RunningClock:
+    """A clock for a ledger on SQLite; PostgreSQL has its own."""
+    return RunningClock()
 
 
 @pytest.fixture(scope="module")

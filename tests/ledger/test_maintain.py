@@ -19,27 +19,11 @@ from game_operator.ledger.books.verify import read_marks
 from game_operator.models.webhooks import WebhookCall
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.times import RunningClock
 
 pytestmark = pytest.mark.outside
 
 DAY = 86_400_000
-
-
-class Clock:
-    """A clock for SQLite that moves a millisecond each time it is read."""
-
-    def __init__(self) -> None:
-        self.millis = 1_780_000_000_000
-
-    def __call__(self) -> int:
-        self.millis += 1
-        return self.millis
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """A clock of this test's own."""
-    return Clock()
 
 
 def played(ledger: SqlLedger, name: str = "b") -> None:
@@ -59,7 +43,7 @@ def played(ledger: SqlLedger, name: str = "b") -> None:
 
 
 @pytest.fixture
-def sealed(database_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlLedger]:
+def sealed(database_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqlLedger]:
     """A ledger with a checkpoint behind what was played, and no margin: on PostgreSQL no time passes meanwhile."""
     monkeypatch.setattr(verify, "_MARGIN_MILLIS", 0)
     with SqlLedger(database_url, clock_millis=clock) as ledger:
@@ -164,7 +148,7 @@ def test_damage_before_a_checkpoint(
 @pytest.mark.drawn(4)
 @pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
 def test_reading_again_finds_it_within_30_days(
-    sealed: SqlLedger, database_url: str, clock: Clock, statement: str, expected: set[str], shows_at_once: bool
+    sealed: SqlLedger, database_url: str, clock: RunningClock, statement: str, expected: set[str], shows_at_once: bool
 ) -> None:
     """A run each night reads a part again, and all of it within 30 nights; PostgreSQL's clock stands for the last."""
     del shows_at_once
@@ -222,7 +206,7 @@ def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None
     assert sealed.verify(full=True).sound
 
 
-def test_folding_leaves_the_seals_right(sqlite_url: str, clock: Clock) -> None:
+def test_folding_leaves_the_seals_right(sqlite_url: str, clock: RunningClock) -> None:
     """What is folded is carried, what is left of a slice is sealed anew, and both are found sound."""
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
         ledger.open_account("p1", Decimal(100))
@@ -335,7 +319,7 @@ def test_a_window_is_sealed_once(sealed: SqlLedger, database_url: str) -> None:
     assert sealed.verify(full=True).sound
 
 
-def test_a_posting_at_midnight(sqlite_url: str, clock: Clock) -> None:
+def test_a_posting_at_midnight(sqlite_url: str, clock: RunningClock) -> None:
     """It belongs to the new day, in its slice as in what is read and folded."""
     clock.millis = 20_600 * DAY - 4
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
@@ -354,7 +338,7 @@ def test_a_posting_at_midnight(sqlite_url: str, clock: Clock) -> None:
         assert ledger.verify(full=True).sound
 
 
-def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: Clock) -> None:
+def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: RunningClock) -> None:
     """Its postings are of two days in one window, later ids earlier; what comes after the checkpoint still counts."""
     with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
         ledger.open_account("p1", Decimal(100))
@@ -373,7 +357,7 @@ def test_an_account_whose_time_was_corrected(sqlite_url: str, clock: Clock) -> N
         assert ledger.verify(full=True).sound
 
 
-def test_all_is_read_again_in_a_month(sqlite_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_is_read_again_in_a_month(sqlite_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all in one night, and also what is not at the beginning; after 25 days without a run, at once."""
     monkeypatch.setattr(module, "WINDOW", 1)
     monkeypatch.setattr(verify, "_ACCOUNTS", 2)

@@ -16,6 +16,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
+from tests.support.times import RunningClock
 
 pytestmark = pytest.mark.drawn(9, database_url=("postgres",))
 
@@ -51,29 +52,12 @@ def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PAUSE_SECONDS", 0.0)
 
 
-class Clock:
-    """A clock that a test sets, for SQLite; PostgreSQL has its own."""
-
-    def __init__(self) -> None:
-        self.millis = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        self.millis += 1
-        return self.millis
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """A clock of this test's own."""
-    return Clock()
-
-
-def opened(url: str, clock: Clock) -> SqlLedger:
+def opened(url: str, clock: RunningClock) -> SqlLedger:
     """Return a ledger whose clock is ours on SQLite."""
     return SqlLedger(url, clock_millis=clock)
 
 
-def now_of(ledger: SqlLedger, url: str, clock: Clock) -> int:
+def now_of(ledger: SqlLedger, url: str, clock: RunningClock) -> int:
     """Return what time it is for *ledger*."""
     if is_sqlite(url):
         return clock.millis
@@ -96,7 +80,7 @@ def kept(url: str) -> tuple[Any, ...]:
     )
 
 
-def test_what_goes_and_what_stays(database_url: str, clock: Clock) -> None:
+def test_what_goes_and_what_stays(database_url: str, clock: RunningClock) -> None:
     """Bodies and postings go; identities, answers, bets and their digests stay; an open bet keeps all it has."""
     with opened(database_url, clock) as ledger:
         played(ledger)
@@ -115,7 +99,7 @@ def test_what_goes_and_what_stays(database_url: str, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("rules", [Profile(), Profile(duplicate_reply="verbatim")], ids=["current", "verbatim"])
-def test_a_captured_call_moves_nothing_after_a_prune(database_url: str, clock: Clock, rules: Profile) -> None:
+def test_a_captured_call_moves_nothing_after_a_prune(database_url: str, clock: RunningClock, rules: Profile) -> None:
     """Claims and withdraws, played again when their details are gone, are known again (scenarios E07, B11)."""
     terms = Terms(rules=rules)
     with opened(database_url, clock) as ledger:
@@ -132,7 +116,7 @@ def test_a_captured_call_moves_nothing_after_a_prune(database_url: str, clock: C
         assert ledger.verify().findings == ()
 
 
-def test_known_again_the_day_before_it_may_be_pruned(database_url: str, clock: Clock) -> None:
+def test_known_again_the_day_before_it_may_be_pruned(database_url: str, clock: RunningClock) -> None:
     """Nothing is dropped before 90 days: a call of 89 days ago has its very reply (scenario B11)."""
     with opened(database_url, clock) as ledger:
         first = played(ledger)
@@ -158,7 +142,7 @@ def test_known_again_the_day_before_it_may_be_pruned(database_url: str, clock: C
         pytest.param("90 days", TypeError, id="a text"),
     ],
 )
-def test_never_under_90_days(sqlite_url: str, clock: Clock, older_than: Any, error: type[Exception]) -> None:
+def test_never_under_90_days(sqlite_url: str, clock: RunningClock, older_than: Any, error: type[Exception]) -> None:
     """It is refused before anything is touched."""
     with opened(sqlite_url, clock) as ledger:
         with pytest.raises(error, match="older_than"):
@@ -167,7 +151,7 @@ def test_never_under_90_days(sqlite_url: str, clock: Clock, older_than: Any, err
 
 
 @pytest.mark.parametrize("older_than", [QUARTER, 90 * DAY], ids=["a timedelta", "milliseconds"])
-def test_the_limit_to_the_millisecond(database_url: str, clock: Clock, older_than: timedelta | int) -> None:
+def test_the_limit_to_the_millisecond(database_url: str, clock: RunningClock, older_than: timedelta | int) -> None:
     """What is exactly 90 days old stays, and what is a millisecond older goes."""
     with opened(database_url, clock) as ledger:
         ledger.open_account("p1", Decimal(1))
@@ -176,7 +160,7 @@ def test_the_limit_to_the_millisecond(database_url: str, clock: Clock, older_tha
         assert ledger.prune(older_than, now_millis=at_millis + 90 * DAY + 1).postings == 1
 
 
-def test_the_limit_of_a_body_to_the_millisecond(database_url: str, clock: Clock) -> None:
+def test_the_limit_of_a_body_to_the_millisecond(database_url: str, clock: RunningClock) -> None:
     """The same for the body of a claim, when an older one beside it goes."""
     with opened(database_url, clock) as ledger:
         played(ledger, [claim("c1"), claim("c2")])
@@ -186,7 +170,7 @@ def test_the_limit_of_a_body_to_the_millisecond(database_url: str, clock: Clock)
         assert ledger.prune(QUARTER, now_millis=at_millis + 90 * DAY + 1).calls == 1
 
 
-def test_the_clock_that_counts(database_url: str, clock: Clock) -> None:
+def test_the_clock_that_counts(database_url: str, clock: RunningClock) -> None:
     """Nothing said, SQLite goes by this machine's clock and PostgreSQL by the server's."""
     with opened(database_url, clock) as ledger:
         ledger.open_account("p1", Decimal(1))
@@ -197,7 +181,7 @@ def test_the_clock_that_counts(database_url: str, clock: Clock) -> None:
         assert ledger.prune(QUARTER).postings == (1 if is_sqlite(database_url) else 0)
 
 
-def test_again_and_again(database_url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_again_and_again(database_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was carried forward is folded into the next, one for each account; small batches come to the same."""
     monkeypatch.setattr(module, "_BATCH", 2)
     with opened(database_url, clock) as ledger:
@@ -218,7 +202,7 @@ def test_again_and_again(database_url: str, clock: Clock, monkeypatch: pytest.Mo
     assert carried == [("p1", BALANCE + 1250), ("p2", 700)]
 
 
-def test_all_is_folded_and_ids_are_given_again(sqlite_url: str, clock: Clock) -> None:
+def test_all_is_folded_and_ids_are_given_again(sqlite_url: str, clock: RunningClock) -> None:
     """SQLite gives the highest ids again once their postings are gone: no time seems to go back."""
     with opened(sqlite_url, clock) as ledger:
         played(ledger, [call for call in HISTORY if getattr(call, "bet_id", "") != "open"])
@@ -235,7 +219,7 @@ def test_all_is_folded_and_ids_are_given_again(sqlite_url: str, clock: Clock) ->
         assert ledger.verify(full=True).findings == ()
 
 
-def test_an_older_cut_off_after_a_newer_one(database_url: str, clock: Clock) -> None:
+def test_an_older_cut_off_after_a_newer_one(database_url: str, clock: RunningClock) -> None:
     """What the newer one has folded stays known as folded: the books do not miss it, and nothing comes back."""
     with opened(database_url, clock) as ledger:
         played(ledger)
@@ -248,7 +232,7 @@ def test_an_older_cut_off_after_a_newer_one(database_url: str, clock: Clock) -> 
         assert (report.findings, report.pruned_before_millis) == ((), newer.before_millis)
 
 
-def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: Clock) -> None:
+def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: RunningClock) -> None:
     """Movements that cancel out leave no posting; an account that lost more than it brought is carried as a debit."""
     with opened(database_url, clock) as ledger:
         ledger.open_account("p1", Decimal(5))
@@ -304,7 +288,9 @@ def test_an_account_that_comes_to_nothing_or_less(database_url: str, clock: Cloc
         ),
     ],
 )
-def test_damage_after_a_prune_is_found(database_url: str, clock: Clock, statement: str, expected: set[str]) -> None:
+def test_damage_after_a_prune_is_found(
+    database_url: str, clock: RunningClock, statement: str, expected: set[str]
+) -> None:
     """The sum carried forward must be that of the calls whose postings it stands for."""
     with opened(database_url, clock) as ledger:
         played(ledger)
@@ -313,7 +299,7 @@ def test_damage_after_a_prune_is_found(database_url: str, clock: Clock, statemen
         assert {finding.kind for finding in ledger.verify().findings} == expected
 
 
-def test_a_posting_without_its_call_is_not_folded(database_url: str, clock: Clock) -> None:
+def test_a_posting_without_its_call_is_not_folded(database_url: str, clock: RunningClock) -> None:
     """Damage is not tidied away."""
     with opened(database_url, clock) as ledger:
         played(ledger)
@@ -322,7 +308,7 @@ def test_a_posting_without_its_call_is_not_folded(database_url: str, clock: Cloc
         assert {finding.kind for finding in ledger.verify().findings} == {"posting_without_call"}
 
 
-def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str, clock: Clock) -> None:
+def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str, clock: RunningClock) -> None:
     """Somebody has still to look at the others; a body that is gone is counted all the same."""
     early = with_body(deposit("early"))
     with opened(database_url, clock) as ledger:
@@ -348,7 +334,7 @@ def test_anomalies_keep_their_bodies_until_they_are_resolved(database_url: str, 
         pytest.param("TRUNCATE {p}postings", id="truncate"),
     ],
 )
-def test_postings_are_not_changed_outside_prune(database_url: str, clock: Clock, statement: str) -> None:
+def test_postings_are_not_changed_outside_prune(database_url: str, clock: RunningClock, statement: str) -> None:
     """The database itself refuses it, before and after a prune; TRUNCATE is PostgreSQL's alone."""
     if is_sqlite(database_url) and statement.startswith("TRUNCATE"):
         statement = "REPLACE INTO {p}postings SELECT * FROM {p}postings"

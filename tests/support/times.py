@@ -2,7 +2,7 @@
 
 import time
 
-__all__ = ["StoppedClock", "is_now"]
+__all__ = ["RunningClock", "StoppedClock", "is_now"]
 
 _SLACK_MILLIS = 5_000
 
@@ -15,6 +15,17 @@ class StoppedClock:
 
     def __call__(self) -> int:
         return self.now_millis
+
+
+class RunningClock:
+    """A clock in Unix milliseconds that moves one each time it is read, and further when a test says so."""
+
+    def __init__(self, millis: int = 1_700_000_000_000) -> None:
+        self.millis = millis
+
+    def __call__(self) -> int:
+        self.millis += 1
+        return self.millis
 
 
 def is_now(timestamp: object, since: float) -> bool:

@@ -76,8 +76,8 @@ class WorkerLink:
         """
         Call *drain* and *stop*, in a thread, when the supervisor says so, or *stop* when it is gone.
 
-        A process that still runs *stop_seconds* later is ended by force: whoever started the supervisor again
-        would have two.
+        A process that still runs *stop_seconds* later is ended by force. Otherwise a supervisor that is started again
+        would run beside it.
         """
 
         def watch() -> None:
@@ -235,7 +235,7 @@ class Supervisor:
         return None
 
     async def _keep(self, slot: int) -> None:
-        """Start another worker whenever there is none in *slot*, or the one there ends without being replaced."""
+        """Start another worker each time *slot* is empty, or its worker ends without being replaced."""
         pause, tried = 0.0, time.monotonic()
         while True:
             worker = self._workers[slot]

@@ -13,9 +13,17 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.books import days, totals
-from game_operator.ledger.books.maintain import MaintainReport, Maintenance, Progress, analyzed, last_run, own_tables
+from game_operator.ledger.books.maintain import (
+    MaintainReport,
+    Maintenance,
+    Progress,
+    analyzed,
+    last_run,
+    own_tables,
+    sealed_windows,
+)
 from game_operator.ledger.books.prune import PAUSE_SECONDS, Prune, PruneReport, age_millis
-from game_operator.ledger.books.slices import WINDOW, mark, next_window, note_days, seal
+from game_operator.ledger.books.slices import Window, mark, note_days
 from game_operator.ledger.books.totals import TotalsClose
 from game_operator.ledger.books.verify import Verification, read_marks
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
@@ -265,18 +273,14 @@ class LedgerBase(Forkable):
 
     def _sealed(self, until: int, before_day: int) -> Work[None]:
         """Seal the postings of ids not above *until*, up to the first window that has none from before a day."""
-        verification, prefix = Verification(self._prefix), self._prefix
-        position = (yield self._read(partial(read_marks, prefix))).position
-        while True:
-            window = yield self._read(partial(next_window, prefix, position, until, WINDOW))
-            if window is None:
-                break
-            yield from verification.window(self._read, window)
-            if not (yield self._write(partial(seal, self._fit, position, window, verification.days))):
-                break  # Another process is sealing.
-            position = window.last_id
-            if all(each.day >= before_day for each in window.slices):
-                break
+        verification = Verification(self._prefix)
+        marks = yield self._read(partial(read_marks, self._prefix))
+
+        def is_old(window: Window | None) -> bool:
+            return window is None or any(each.day < before_day for each in window.slices)
+
+        bounds = (marks.position, until)
+        yield from sealed_windows(self._fit, self._read, self._write, verification, bounds, is_old)
         if verification.days:
             yield self._write(partial(note_days, self._fit, verification.days, ()))
 

@@ -41,7 +41,7 @@ class PingReport:
 
 class Pinger:
     """
-    Looks at a database over a connection of its own, in a thread, and never twice at a time.
+    Looks at a database over a separate connection, in a thread, and never twice at a time.
 
     Only a thread has a bound that always holds: to find a host's address may take any time. What hangs is left to the
     thread, and later callers wait for the same look.

@@ -216,7 +216,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
         """
-        Look whether the database answers and takes writes, on a connection of its own: no call waits for it.
+        Check whether the database answers and takes writes. It uses a separate connection, so no call waits.
 
         It writes nothing, and does not look at the tables. What only a write finds out, such as a full disk, it does
         not see.
@@ -359,7 +359,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         again what was found damaged before it. Without a checkpoint it reads everything.
 
         Args:
-            full: Read everything, whatever is sealed.
+            full: Read everything, also what is sealed.
         """
         return self._in_pages(lambda read: verified(read, self._prefix, full=full))
 

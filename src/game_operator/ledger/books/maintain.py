@@ -18,6 +18,7 @@ from game_operator.ledger.books.prune import PruneReport
 from game_operator.ledger.books.slices import (
     WINDOW,
     Slice,
+    Window,
     damaged_slices,
     mark,
     next_window,
@@ -127,6 +128,34 @@ class Progress:
 Writer = Callable[[Callable[[], Script[Any]]], Any]
 
 
+def sealed_windows(
+    dialect: SqlDialect,
+    read: Reader,
+    write: Writer,
+    verification: Verification,
+    bounds: tuple[int, int],
+    goes_on: Callable[[Window | None], bool],
+) -> Work[int]:
+    """
+    Read and seal postings above the first and up to the second id of *bounds*; return how many.
+
+    It stops where *goes_on* says so of the latest window, None before the first, or another process is sealing.
+    """
+    position, until = bounds
+    window: Window | None = None
+    count = 0
+    while goes_on(window):
+        window = yield read(partial(next_window, dialect.prefix, position, until, WINDOW))
+        if window is None:
+            break
+        yield from verification.window(read, window)
+        if not (yield write(partial(seal, dialect, position, window, verification.days))):
+            break
+        position = window.last_id
+        count += sum(each.postings for each in window.slices)
+    return count
+
+
 class Maintenance:
     """The parts of a run that read and seal: ``news`` first, and then ``again``."""
 
@@ -140,7 +169,11 @@ class Maintenance:
         marks = yield self._read(partial(read_marks, self._prefix))
         damaged = yield self._read(partial(damaged_slices, self._prefix))
         doubtful = yield from self._damaged_days(damaged, marks)
-        yield from self._seal(marks.position, position)
+        progress, bounds = self._progress, (marks.position, position)
+        sealing = sealed_windows(
+            self._dialect, self._read, self._write, progress.verification, bounds, lambda _: progress.goes_on()
+        )
+        progress.sealed += yield from sealing
         yield from self._times(marks, now_millis)
         if self._progress.goes_on():
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
@@ -159,18 +192,6 @@ class Maintenance:
         for day in sorted(doubtful):
             yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS, marks)
         return doubtful
-
-    def _seal(self, position: int, until: int) -> Work[None]:
-        verification = self._progress.verification
-        while self._progress.goes_on():
-            window = yield self._read(partial(next_window, self._prefix, position, until, WINDOW))
-            if window is None:
-                return
-            yield from verification.window(self._read, window)
-            if not (yield self._write(partial(seal, self._dialect, position, window, verification.days))):
-                return  # Another process is sealing.
-            position = window.last_id
-            self._progress.sealed += sum(each.postings for each in window.slices)
 
     def _times(self, marks: Marks, now_millis: int) -> Work[None]:
         """Read the calls and bets since the checkpoint, and move it as they are read."""

@@ -6,16 +6,15 @@ withdraw: a captured claim would otherwise be paid again. The work is done in ma
 on in between.
 """
 
-import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.errors import LedgerError, shown
-from game_operator.ledger.books.slices import Slice, live_slices, mark, sealed, slice_rows
+from game_operator.ledger.books.slices import AccountSum, Slice, add_sums, live_slices, mark, sealed, slice_rows
 from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
 from game_operator.ledger.engine.script import Dialect, Execute, Kind, Script
-from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
@@ -90,7 +89,6 @@ class Prune:
             prefix=prefix,
             account=POSTING_ACCOUNT.format(""),
             delta=POSTING_DELTA.format(""),
-            json_rows=JSON_ROWS,
         )
         self._before = self.before_day = 0
         self.is_needed = False
@@ -184,11 +182,8 @@ class Prune:
             # The last one's time, even if those before are later: the account's time was brought back in between.
             last, latest = max((last, latest), (number, at_millis))
             sums[account] = (last, total + cents, latest)
-        rows = [(account, cents, last, at_millis) for account, (last, cents, at_millis) in sorted(sums.items())]
-        if self._kind == "postgres":
-            yield Execute(self._sql["postgres_carry"], (json.dumps(rows),))
-        else:
-            yield Execute(self._sql["carry"], rows, many=True)
+        rows = [AccountSum(account, cents, last, at) for account, (last, cents, at) in sorted(sums.items())]
+        yield from add_sums(self._kind, self._prefix, "carried", rows)
 
     def _drop_calls_bodies(self, since: int) -> Script[tuple[int, int | None]]:
         """Drop the bodies of the next calls."""

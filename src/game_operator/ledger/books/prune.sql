@@ -33,18 +33,6 @@ UPDATE {prefix}meta SET value = ? WHERE name = 'pruning'
 -- name: count_fold
 INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1) ON CONFLICT (name) DO UPDATE SET value = kept.value + 1
 
--- name: carry
-INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
-ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
-    at_millis = excluded.at_millis
-
--- name: postgres_carry
-INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis)
-SELECT item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), CAST(item ->> 3 AS bigint)
-FROM {json_rows}
-ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
-    at_millis = excluded.at_millis
-
 -- What is left of a slice, and what had all of it folded.
 -- name: leave
 UPDATE {prefix}slices SET day = ?, last_id = ?, first_id = ?, count = ?, billions = ?, cents = ?, digest = ?

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Script
+from game_operator.ledger.engine.script import Execute, Kind, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, check_writer, sql_texts
 
 _BILLION = 1_000_000_000
@@ -44,8 +44,8 @@ class Slice(NamedTuple):
     digest: bytes
 
 
-class Checkpoint(NamedTuple):
-    """What is added to an account's checkpoint: a sum, and the id and the time of the last posting."""
+class AccountSum(NamedTuple):
+    """The sum of an account's postings, and the id and the time of the last one."""
 
     account: str
     cents: int
@@ -66,7 +66,7 @@ class Window(NamedTuple):
     first_id: int
     last_id: int
     slices: tuple[Slice, ...]
-    checkpoints: tuple[Checkpoint, ...]
+    checkpoints: tuple[AccountSum, ...]
 
     @property
     def newest_day(self) -> int:
@@ -100,12 +100,12 @@ def _delta(row: Sequence[Any]) -> int:
     return int(row[4]) if row[2] is None else -int(row[4])
 
 
-def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[Checkpoint]:
-    sums: dict[str, Checkpoint] = {}
+def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[AccountSum]:
+    sums: dict[str, AccountSum] = {}
     for row in rows:
         account = row[2] or row[3]
         cents = sums[account].cents if account in sums else 0
-        sums[account] = Checkpoint(account, cents + _delta(row), row[0], row[1])
+        sums[account] = AccountSum(account, cents + _delta(row), row[0], row[1])
     return sorted(sums.values())
 
 
@@ -123,11 +123,14 @@ def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[in
     now_millis = yield from dialect.now_millis()
     rows = [(*each, int(each.day in damaged), now_millis, now_millis) for each in window.slices]
     yield Execute(sql["insert_slice"], rows, many=True)
-    if dialect.kind == "postgres":
-        yield Execute(sql["postgres_checkpoints"], (json.dumps(window.checkpoints),))
-    else:
-        yield Execute(sql["sqlite_checkpoints"], list(window.checkpoints), many=True)
+    yield from add_sums(dialect.kind, dialect.prefix, "checkpoints", window.checkpoints)
     return True
+
+
+def add_sums(kind: Kind, prefix: str, table: str, sums: Sequence[AccountSum]) -> Script[None]:
+    """Add *sums* to those in a table of one row for each account."""
+    sql = _sql(prefix)[f"{kind}_sums"].format(table=table)
+    yield Execute(sql, (json.dumps(sums),)) if kind == "postgres" else Execute(sql, list(sums), many=True)
 
 
 def mark(prefix: str, name: str, value: int) -> Script[None]:

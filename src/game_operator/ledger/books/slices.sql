@@ -43,17 +43,20 @@ INSERT INTO {prefix}slices (
     day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
--- name: sqlite_checkpoints
-INSERT INTO {prefix}checkpoints AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
+-- Sums by account: checkpoints, and what is carried.
+-- name: added
 ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
     at_millis = excluded.at_millis
 
--- name: postgres_checkpoints
-INSERT INTO {prefix}checkpoints AS kept (account, cents, last_id, at_millis)
+-- name: sqlite_sums
+INSERT INTO {prefix}{{table}} AS kept (account, cents, last_id, at_millis) VALUES (?, ?, ?, ?)
+{added}
+
+-- name: postgres_sums
+INSERT INTO {prefix}{{table}} AS kept (account, cents, last_id, at_millis)
 SELECT item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), CAST(item ->> 3 AS bigint)
 FROM {json_rows}
-ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
-    at_millis = excluded.at_millis
+{added}
 
 -- A day without postings has no slice to mark, so it gets one of none.
 -- name: day_without_slices

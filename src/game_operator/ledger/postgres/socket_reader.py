@@ -29,8 +29,8 @@ class SocketReader:
     """
     Waits for one connection, like its ``wait``.
 
-    The reader has a file descriptor of its own for the socket: psycopg adds and removes readers for the connection's,
-    and libpq closes it when the server is gone. The loop refers to the reader weakly, so that a ledger that was never
+    The reader has a separate file descriptor for the socket. Psycopg adds and removes readers for the connection's, and
+    libpq closes that when the server is gone. The loop refers to the reader weakly, so that a ledger that was never
     closed can be collected.
     """
 
@@ -78,7 +78,7 @@ class SocketReader:
                 self._socket = socket.socket(fileno=os.dup(self._connection.pgconn.socket))
             # Without the context of the call that happens to be the first.
             Context().run(loop.add_reader, self._socket.fileno(), _wake, weakref.ref(self))
-        except (OSError, NotImplementedError):
+        except (OSError, NotImplementedError):  # No descriptor is left, or such a loop has no readers: psycopg waits.
             return False
         self._loop = loop
         return True
