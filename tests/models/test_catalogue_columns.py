@@ -98,6 +98,44 @@ def test_what_is_left_to_pydantic(body: bytes) -> None:
     assert catalogue_of(body) is None
 
 
+_LIMITS = wire(bet_config())
+_MARK = b"%d" % catalogue_columns._MARK
+
+
+@pytest.mark.parametrize(
+    ("there", "instead"),
+    [
+        pytest.param(_LIMITS, _LIMITS[:-1], id="no end"),
+        pytest.param(b'"currency":', b'"max_win": 1, "currency":', id="a member that stands twice"),
+        pytest.param(b'"currency":', b'"more": 1, "currency":', id="another member"),
+        pytest.param(b'"currency":', b'"more": {}, "currency":', id="another object"),
+        pytest.param(b'"EUR"', b'"}"', id="a text with a brace"),
+        pytest.param(_LIMITS, _LIMITS + b', "bet_config": ' + _LIMITS, id="limits that stand twice"),
+        pytest.param(b"10000}", b"0.12345678901234567}", id="more digits than a double carries"),
+        pytest.param(b'{"games":', b'{"bet_config": ' + _LIMITS + b', "games":', id="other limits"),
+        pytest.param(b'"bet_config":', b'"\\"bet_config":', id="a name with a quotation mark"),
+        pytest.param(b'"bet_config":', b'"x "bet_config":', id="a text that ends before"),
+        pytest.param(_LIMITS, _MARK, id="our mark"),
+        pytest.param(_LIMITS + b"}]}]", _MARK + b'}]}], "bet_config": ' + _LIMITS, id="our mark, and limits elsewhere"),
+    ],
+)
+def test_limits_that_are_not_cut_out(there: bytes, instead: bytes) -> None:
+    """A body where they could be mistaken is left to pydantic."""
+    body = wire({"games": [game()]})
+    assert body.count(there) == 1
+    assert catalogue_of(body) is not None
+    assert catalogue_of(body.replace(there, instead)) is None
+
+
+def test_limits_of_two_instances_that_are_json_only_together() -> None:
+    """Different limits are read in one go."""
+    one, other = _LIMITS[:-1] + b', "more": "}', b'{", ' + _LIMITS[1:]
+    assert json.loads(one + b"," + other)["min_wager"] == 0.1
+    body = wire({"games": [game(instances=[game_instance(), game_instance()])]})
+    assert catalogue_of(body) is not None
+    assert catalogue_of(body.replace(_LIMITS, one, 1).replace(_LIMITS, other, 1)) is None
+
+
 def test_other_members_beside_the_games_do_no_harm() -> None:
     """A later version may add some (spec §9)."""
     assert reader_of("fetch-games")(wire({"games": [game()], "next": "2"})) == [

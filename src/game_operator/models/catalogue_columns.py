@@ -2,11 +2,13 @@
 A faster way to read a large catalogue: column by column instead of value by value.
 
 pydantic visits each of the many thousands of values, and gives each of its models a set of field names. Here all values
-of a field are checked at once, the models of a kind share that set, and equal limits are one object, which is safe
-because models are frozen. What is read is what pydantic reads, or nothing: ``catalogue_of`` returns None for a body
-that is not regular, and pydantic then reads it, or says what is wrong with it. A test holds the two together.
+of a field are checked at once, and the models of a kind share that set. Limits that are written alike are read once and
+are one object, which is safe because models are frozen: they are cut out of the body before it is read, where they are
+half of its members. What is read is what pydantic reads, or nothing: ``catalogue_of`` returns None for a body that is
+not regular, and pydantic then reads it, or says what is wrong with it. A test holds the two together.
 """
 
+import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -32,7 +34,10 @@ _SLOTS: Final = ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "_
 KNOWS_PYDANTIC: Final = set(BaseModel.__slots__) == set(_SLOTS)
 
 _NUMBERS: Final = {int, float}
-_ROW_OF_LIMITS: Final = itemgetter(*BetConfig.model_fields)
+#: Where limits begin. In JSON, the second quotation mark can only end a name, and the brace begins the member's value.
+_LIMITS_BEGIN: Final = re.compile(rb'"bet_config"\s*:\s*\{')
+#: Stands for limits that were cut out.
+_MARK: Final = -617_461_746_174_617
 _AMOUNTS_OF_LIMITS: Final = tuple(name for name, field in BetConfig.model_fields.items() if field.annotation is Decimal)
 _STATUSES: Final[Mapping[str, StrEnum]] = {status.value: status for status in GameStatus}
 _GENRES: Final[Mapping[str, StrEnum]] = {genre.value: genre for genre in Genre}
@@ -44,11 +49,12 @@ class _IrregularError(Exception):
 
 def catalogue_of(body: bytes) -> list[GameInfo] | None:
     """Return the games in *body*, or None if pydantic has to read it."""
-    shape = shape_of(body)
-    if not KNOWS_PYDANTIC or needs_digits(shape):
+    begin = _LIMITS_BEGIN.search(body)
+    if not KNOWS_PYDANTIC or begin is None or b"%d" % _MARK in body:
         return None
     try:
-        answer = from_json(body, allow_inf_nan=False, cache_strings="keys")
+        rest, texts = _without_limits(body, begin[0])
+        answer, most = _json(rest)
         _check([answer], {dict})
         _check([answer.get("games")], {list})
         games: list[Members] = answer["games"]
@@ -56,13 +62,28 @@ def catalogue_of(body: bytes) -> list[GameInfo] | None:
         lists = _column(games, "instances", {list})
         instances: list[Members] = list(chain.from_iterable(lists))
         _check(instances, {dict})
-        limits: list[Members] = _column(instances, "bet_config", {dict})
-        if most_members(shape) > sum(map(len, chain([answer], games, instances, limits))):
-            return None  # A member may stand twice.
-        read = iter(_instances(instances, limits))
+        _check_members(most, chain([answer], games, instances))
+        read = iter(_instances(instances, _limits(texts)))
         return _games(games, [tuple(islice(read, count)) for count in map(len, lists)])
     except (_IrregularError, KeyError, ValueError, PydanticCustomError):
         return None
+
+
+def _without_limits(body: bytes, begin: bytes) -> tuple[bytes, list[bytes]]:
+    """Return *body* with marks instead of limits, and the text of each limits."""
+    first, *others = body.split(begin)
+    cut = list(map(bytes.partition, others, repeat(b"}")))
+    _check(cut, {b"}"}, itemgetter(1))
+    mark = begin[:-1] + b"%d" % _MARK
+    return mark.join(chain([first], map(itemgetter(2), cut))), list(map(itemgetter(0), cut))
+
+
+def _json(body: bytes) -> tuple[Any, int]:  # Any: values are checked by column.
+    """Return what *body* says, and how many members it has, or more."""
+    shape = shape_of(body)
+    if needs_digits(shape):
+        raise _IrregularError
+    return from_json(body, allow_inf_nan=False, cache_strings="keys"), most_members(shape)
 
 
 def _games(games: list[Members], instances: list[tuple[GameInstance, ...]]) -> list[GameInfo]:
@@ -79,35 +100,31 @@ def _games(games: list[Members], instances: list[tuple[GameInstance, ...]]) -> l
     return _built(GameInfo, members, fields_sets)
 
 
-def _instances(instances: list[Members], limits: list[Members]) -> list[GameInstance]:
+def _instances(instances: list[Members], limits: list[BetConfig]) -> list[GameInstance]:
     members, fields_sets = _ordered(instances, GameInstance)
     for name in ("id", "name"):
         _column(members, name, {str})
     _column(members, "active", {bool})
-    _replace(members, "bet_config", _limits(limits))
+    # Each instance has a mark, and there are as many limits: so they have the same order.
+    _check(_column(members, "bet_config", {int}), {_MARK}, int)
+    _check([limits], {len(instances)}, len)
+    _replace(members, "bet_config", limits)
     return _built(GameInstance, members, fields_sets)
 
 
-def _limits(limits: list[Members]) -> list[BetConfig]:
-    rows = list(map(_ROW_OF_LIMITS, limits))
-    _check(limits, {len(BetConfig.model_fields)}, len)
-    # Here, because true equals 1, and would be taken for a row that has been read.
-    _check(chain.from_iterable(rows), {str, *_NUMBERS})
-    return list(map(_Limits().__getitem__, rows))
-
-
-class _Limits(dict[tuple[Any, ...], BetConfig]):
-    """The limits by their values as they stand in the body; a catalogue repeats a few thousands of times."""
-
-    def __missing__(self, row: tuple[Any, ...]) -> BetConfig:
-        members = dict(zip(BetConfig.model_fields, row, strict=True))
-        for name in _AMOUNTS_OF_LIMITS:
-            _column([members], name, _NUMBERS)
-            members[name] = amount_of_double(members[name])
-        _column([members], "currency", {str})
-        [limits] = _built(BetConfig, [members], [set(members)])
-        self[row] = limits
-        return limits
+def _limits(texts: list[bytes]) -> list[BetConfig]:
+    different = dict.fromkeys(texts)
+    read, most = _json(b"[{%b}]" % b"},{".join(different))
+    # No text has a brace that closes. So if there are as many objects, each is one text.
+    _check(read, {dict})
+    _check([read], {len(different)}, len)
+    _check_members(most, read)
+    members, fields_sets = _ordered(read, BetConfig)
+    for name in _AMOUNTS_OF_LIMITS:
+        _replace(members, name, map(amount_of_double, _column(members, name, _NUMBERS)))
+    _column(members, "currency", {str})
+    models = _built(BetConfig, members, fields_sets)
+    return list(map(dict(zip(different, models, strict=True)).__getitem__, texts))
 
 
 def _ordered(members: list[Members], kind: type[WireModel]) -> tuple[list[Members], Iterable[set[str]]]:
@@ -131,6 +148,11 @@ def _column(members: Iterable[Members], name: str, types: set[type]) -> list[Any
 def _check(values: Iterable[Any], expected: set[Any], of: Any = type) -> None:  # Any: types by default, or lengths.
     if not set(map(of, values)) <= expected:
         raise _IrregularError
+
+
+def _check_members(most: int, objects: Iterable[Members]) -> None:
+    if most > sum(map(len, objects)):
+        raise _IrregularError  # One may stand twice.
 
 
 def _replace(members: list[Members], name: str, values: Iterable[object]) -> None:
