@@ -58,6 +58,8 @@ def fill_books(url: str, bets: int, *, players: int) -> None:
         if kind == "SQLite":
             connection.execute("PRAGMA cache_size = -1000000")
             connection.execute("PRAGMA synchronous = OFF")
+        else:
+            _make_days(connection)
         with _indexes_built_afterwards(kind, connection):
             for statement in _statements(kind, bets, players, now - 60_000):
                 connection.execute(statement)
@@ -68,6 +70,16 @@ def fill_books(url: str, bets: int, *, players: int) -> None:
             connection.execute("CHECKPOINT")
         else:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def _make_days(connection: Any) -> None:
+    """Make the partitions of all days, as ``maintain`` has made each ahead of time; today it would refuse old ones."""
+    name = f"{PREFIX}make_day"
+    ((function,),) = connection.execute(f"SELECT pg_get_functiondef(CAST('{name}(date)' AS regprocedure))")
+    connection.execute(function.replace("today - 1 AND", f"today - {DAYS + 1} AND"))
+    days = f"CAST(clock_timestamp() AT TIME ZONE 'UTC' AS date) - n FROM generate_series(0, {DAYS}) AS each(n)"
+    connection.execute(f"SELECT {name}(day) FROM (SELECT {days}) AS known (day)")
+    connection.execute(function)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Look-ups by index find what reading whole tables would: histories, bets by state and player, anomalies by parts."""
 
 import random
+import time
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise
@@ -103,6 +104,25 @@ def test_pages_of_an_account(url: str, most: int) -> None:
         run(url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
         found = paged(ledger, most)
     assert [move.bet_id or move.operation for move in found] == ["b4", "b3", "b2", "b1", "b0", "open", "carry"]
+
+
+@pytest.mark.parametrize("most", [1, 4, 100])
+def test_pages_of_years(url: str, most: int) -> None:
+    """Movements are found however long nothing moved between them, also those that are later than the account."""
+    now = time.time_ns() // 1_000_000
+    midnight = now // 86_400_000 * 86_400_000
+    days = [-9_000, -400, -63, -62, -61, -31, -30, -7, -3, -2, -1, 0]
+    times = [now + 10**10, now, 0, *(midnight + 86_400_000 * day - early for day in days for early in (0, 1))]
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(0))
+        for millis in times:
+            run(
+                url,
+                "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
+                f"VALUES ('p1', 1, '', 'adjust', 'x', {millis})",
+            )
+        found = paged(ledger, most)
+    assert [move.at_millis for move in found] == sorted(times, reverse=True)
 
 
 def test_pages_while_calls_go_on(url: str) -> None:

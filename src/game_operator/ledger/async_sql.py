@@ -259,10 +259,10 @@ class AsyncSqlLedger(LedgerBase):
                 listing: Any = stack.enter_context(contextlib.closing(queries.Listing(self._url)))
                 read = partial(asyncio.to_thread, listing.read)
             after: R | None = None
-            while True:
-                records = await read(partial(page, after, most))
+            for size in queries.page_sizes(most):
+                records = await read(partial(page, after, size))
                 for record in filter(admits, records):
                     yield record
-                if len(records) < most:
+                if len(records) < size:
                     return
                 after = records[-1]

@@ -537,10 +537,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 self._read(queries.nothing)  # The ledger must be open, and outside its own transactions.
                 read = stack.enter_context(closing(queries.Listing(self._url))).read
             after: R | None = None
-            while True:
-                records = read(partial(page, after, most))
+            for size in queries.page_sizes(most):
+                records = read(partial(page, after, size))
                 yield from filter(admits, records)
-                if len(records) < most:
+                if len(records) < size:
                     return
                 after = records[-1]
 

@@ -10,9 +10,10 @@ is a REPEATABLE READ transaction that may not write.
 import contextlib
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import chain, repeat
 from operator import itemgetter
 from pathlib import Path
 from threading import Lock
@@ -46,6 +47,9 @@ Use: TypeAlias = Literal["survey", "listing", "pages"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
+_DAY_MILLIS = 86_400_000
+#: How many days before its latest the movements of an account are read first, and then, unless these are enough.
+_SPANS = (0, 2, 6, 14, 30, 62)
 
 
 def balance_of(account: str, accounts: Balances) -> Script[Cents]:
@@ -258,8 +262,7 @@ def account_history(prefix: str, account: str, most: int, before: str | None) ->
         if (yield from is_marked(prefix)):
             advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-    found = yield Execute(_sql(prefix)["movements_of_account"], (account, *position, most + 1))
-    found = sorted(found, key=lambda row: (row[-1], row[0]), reverse=True)
+    found = yield from _movements(prefix, account, position, rows[0][1], most + 1)
     if len(found) <= most:
         found += yield Execute(_sql(prefix)["carried"], (account,))
     page = found[:most]
@@ -268,6 +271,29 @@ def account_history(prefix: str, account: str, most: int, before: str | None) ->
     latest = tuple(Movement(*row[1:]) for row in reversed(page))
     balance_cents, at_millis = rows[0]
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)), earlier)
+
+
+def _movements(
+    prefix: str, account: str, position: tuple[int, int], newest: int, most: int
+) -> Script[list[Sequence[Any]]]:
+    """
+    Return the *most* latest movements before *position* of an account that moved last at *newest*.
+
+    They are read from spans of days, each twice as long as the one after it. PostgreSQL looks at every partition that a
+    statement may concern, which takes longer than to read what is asked for.
+    """
+    found: list[Sequence[Any]] = []
+    midnight = min(position[0], newest) // _DAY_MILLIS * _DAY_MILLIS
+    for days in (*_SPANS, None):
+        since = -_LAST_MILLIS if days is None else midnight - days * _DAY_MILLIS
+        until = position[0] if position[1] else position[0] - 1
+        parameters = (account, *position, until, since, most - len(found))
+        rows = yield Execute(_sql(prefix)["movements_of_account"], parameters)
+        found += sorted(rows, key=lambda row: (row[-1], row[0]), reverse=True)
+        if len(found) >= most:
+            break
+        position = (since, 0)
+    return found
 
 
 def _position(before: str | None) -> tuple[int, int]:
@@ -409,6 +435,11 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def page_sizes(most: int) -> Iterator[int]:
+    """Yield how many records each page of a list has: few at first, because they may lie all over the table."""
+    return chain((min(100, most),), repeat(most))
 
 
 def nothing() -> Script[None]:

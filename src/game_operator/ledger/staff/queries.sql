@@ -46,7 +46,8 @@ UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 -- name: movements_of_account
 SELECT p.id, p.operation, p.tx_id, p.source, c.bet_id, {account}, {delta}, p.at_millis
 FROM (
-    SELECT * FROM {prefix}postings AS p WHERE {account} = ? AND (at_millis, id) < (?, ?)
+    SELECT * FROM {prefix}postings AS p
+    WHERE {account} = ? AND (at_millis, id) < (?, ?) AND at_millis <= ? AND at_millis >= ?
     ORDER BY at_millis DESC, id DESC LIMIT ?
 ) AS p LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
 
