@@ -1,6 +1,8 @@
 """Partitions of postings by day on PostgreSQL: made, folded, exported and dropped, without rights to make tables."""
 
 import csv
+import errno
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -26,6 +29,7 @@ from game_operator.ledger.books.days import (
     missing_days,
 )
 from game_operator.ledger.engine.tables import ddl
+from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, rows, run
 
@@ -217,7 +221,172 @@ def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str)
     for _, rights, is_definer, settings in found:
         assert is_definer
         assert not any(item.startswith("=") for item in rights.strip("{}").split(","))
-        assert "search_path=public, pg_temp" in settings
+        assert "search_path=pg_catalog, pg_temp" in settings
+
+
+#: What fits a call in the functions better than PostgreSQL's own, if it is looked for in the tables' schema.
+SHADOWS = {
+    "make": ("to_char(date, text) RETURNS text", "pg_advisory_xact_lock(integer) RETURNS void"),
+    "fold": ("to_char(date, text) RETURNS text", "array_agg(bigint) RETURNS bigint[]"),
+    "drop": ("to_char(date, text) RETURNS text", "pg_advisory_xact_lock(integer) RETURNS void"),
+}
+OPERATORS = {
+    "/": ("numeric", "integer"),
+    "||": ("text", "bigint"),
+    "<": ("numeric", "bigint"),
+    ">": ("bigint", "numeric"),
+}
+
+
+@pytest.mark.parametrize("name", SHADOWS)
+def test_what_others_make_is_never_run(ledger: SqlLedger, postgres_url: str, name: str) -> None:
+    """Neither functions and operators in the tables' schema, nor temporary tables, take the place of the right ones."""
+    day = today() + timedelta(20) if name == "make" else age(postgres_url, 100)
+    close_and_seal(ledger)
+    if name == "drop":
+        assert ledger._write(lambda: fold_day(P, str(day))).reason == ""
+    trap = "LANGUAGE plpgsql AS $$ BEGIN RAISE 'run by %', current_user; END $$"
+    with psycopg.connect(postgres_url) as attacker:
+        for shadow in SHADOWS[name]:
+            attacker.execute(f"CREATE FUNCTION public.{shadow} {trap}".encode())
+        for number, (operator, (left, right)) in enumerate(OPERATORS.items()):
+            result = "boolean" if operator in "<>" else left
+            attacker.execute(f"CREATE FUNCTION public.trap_{number}({left}, {right}) RETURNS {result} {trap}".encode())
+            arguments = f"LEFTARG = {left}, RIGHTARG = {right}, FUNCTION = public.trap_{number}"
+            attacker.execute(f"CREATE OPERATOR public.{operator} ({arguments})".encode())
+        for table in ("meta", "slices", "bets", "closes", "carried", "postings", "postings_default"):
+            attacker.execute(f"CREATE TEMP TABLE {P}{table} (LIKE public.{P}{table})".encode())
+        attacker.execute("SET search_path = pg_temp, public, pg_catalog")
+        (answer,) = attacker.execute(f"SELECT CAST(public.{P}{name}_day('{day}') AS text)".encode()).fetchone() or ("",)
+        assert answer == {"make": "made", "fold": '("",3)', "drop": "dropped"}[name]
+        attacker.rollback()
+    assert ledger.verify(full=True).sound
+
+
+@pytest.mark.parametrize(
+    "wrong", ["infinity", "-infinity", "5874897-12-31", "294277-01-01", "4713-01-01 BC", "0001-01-01"]
+)
+def test_days_at_the_ends_of_time(ledger: SqlLedger, postgres_url: str, wrong: str) -> None:
+    """They are refused or an error, and nothing is changed."""
+    parts = rows(postgres_url, PARTS)
+    for name in ("make", "fold", "drop"):
+        with psycopg.connect(postgres_url) as caller:
+            try:
+                found = caller.execute(f"SELECT CAST({P}{name}_day('{wrong}') AS text)".encode()).fetchone()
+            except psycopg.DataError:
+                continue
+            assert found in [("out of range",), ('("not 90 days over",0)',), ("missing",), ("(missing,0)",)]
+    assert rows(postgres_url, PARTS) == parts
+
+
+def test_a_young_day_is_never_dropped(ledger: SqlLedger, postgres_url: str) -> None:
+    """Not even by a user who may mark its slices as folded, and after somebody has detached it."""
+    day = age(postgres_url, 90)
+    close_and_seal(ledger)
+    run(postgres_url, f"ALTER TABLE {{p}}postings DETACH PARTITION {part(day)}")
+    run(postgres_url, "UPDATE {p}slices SET folded_at_millis = 1")
+    assert ledger._write(lambda: drop_day(P, str(day))) == "not 90 days over"
+
+
+def test_a_role_with_these_functions_alone(ledger: SqlLedger, postgres_url: str) -> None:
+    """It can run them, and reads and changes nothing else."""
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    role = "porter_" + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f"CREATE ROLE {role} LOGIN")
+    try:
+        for name in ("make", "fold", "drop"):
+            run(postgres_url, f"GRANT EXECUTE ON FUNCTION {{p}}{name}_day(date) TO {role}")
+        with psycopg.connect(postgres_url.replace("user=postgres", f"user={role}"), autocommit=True) as porter:
+            answers = [porter.execute(f"SELECT {P}drop_day('{each}')".encode()).fetchone() for each in (day, today())]
+            assert answers == [("attached",), ("attached",)]
+            folded = porter.execute(f"SELECT CAST({P}fold_day('{today()}') AS text)".encode()).fetchone()
+            assert folded == ('("not 90 days over",0)',)
+            for statement in (f"SELECT FROM {part(day)}", f"DROP TABLE {part(day)}", f"DELETE FROM {P}postings"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    porter.execute(statement.encode())
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+
+
+def test_postings_of_a_wrong_clock_move_when_their_day_comes(ledger: SqlLedger, postgres_url: str) -> None:
+    """Those of a clock that was ahead by days or by years are in the default partition, and block no day."""
+    ahead, years = today() + timedelta(30), today() + timedelta(3650)
+    for number, day in enumerate((ahead, years), 2):
+        damage(postgres_url, [f"UPDATE {{p}}postings SET at_millis = {(day - EPOCH).days * DAY} WHERE id = {number}"])
+    assert ledger._write(lambda: make_day(P, str(years))) == "out of range"
+    assert ledger._write(lambda: make_day(P, str(ahead))) == "made"
+    assert rows(postgres_url, WHERE) == [(part(ahead), 1), (f"{P}postings_default", 2)]
+
+
+def test_an_export_that_fails_keeps_the_day(
+    ledger: SqlLedger, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no file that seems complete, and the next run exports and drops."""
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            ledger.maintain(export=tmp_path)
+    assert [file.suffix for file in tmp_path.iterdir()] == [".part"]
+    assert ledger._read(lambda: detached_days(P)) == [str(day)]
+    assert ledger.verify(full=True).sound
+    assert f"dropped {day}" in ledger.maintain(export=tmp_path).partitions
+    assert [file.name for file in tmp_path.iterdir()] == [f"{P}postings-{day}.csv"]
+
+
+# --- sequences --------------------------------------------------------------------------------------------------------
+
+
+def _above(url: str, day: date) -> str:
+    sql = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = ?"
+    return str(rows(url, sql, f"{part(day)}_above")[0][0])
+
+
+def test_a_day_takes_no_ids_of_what_was_sealed(ledger: SqlLedger, postgres_url: str) -> None:
+    """A day that already has postings takes theirs."""
+    ledger._write(lambda: make_day(P, str(today())))
+    assert _above(postgres_url, today()) == "CHECK ((id > 0))"
+    close_and_seal(ledger)
+    assert _above(postgres_url, today() + timedelta(1)) == "CHECK ((id > 0))"
+    ledger._write(lambda: make_day(P, str(today() + timedelta(20))))
+    assert _above(postgres_url, today() + timedelta(20)) == "CHECK ((id > 4))"
+
+
+def test_a_sequence_that_begins_anew_is_set_by_the_next_call(ledger: SqlLedger, postgres_url: str) -> None:
+    """Under a live connection, as behind a pooler that was led to another server: the call is applied once."""
+    close_and_seal(ledger)
+    named, day = f"{part(today())}_above", part(today())
+    run(postgres_url, f"ALTER TABLE {day} DROP CONSTRAINT {named}, ADD CONSTRAINT {named} CHECK (id > 4) NOT VALID")
+    calls: tuple[WithdrawCall | DepositCall, ...] = (withdraw("b2"), deposit("b2"), withdraw("b3", round_id="r"))
+    for number, call in enumerate(calls):
+        run(postgres_url, "SELECT setval('{p}postings_id_seq', 1, false)")
+        done = ledger.apply(call)
+        assert (done.applied, done.code) == (True, None)
+        repeat = ledger.apply(call)
+        assert (repeat.applied, repeat.code, repeat.balance_cents) == (False, None, done.balance_cents)
+        assert rows(postgres_url, "SELECT max(id) > ? FROM {p}postings", 1000 * (number + 1)) == [(True,)]
+    assert ledger.verify().sound
+    assert ledger.maintain().sound
+    assert ledger.verify(full=True).sound
+
+
+def test_a_sequence_that_is_set_back_by_less_loses_nothing(ledger: SqlLedger, postgres_url: str) -> None:
+    """Calls go on and are applied once; verify names the reason, and the next connection sets the sequence."""
+    close_and_seal(ledger)
+    run(postgres_url, "SELECT setval('{p}postings_id_seq', 1, false)")
+    done = ledger.apply(withdraw("b2"))
+    repeat = ledger.apply(withdraw("b2"))
+    assert (done.applied, repeat.applied, repeat.balance_cents) == (True, False, done.balance_cents)
+    assert rows(postgres_url, "SELECT count(*) FROM {p}postings WHERE tx_id = ?", withdraw("b2").tx_id) == [(1,)]
+    found = {finding.kind: finding.detail for finding in ledger.verify(full=True).findings}
+    assert "the sequence of ids was set back" in found["slice_differs"]
+    assert "balance_differs" not in found
+    with SqlLedger(postgres_url) as other:
+        assert other.apply(withdraw("b3")).applied
+    assert rows(postgres_url, "SELECT max(id) FROM {p}postings") == [(1005,)]
 
 
 # --- the upgrade ------------------------------------------------------------------------------------------------------

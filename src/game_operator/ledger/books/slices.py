@@ -189,6 +189,9 @@ def slice_differs(prefix: str, known: Slice) -> Script[str]:
     if now == found:
         return ""
     sealed_as = f"Of {day_text(found.day)}, {found.postings} postings with ids from {found.first_id} to {found.last_id}"
+    if now.postings > found.postings:  # Ids of what is new are above all that is sealed.
+        reason = "the sequence of ids was set back, or somebody added some"
+        return f"{sealed_as} were sealed, and there are {now.postings}: {reason}."
     if now.postings != found.postings:
         return f"{sealed_as} were sealed, and there are {now.postings}."
     return f"{sealed_as} were sealed, and some were changed since."

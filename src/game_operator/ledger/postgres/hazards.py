@@ -6,7 +6,8 @@ on this server and answers COMMIT with a warning alone. A failover then loses th
 
 Logical replication copies rows and not sequences. After a switchover by it a sequence begins anew: inserts meet ids
 that are taken, or land among older rows. Ids of postings are unique within a partition and a millisecond alone, so that
-hardly any conflicts. Each new connection compares them, and the first call of a process that joins.
+hardly any conflicts; but a partition takes no ids of what was sealed before it was made. Each new connection compares
+them, and the first call of a process that joins.
 
 Nothing here imports psycopg, because calls that join come over other drivers, too.
 """
@@ -138,8 +139,8 @@ class Identities:
     """The identities of one ledger's tables in PostgreSQL."""
 
     def __init__(self, prefix: str) -> None:
-        # The keys of partitions have names of their own.
-        self._keys = {f"{prefix}{table}": re.compile(rf'"{prefix}{table}(_\w+)?_pkey"') for table in _TABLES}
+        # The keys of partitions have names of their own. A partition takes no ids from before it was made, either.
+        self._keys = {f"{prefix}{table}": re.compile(rf'"{prefix}{table}(_\w+)?_(pkey|above)"') for table in _TABLES}
         texts = [sql_texts(__package__, "hazards.sql", prefix=prefix, table=table) for table in self._keys]
         self._compare = " UNION ALL ".join(each["compare"] for each in texts)
         self._advance = texts[0]["advance"]

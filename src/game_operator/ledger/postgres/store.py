@@ -61,8 +61,10 @@ _AGAIN = (
     psycopg.errors.DeadlockDetected,
     psycopg.errors.LockNotAvailable,
 )
+#: An id was taken, or is below those of its partition: the sequence may be behind.
+_OLD_ID = (psycopg.errors.UniqueViolation, psycopg.errors.CheckViolation)
 #: The express lane has done nothing: another machine was there first, or a balance would leave its bounds.
-_NOT_EXPRESS = (*_AGAIN, psycopg.errors.UniqueViolation, psycopg.errors.NumericValueOutOfRange)
+_NOT_EXPRESS = (*_AGAIN, *_OLD_ID, psycopg.errors.NumericValueOutOfRange)
 #: The savepoint cannot be given up: what it stood in has failed, or is over.
 _BROKEN = (
     psycopg.errors.InFailedSqlTransaction,
@@ -165,14 +167,14 @@ class _Store:
         table: str | None = None
         while True:
             try:
-                if table is not None:  # A new id in it was taken already, so its sequence is behind.
+                if table is not None:  # A new id in it was not new, so its sequence is behind.
                     yield from self._attempt(partial(self._identities.advanced, failed_table=table))
                 return (yield from self._attempt(script))
-            except (*_AGAIN, *_GONE, psycopg.errors.UniqueViolation) as failed:
+            except (*_AGAIN, *_GONE, *_OLD_ID) as failed:
                 theirs, self._theirs = self._theirs, None
                 if failed is theirs:
                     raise
-                if isinstance(failed, psycopg.errors.UniqueViolation):
+                if isinstance(failed, _OLD_ID):
                     table = self._identities.table_of(failed)
                     if table is None:
                         raise

@@ -189,18 +189,21 @@ DO $$
 $$;
 
 -- What follows changes partitions for a user who has no rights to. All that is asked of it is a day, and each looks by
--- itself at whether it may. They give up soon, because calls wait behind them.
+-- itself at whether it may. They give up soon, because calls wait behind them. Nothing in their search_path can be made by
+-- others, such as an operator that fits better than PostgreSQL's: below, the schema's name takes the place of this_schema.
 
--- Makes the partition of a UTC day: 'made', 'there', 'before' what is partitioned, or 'out of range'.
+-- Makes the partition of a UTC day: 'made', 'there', 'before' what is partitioned, or 'out of range'. It takes no ids of
+-- what was sealed by now: a sequence that is set back later, or begins anew on another server, is noticed by the next call.
 CREATE OR REPLACE FUNCTION {prefix}make_day(day date) RETURNS text
     LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
     DECLARE
         day_number CONSTANT bigint := day - date '1970-01-01';
         today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
-        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        day_table CONSTANT text := 'this_schema.{prefix}postings_' || to_char(day, 'YYYYMMDD');
         is_it CONSTANT text := '(at_millis >= ' || day_number * 86400000 || ' AND at_millis < ' || (day_number + 1) * 86400000 || ')';
-        move CONSTANT text := 'WITH moved AS (DELETE FROM {prefix}postings_default WHERE ' || is_it
+        move CONSTANT text := 'WITH moved AS (DELETE FROM this_schema.{prefix}postings_default WHERE ' || is_it
             || ' RETURNING *) INSERT INTO ' || day_table || ' SELECT * FROM moved';
+        last_sealed bigint;
     BEGIN
         IF day_number NOT BETWEEN today - 1 AND today + 60 THEN
             RETURN 'out of range';
@@ -208,23 +211,28 @@ CREATE OR REPLACE FUNCTION {prefix}make_day(day date) RETURNS text
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
         IF to_regclass(day_table) IS NOT NULL THEN
             RETURN 'there';
-        ELSIF day_number < (SELECT value FROM {prefix}meta WHERE name = 'days_since') THEN
+        ELSIF day_number < (SELECT value FROM this_schema.{prefix}meta WHERE name = 'days_since') THEN
             RETURN 'before';
         END IF;
-        EXECUTE 'CREATE TABLE ' || day_table || ' (LIKE {prefix}postings INCLUDING CONSTRAINTS, PRIMARY KEY (id, at_millis), '
+        EXECUTE 'CREATE TABLE ' || day_table || ' (LIKE this_schema.{prefix}postings INCLUDING CONSTRAINTS, PRIMARY KEY (id, at_millis), '
             'CONSTRAINT of_this_day CHECK ' || is_it || ')';
+        last_sealed := coalesce((SELECT value FROM this_schema.{prefix}meta WHERE name = 'checkpoint_position'), 0);
+        EXECUTE 'SELECT least(' || last_sealed || ', min(id) - 1) FROM this_schema.{prefix}postings_default WHERE ' || is_it
+            INTO last_sealed;
+        EXECUTE 'ALTER TABLE ' || day_table || ' ADD CONSTRAINT {prefix}postings_' || to_char(day, 'YYYYMMDD')
+            || '_above CHECK (id > ' || last_sealed || ')';
         EXECUTE 'CREATE INDEX ON ' || day_table || ' ((COALESCE(to_account, from_account)), at_millis)';
         EXECUTE 'CREATE TRIGGER {prefix}postings_remain BEFORE TRUNCATE ON ' || day_table
-            || ' FOR EACH STATEMENT EXECUTE FUNCTION {prefix}refuse_change()';
-        UPDATE {prefix}meta SET value = 4 WHERE name = 'pruning';
+            || ' FOR EACH STATEMENT EXECUTE FUNCTION this_schema.{prefix}refuse_change()';
+        UPDATE this_schema.{prefix}meta SET value = 4 WHERE name = 'pruning';
         EXECUTE move;
         -- Writers wait from here on, at the table: one that waited at its default partition would find that its row belongs
         -- to another by now, and fail. What they have stored meanwhile follows.
-        LOCK TABLE ONLY {prefix}postings IN SHARE ROW EXCLUSIVE MODE;
-        LOCK TABLE {prefix}postings_default IN ACCESS EXCLUSIVE MODE;
+        LOCK TABLE ONLY this_schema.{prefix}postings IN SHARE ROW EXCLUSIVE MODE;
+        LOCK TABLE this_schema.{prefix}postings_default IN ACCESS EXCLUSIVE MODE;
         EXECUTE move;
-        UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
-        EXECUTE 'ALTER TABLE {prefix}postings ATTACH PARTITION ' || day_table || ' FOR VALUES FROM (' || day_number * 86400000
+        UPDATE this_schema.{prefix}meta SET value = 0 WHERE name = 'pruning';
+        EXECUTE 'ALTER TABLE this_schema.{prefix}postings ATTACH PARTITION ' || day_table || ' FOR VALUES FROM (' || day_number * 86400000
             || ') TO (' || (day_number + 1) * 86400000 || ')';
         EXECUTE 'ALTER TABLE ' || day_table || ' DROP CONSTRAINT of_this_day';
         RETURN 'made';
@@ -237,7 +245,7 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
     DECLARE
         day_number CONSTANT bigint := day - date '1970-01-01';
         today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
-        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        day_table CONSTANT text := 'this_schema.{prefix}postings_' || to_char(day, 'YYYYMMDD');
         held record;
         sealed record;
         holder text;
@@ -250,7 +258,7 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
         END IF;
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
         IF NOT EXISTS (
-            SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table) AND inhparent = to_regclass('{prefix}postings')
+            SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table) AND inhparent = to_regclass('this_schema.{prefix}postings')
         ) THEN
             reason := CASE WHEN to_regclass(day_table) IS NULL THEN 'missing' ELSE 'detached' END;
             RETURN;
@@ -261,17 +269,17 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
             INTO held;
         SELECT coalesce(sum(count), 0) AS count, coalesce(sum(findings), 0) AS findings,
             coalesce(sum(CAST(billions AS numeric) * 1000000000 + cents), 0) AS cents
-        INTO sealed FROM {prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NULL;
+        INTO sealed FROM this_schema.{prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NULL;
         reason := CASE
             WHEN sealed.findings > 0 THEN 'findings'
-            WHEN held.last_id > coalesce((SELECT value FROM {prefix}meta WHERE name = 'checkpoint_position'), 0)
+            WHEN held.last_id > coalesce((SELECT value FROM this_schema.{prefix}meta WHERE name = 'checkpoint_position'), 0)
                 OR sealed.count < held.count THEN 'not sealed'
             WHEN sealed.count <> held.count OR sealed.cents <> held.cents THEN 'damaged'
             WHEN NOT EXISTS (
-                SELECT FROM {prefix}closes WHERE before_day > day_number AND position >= held.last_id
+                SELECT FROM this_schema.{prefix}closes WHERE before_day > day_number AND position >= held.last_id
             ) THEN 'not closed'
             WHEN EXISTS (
-                SELECT FROM {prefix}bets WHERE state = 'OPEN'
+                SELECT FROM this_schema.{prefix}bets WHERE state = 'OPEN'
                     AND opened_at_millis >= day_number * 86400000 AND opened_at_millis < (day_number + 1) * 86400000
             ) THEN 'open bets'
             ELSE ''
@@ -279,26 +287,26 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
         IF reason <> '' THEN
             RETURN;
         END IF;
-        EXECUTE 'INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis) '
+        EXECUTE 'INSERT INTO this_schema.{prefix}carried AS kept (account, cents, last_id, at_millis) '
             'SELECT COALESCE(to_account, from_account) AS account, '
             'CAST(sum(CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END) AS bigint), max(id), '
             '(array_agg(at_millis ORDER BY id DESC))[1] FROM ' || day_table || ' GROUP BY 1 ORDER BY 1 '
             'ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, '
             'last_id = greatest(kept.last_id, excluded.last_id), '
             'at_millis = CASE WHEN excluded.last_id > kept.last_id THEN excluded.at_millis ELSE kept.at_millis END';
-        UPDATE {prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
+        UPDATE this_schema.{prefix}slices AS slice SET folded_at_millis = floor(extract(epoch FROM clock_timestamp()) * 1000)
             WHERE slice.day = day_number AND folded_at_millis IS NULL;
         -- It explains to verify why postings are missing.
-        INSERT INTO {prefix}meta AS kept (name, value) VALUES ('pruned_before', (day_number + 1) * 86400000)
+        INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('pruned_before', (day_number + 1) * 86400000)
             ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE kept.value < excluded.value;
-        INSERT INTO {prefix}meta AS kept (name, value) VALUES ('folds', 1)
+        INSERT INTO this_schema.{prefix}meta AS kept (name, value) VALUES ('folds', 1)
             ON CONFLICT (name) DO UPDATE SET value = kept.value + 1;
-        EXECUTE 'ALTER TABLE {prefix}postings DETACH PARTITION ' || day_table;
+        EXECUTE 'ALTER TABLE this_schema.{prefix}postings DETACH PARTITION ' || day_table;
         -- To export it, who could read it before can read it now.
         FOR holder IN
             SELECT DISTINCT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END
             FROM pg_class CROSS JOIN aclexplode(relacl) AS acl
-            WHERE oid = to_regclass('{prefix}postings') AND acl.privilege_type = 'SELECT'
+            WHERE oid = to_regclass('this_schema.{prefix}postings') AND acl.privilege_type = 'SELECT'
         LOOP
             EXECUTE 'GRANT SELECT ON ' || day_table || ' TO ' || holder;
         END LOOP;
@@ -306,12 +314,13 @@ CREATE OR REPLACE FUNCTION {prefix}fold_day(day date, OUT reason text, OUT posti
     END
 $$;
 
--- Drops the partition of a day that is folded: 'dropped', 'missing', 'attached' or 'not folded'.
+-- Drops the partition of a day that is folded: 'dropped', 'missing', 'attached', 'not folded' or 'not 90 days over'.
 CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
     LANGUAGE plpgsql STRICT SECURITY DEFINER SET lock_timeout = '300ms' AS $$
     DECLARE
         day_number CONSTANT bigint := day - date '1970-01-01';
-        day_table CONSTANT text := '{prefix}postings_' || to_char(day, 'YYYYMMDD');
+        today CONSTANT bigint := floor(extract(epoch FROM clock_timestamp()) / 86400);
+        day_table CONSTANT text := 'this_schema.{prefix}postings_' || to_char(day, 'YYYYMMDD');
         held bigint;
     BEGIN
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
@@ -319,10 +328,12 @@ CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
             RETURN 'missing';
         ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table)) THEN
             RETURN 'attached';
+        ELSIF day_number > today - 91 THEN
+            RETURN 'not 90 days over';
         END IF;
         EXECUTE 'SELECT count(*) FROM ' || day_table INTO held;
         IF held > (
-            SELECT coalesce(sum(count), 0) FROM {prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NOT NULL
+            SELECT coalesce(sum(count), 0) FROM this_schema.{prefix}slices AS slice WHERE slice.day = day_number AND folded_at_millis IS NOT NULL
         ) THEN
             RETURN 'not folded';
         END IF;
@@ -331,19 +342,23 @@ CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
     END
 $$;
 
--- Each looks for its tables in this schema alone. Who may store postings may make days, and who may delete them may fold.
+-- Each looks for its tables in this schema alone, and so does what it triggers. Who may store postings may make days, and
+-- who may delete them may fold.
 DO $$
     DECLARE
         made record;
+        here CONSTANT text := quote_ident(current_schema());
     BEGIN
+        EXECUTE 'ALTER FUNCTION {prefix}refuse_change() SET search_path = ' || here || ', pg_temp';
         FOR made IN
-            SELECT CAST(each.id AS text) AS name, each.rights FROM (VALUES
+            SELECT each.id AS name, each.rights FROM (VALUES
                 (CAST('{prefix}make_day(date)' AS regprocedure), 'INSERT'),
                 (CAST('{prefix}fold_day(date)' AS regprocedure), 'DELETE'),
                 (CAST('{prefix}drop_day(date)' AS regprocedure), 'DELETE')
             ) AS each (id, rights)
         LOOP
-            EXECUTE 'ALTER FUNCTION ' || made.name || ' SET search_path = ' || quote_ident(current_schema()) || ', pg_temp';
+            EXECUTE replace(pg_get_functiondef(made.name), 'this_schema.', here || '.');
+            EXECUTE 'ALTER FUNCTION ' || made.name || ' SET search_path = pg_catalog, pg_temp';
             EXECUTE 'REVOKE ALL ON FUNCTION ' || made.name || ' FROM PUBLIC';
             EXECUTE coalesce((
                 SELECT string_agg('GRANT EXECUTE ON FUNCTION ' || made.name || ' TO '
