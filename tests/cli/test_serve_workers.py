@@ -28,6 +28,7 @@ from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, started, stopped
+from tests.support.raw_sql import damage
 from tests.support.servers import RawClient, request_bytes
 
 pytestmark = pytest.mark.outside
@@ -104,6 +105,19 @@ def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, da
     ]
     assert not any(Path(f"/proc/{pid}").exists() for pid in last)
     assert not is_listening(url)
+
+
+@pytest.mark.torture
+def test_what_is_seen_on_opening_is_said_once(keys: KeyFiles, database: str) -> None:
+    """By the supervisor; neither its worker nor its successor repeats it."""
+    damage(database, ["UPDATE {p}postings SET at_millis = at_millis + 600000"])
+    options = ("--database", database, "--service-key", keys.public, "--workers", 1)
+    with serving(*options) as (_, process):
+        (first,) = workers_of(process)
+        os.kill(process.pid, signal.SIGHUP)
+        wait_until(lambda: first not in workers_of(process))
+        ended = stopped(process, signal.SIGTERM)
+    assert ended.err.count("seconds behind the newest posting") == 1
 
 
 @pytest.mark.torture

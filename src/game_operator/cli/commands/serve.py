@@ -256,10 +256,13 @@ def _logging(access_log: bool, *, worker: bool = False) -> Iterator[None]:
     )
     root, access = logging.getLogger(), logging.getLogger("uvicorn.access")
     refusals = logging.getLogger("game_operator.webhooks.refusals")
-    levels = [(each, each.level) for each in (refusals, _LOG)]
+    opening = logging.getLogger("game_operator.ledger.opening")
+    levels = [(each, each.level) for each in (refusals, _LOG, opening)]
     root.addHandler(handler)
-    for each, _ in levels:
+    for each in (refusals, _LOG):
         each.setLevel(logging.INFO)
+    if worker:  # The supervisor has opened the same ledger, and said what it saw.
+        opening.setLevel(logging.ERROR)
     if access_log:
         access.setLevel(logging.INFO)
     try:

@@ -13,7 +13,7 @@ from game_operator.ledger.books.totals import newest_posting
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, UnwritableError
 from game_operator.ledger.engine.tables import CLOCK
 
-_LOG = logging.getLogger("game_operator.ledger")
+_LOG = logging.getLogger("game_operator.ledger.opening")
 
 #: The newest posting may be so much later than now: two machines never quite agree.
 MOST_AHEAD_MILLIS = 60_000
