@@ -1,7 +1,6 @@
 """Backups while calls go on: the commands of docs/backups.md, and what a restored ledger makes of the calls since."""
 
 import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -19,16 +18,16 @@ from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import MovingCall, WebhookCall
 from tests.support.books import Books, execute, problems, read_books
 from tests.support.crowds import open_accounts
-from tests.support.documents import ROOT
+from tests.support.documents import ROOT, ShellBlock, shell_blocks
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import find_binaries, give_to_server_user
 from tests.support.traffic import Answer, Log, Traffic, deliver, openings
 
 pytestmark = pytest.mark.outside
 
-PAGE = (ROOT / "docs" / "backups.md").read_text()
+PAGE = ROOT / "docs" / "backups.md"
+BLOCKS = shell_blocks(PAGE)
 PLAYERS = [f"p{number}" for number in range(5)]
-_BLOCK = re.compile(r"^```sh\n(?P<commands>.*?)^```$(?:\n\n```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
 _PATIENCE_SECONDS = 60.0
 #: How many calls are answered before a backup, and after it.
 _CALLS = 40
@@ -106,21 +105,14 @@ def _since(copy: Books, original: Books, log: Log) -> Iterator[WebhookCall]:
             yield answer.call
 
 
-def blocks(heading: str) -> list[tuple[str, str]]:
-    """Return the commands below *heading* on the page, block by block, with what they print."""
-    (section,) = [part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith(f"{heading}\n")]
-    return [(found["commands"], found["output"] or "") for found in _BLOCK.finditer(section)]
-
-
-def run(block: tuple[str, str], folder: Path, **variables: str) -> None:
-    """Run a block in *folder*; assert that it prints what the page says, where … stands for any lines."""
-    commands, expected = block
+def run(block: ShellBlock, folder: Path, **variables: str) -> None:
+    """Run a block in *folder*; assert that it prints what the page says."""
     scripts = Path(sys.executable).parent
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | variables
     environ["PATH"] = os.pathsep.join([str(scripts), str(_programs()), environ["PATH"]])
     done = subprocess.run(
         ["bash", "-e"],
-        input=commands,
+        input=block.commands,
         capture_output=True,
         text=True,
         timeout=100,
@@ -128,9 +120,8 @@ def run(block: tuple[str, str], folder: Path, **variables: str) -> None:
         cwd=folder,
         env=environ,
     )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    pattern = "".join("(?:.*\n)*" if line == "…" else f"{re.escape(line)}\n" for line in expected.splitlines())
-    assert re.fullmatch(pattern, done.stdout), f"{commands}\n{done.stdout}"
+    assert done.returncode == 0, f"{block.commands}\n{done.stdout}\n{done.stderr}"
+    block.assert_printed(done.stdout)
 
 
 def _programs() -> Path:
@@ -139,10 +130,10 @@ def _programs() -> Path:
 
 def test_every_command_is_run() -> None:
     """The page has the blocks that the tests below run, and no others."""
-    counts = {heading: len(blocks(heading)) for heading in re.findall(r"^## (.*)$", PAGE, re.MULTILINE)}
+    counts = {heading: len(each) for heading, each in BLOCKS.items()}
     dump, recovery = "PostgreSQL: a dump", "PostgreSQL: to a point in time"
     assert counts == {"SQLite": 2, dump: 3, recovery: 4, "Calls since the backup": 0}
-    assert PAGE.count("```sh\n") == sum(counts.values())
+    assert PAGE.read_text().count("```sh\n") == sum(counts.values())
 
 
 # --- SQLite -----------------------------------------------------------------------------------------------------------
@@ -166,7 +157,7 @@ def test_sqlites_backup_api(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("sqlite3") is None, reason="the program sqlite3 is not installed")
 def test_sqlites_own_program(tmp_path: Path) -> None:
     """The commands of the page: the copy is taken while calls go on, and restored when nobody has the file open."""
-    copying, restoring = blocks("SQLite")
+    copying, restoring = BLOCKS["SQLite"]
     url, damaged = f"sqlite:///{tmp_path / 'wallet.db'}", f"sqlite:///{tmp_path / 'damaged' / 'wallet.db'}"
     open_accounts(url, openings(PLAYERS))
     with Traffickers(url, seed=2) as traffic:
@@ -201,7 +192,7 @@ def _casino(server: PostgresServer) -> Iterator[str]:
 
 def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
     """Dumped while calls go on, and restored into another database, whose sequences go on behind their ids."""
-    dump, restore, fence = blocks("PostgreSQL: a dump")
+    dump, restore, fence = BLOCKS["PostgreSQL: a dump"]
     with _casino(postgres) as original:
         restored = _address(postgres, "casino_restored")
         open_accounts(original, openings(PLAYERS))
@@ -220,7 +211,7 @@ def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 def test_a_point_in_time(tmp_path: Path) -> None:
     """A base backup while calls go on, archived WAL, a recovery to a moment between two calls; then the repeats."""
-    archive, backup, recover, check = blocks("PostgreSQL: to a point in time")
+    archive, backup, recover, check = BLOCKS["PostgreSQL: to a point in time"]
     with PostgresServer(durable=True, settings={"wal_level": "replica"}) as server, _casino(server) as url:
         backups = server.folder / "backups"
         data = server.folder / "data"

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from textwrap import dedent
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -23,6 +24,37 @@ _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(),
 _HOME = "__home__"
 #: Not run here. What uvicorn serves is run by tests/test_documents.py.
 _LEFT_OUT = {"pip", "python3", "git", "cd", "export", "uvicorn"}
+_SHELL = re.compile(
+    r"^(?P<indent> *)```sh\n(?P<commands>.*?)^(?P=indent)```$"
+    r"(?:\n\n(?P=indent)```text\n(?P<output>.*?)^(?P=indent)```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class ShellBlock(NamedTuple):
+    """Commands of a page in a ``sh`` block, and what they print by the ``text`` block that follows, if one does."""
+
+    commands: str
+    output: str
+
+    def assert_printed(self, printed: str) -> None:
+        """Assert that *printed* is what the page says: … in a line alone stands for any lines, else for any text."""
+        lines = ("(?:.*\n)*" if line == "…" else _line_pattern(line) for line in self.output.splitlines())
+        assert re.fullmatch("".join(lines), printed), f"{self.commands}\n{printed}"
+
+
+def _line_pattern(line: str) -> str:
+    return ".*".join(re.escape(part) for part in line.split("…")) + "\n"
+
+
+def shell_blocks(page: Path) -> dict[str, list[ShellBlock]]:
+    """Return the ``sh`` blocks of *page* by the heading above them; a test of the page runs them."""
+    _, *sections = re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
+    return {section.partition("\n")[0]: list(map(_shell_block, _SHELL.finditer(section))) for section in sections}
+
+
+def _shell_block(found: re.Match[str]) -> ShellBlock:
+    return ShellBlock(dedent(found["commands"]), dedent(found["output"] or ""))
 
 
 def _run_console(example: Example) -> str | None:

@@ -1,6 +1,6 @@
 """What both databases are asked: versions, sources and prefixes, times, and what waits for somebody."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from game_operator.errors import SchemaError, shown
 from game_operator.ledger.books.totals import newest_posting
@@ -90,7 +90,8 @@ def _times(examined: Examined) -> Script[list[Case]]:
     if not rows:
         return [case("right")]
     named = ", ".join(shown(row[0]) for row in rows[:_MOST_NAMED]) + (", …" if len(rows) > _MOST_NAMED else "")
-    return [case("ahead", seconds=(rows[0][1] - examined.now_millis) // 1_000, named=named)]
+    ahead = timedelta(seconds=(rows[0][1] - examined.now_millis) // 1_000)
+    return [case("ahead", ahead=ahead, named=named)]
 
 
 def _guards(examined: Examined) -> Script[list[Case]]:
