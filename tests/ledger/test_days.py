@@ -160,13 +160,17 @@ def _fold_export_and_drop(keeper: SqlLedger, url: str, day: str, path: Path) -> 
     assert keeper._read(lambda: foldable_days(P)) == []
     assert keeper._read(lambda: detached_days(P)) == [day]
     for _ in range(2):
-        with export_day(url, P, day, path).open(newline="") as file:
+        assert export_day(url, P, day, path)
+        with path.open(newline="") as file:
             assert [row["id"] for row in csv.DictReader(file)] == ["1", "2", "3"]
     assert keeper._write(lambda: drop_day(P, day)) == "dropped"
     assert keeper._write(lambda: drop_day(P, day)) == "missing"
     assert keeper._write(lambda: fold_day(P, day)) == ("missing", 0)
+    path.unlink()
+    assert not export_day(url, P, day, path)
+    assert list(path.parent.iterdir()) == []
     with pytest.raises(LedgerUnavailableError, match="cannot be exported"):
-        export_day(url, P, day, path)
+        export_day(url.replace("user=", "user=no_"), P, day, path)
 
 
 #: What is done to a day that could be folded, and the reason why it cannot be any more.
@@ -519,22 +523,53 @@ def test_a_session_that_is_killed_leaves_all_as_it_was(ledger: SqlLedger, postgr
 
 
 def test_maintain_makes_folds_exports_and_drops(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
-    """One run does it all: a day stays while a bet of it is OPEN or something of it is damaged."""
+    """One run does it all: a day stays as it is while a bet of it is OPEN or something of it is damaged."""
     assert ledger.apply(withdraw("open")).applied
     day = age(postgres_url, 120)
     ledger.open_account("p2", Decimal(1))
     report = ledger.maintain(export=tmp_path)
     assert report.partitions[0] == f"made {today()}"
-    assert (len(report.partitions), report.sound, rows(postgres_url, WHERE)[0]) == (15, True, (part(day), 1))
+    assert (len(report.partitions), report.sound, rows(postgres_url, WHERE)[0]) == (15, True, (part(day), 4))
     assert ledger.apply(deposit("open")).applied
-    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'x'"])
+    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'x' WHERE id = 4"])
     assert not ledger.maintain(export=tmp_path).sound
-    assert rows(postgres_url, WHERE)[0] == (part(day), 1)
-    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'withdraw:bet:open'"])
+    assert rows(postgres_url, WHERE)[0] == (part(day), 4)
+    damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'withdraw:bet:open' WHERE id = 4"])
     assert ledger.maintain(export=tmp_path).sound
     last = ledger.maintain(export=tmp_path)
     assert (last.finished, last.sound) == (True, True)
     assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
     (file,) = tmp_path.iterdir()
-    assert len(file.read_text("utf-8").splitlines()) == 2
+    assert len(file.read_text("utf-8").splitlines()) == 5
     assert ledger.verify(full=True).sound
+
+
+def test_what_goes_without_a_file(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
+    """Nothing where there are to be files. Without any, all goes but the posting of the open bet."""
+    assert ledger.apply(withdraw("open")).applied
+    day = age(postgres_url, 120)
+    ledger.open_account("p2", Decimal(1))
+    assert ledger.maintain(export=tmp_path).pruned["postings"] == 0
+    assert (list(tmp_path.iterdir()), rows(postgres_url, WHERE)[0]) == ([], (part(day), 4))
+    assert ledger.maintain().pruned["postings"] == 3
+    assert rows(postgres_url, WHERE)[0] == (part(day), 1)
+
+
+def test_two_exports_at_once(
+    ledger: SqlLedger, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them writes the file, and the other does not touch it."""
+    day = str(age(postgres_url, 100))
+    close_and_seal(ledger)
+    assert ledger._write(lambda: fold_day(P, day)).reason == ""
+    synced, done = os.fsync, []
+
+    def meanwhile(handle: int) -> None:
+        done.append(export_day(postgres_url, P, day, tmp_path / "day.csv"))
+        synced(handle)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    assert export_day(postgres_url, P, day, tmp_path / "day.csv")
+    assert not any(done)
+    (file,) = tmp_path.iterdir()
+    assert len(file.read_text("utf-8").splitlines()) == 4

@@ -1,7 +1,7 @@
 """What the ledgers in a database share: opening, transactions, and what staff does in several steps."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -230,7 +230,10 @@ class LedgerBase(Forkable):
             if is_partitioned:
                 before_day = (begun.at_millis - age) // totals.DAY_MILLIS
                 partitions += yield from maintenance.days_folded(before_day, partial(self._export_day, export))
-        pruned = yield from self._pruned(older_than, None, progress.goes_on)
+        # What is folded one by one has no file: an export waits until the whole day can go.
+        keeps_days = is_partitioned and export is not None
+        kept_days = (yield self._read(partial(days.attached_days, prefix))) if keeps_days else ()
+        pruned = yield from self._pruned(older_than, None, progress.goes_on, kept_days)
         if progress.goes_on():
             yield from self._tidied()
             yield self._write(partial(mark, prefix, "maintained_millis", begun.at_millis))
@@ -238,9 +241,9 @@ class LedgerBase(Forkable):
         return progress.report(marks, close, pruned, partitions)
 
     def _export_day(self, folder: Path | None, day: str) -> Any:
-        """Write the postings of a folded day to a file in *folder*, if there is one."""
+        """Write the postings of a folded day to a file in *folder*, if there is one; return False if others do."""
         if folder is None:
-            return self._elsewhere(lambda: None)
+            return self._elsewhere(lambda: True)
         file = folder / f"{self._prefix}postings-{day}.csv"
         return self._elsewhere(lambda: days.export_day(self._url, self._prefix, day, file))
 
@@ -253,10 +256,14 @@ class LedgerBase(Forkable):
             yield self._write(partial(analyzed, table))
 
     def _pruned(
-        self, older_than: timedelta | int, now_millis: int | None, goes_on: Callable[[], bool] = lambda: True
+        self,
+        older_than: timedelta | int,
+        now_millis: int | None,
+        goes_on: Callable[[], bool] = lambda: True,
+        kept_days: Collection[int] = (),
     ) -> Work[PruneReport]:
         age = age_millis(older_than)
-        run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix)
+        run = Prune("postgres" if is_postgres(self._url) else "sqlite", self._prefix, kept_days)
         if not (yield self._write(lambda: run.begin(age, now_millis, self._fit))):
             return run.report
         if run.is_needed:

@@ -7,7 +7,7 @@ partition is in the default one. Nothing is lost there: the next ``make_day`` of
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,11 @@ def missing_days(prefix: str, ahead: int = DAYS_AHEAD) -> Script[list[str]]:
     return _texts((yield from _asked(prefix, "missing", ahead)))
 
 
+def attached_days(prefix: str) -> Script[set[int]]:
+    """Return the days that have a partition which is not folded, counted since 1970."""
+    return {row[0] for row in (yield from _asked(prefix, "attached"))}
+
+
 def foldable_days(prefix: str) -> Script[list[str]]:
     """Return the days that may be folded, the oldest first. ``fold_day`` looks closer."""
     return _texts((yield from _asked(prefix, "foldable")))
@@ -65,19 +70,38 @@ def drop_day(prefix: str, day: str) -> Script[str]:
     return str((yield from _changed(prefix, "drop", day))[0][0])
 
 
-def export_day(url: str, prefix: str, day: str, path: Path) -> Path:
+def export_day(url: str, prefix: str, day: str, path: Path) -> bool:
     """
     Write the postings of a folded *day* to the CSV file *path*, which appears once all of it is on the disk.
 
-    One that was interrupted is begun again, and an earlier export of the day is replaced.
+    One that was interrupted is begun again, and an earlier export of the day is replaced. Return False if another run
+    is exporting, or has dropped the day.
 
     Raises:
-        LedgerUnavailableError: The day cannot be read; it may have been dropped.
+        LedgerUnavailableError: The day cannot be read.
         OSError: The file cannot be written.
     """
+    import psycopg  # An extra.
+
+    sql = _sql(prefix)
+    try:
+        with psycopg.connect(address_of(url), client_encoding="utf8") as connection, connection.cursor() as cursor:
+            if cursor.execute(sql["export_alone"].encode()).fetchone() != (True,):
+                return False
+            with cursor.copy(sql["export"].format(day=day.replace("-", "")).encode()) as blocks:
+                _store(path, map(bytes, blocks))
+    except psycopg.errors.UndefinedTable:
+        return False
+    except psycopg.Error as failed:
+        reason = without_password(" ".join(str(failed).split()), url)[:300]
+        raise LedgerUnavailableError(f"The day cannot be exported: {reason}.") from failed
+    return True
+
+
+def _store(path: Path, blocks: Iterable[bytes]) -> None:
     part = path.with_name(f"{path.name}.part")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        _copy(url, _sql(prefix)["export"].format(day=day.replace("-", "")), file.write)
+        file.writelines(blocks)
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
@@ -86,22 +110,6 @@ def export_day(url: str, prefix: str, day: str, path: Path) -> Path:
         os.fsync(folder)
     finally:
         os.close(folder)
-    return path
-
-
-def _copy(url: str, statement: str, write: Callable[[bytes], object]) -> None:
-    import psycopg  # An extra.
-
-    try:
-        with (
-            psycopg.connect(address_of(url), autocommit=True, client_encoding="utf8") as connection,
-            connection.cursor().copy(statement.encode()) as copy,
-        ):
-            for block in copy:
-                write(bytes(block))
-    except psycopg.Error as failed:
-        reason = without_password(" ".join(str(failed).split()), url)[:300]
-        raise LedgerUnavailableError(f"The day cannot be exported: {reason}.") from failed
 
 
 def _changed(prefix: str, name: str, day: str) -> Script[Rows]:

@@ -39,6 +39,9 @@ WHERE relkind = 'r' AND starts_with(CAST(relname AS text), '{prefix}postings_2')
 -- name: detached
 SELECT CAST(day AS text) FROM ({days}) AS known WHERE NOT is_attached ORDER BY day
 
+-- name: attached
+SELECT number FROM ({days}) AS known WHERE is_attached
+
 -- name: foldable
 SELECT CAST(day AS text) FROM ({days}) AS known WHERE is_attached
     AND number <= floor(extract(epoch FROM clock_timestamp()) / 86400) - 91
@@ -47,6 +50,10 @@ SELECT CAST(day AS text) FROM ({days}) AS known WHERE is_attached
         SELECT FROM {prefix}bets WHERE state = 'OPEN' AND opened_at_millis >= number * CAST(86400000 AS bigint)
             AND opened_at_millis < (number + 1) * CAST(86400000 AS bigint)
     ) ORDER BY day
+
+-- Two that write one file at once could leave a part of it under its name.
+-- name: export_alone
+SELECT pg_try_advisory_xact_lock(hashtext('{prefix}export'))
 
 -- name: export
 COPY (SELECT * FROM {prefix}postings_{{day}} ORDER BY id) TO STDOUT (FORMAT csv, HEADER)

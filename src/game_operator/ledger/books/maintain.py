@@ -246,7 +246,11 @@ class Maintenance:
         return made
 
     def days_folded(self, before_day: int, export: Callable[[str], Any]) -> Work[list[str]]:
-        """Fold the partitions of days before one, *export* and drop those that are folded; return what was done."""
+        """
+        Fold the partitions of days before one, *export* and drop those that are folded; return what was done.
+
+        What *export* returns False for stays.
+        """
         done: list[str] = []
         for day in (yield self._read(partial(days.foldable_days, self._prefix))):
             if day >= day_text(before_day):
@@ -264,8 +268,8 @@ class Maintenance:
         for day in (yield self._read(partial(days.detached_days, self._prefix))):
             if not self._progress.goes_on():
                 break
-            yield export(day)
-            done.append(f"{yield self._write(partial(days.drop_day, self._prefix, day))} {day}")
+            if (yield export(day)):
+                done.append(f"{yield self._write(partial(days.drop_day, self._prefix, day))} {day}")
         return done
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:

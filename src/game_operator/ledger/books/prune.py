@@ -6,7 +6,7 @@ withdraw: a captured claim would otherwise be paid again. The work is done in ma
 on in between.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -75,14 +75,19 @@ class Prune:
 
     Each is a transaction. It may be stopped after any batch and begun again later: each batch leaves the books sound.
 
+    Args:
+        kind: The kind of database.
+        prefix: Of the tables.
+        kept_days: Days whose postings stay, counted since 1970.
+
     Attributes:
         before_day: Days before this one, counted since 1970, hold all that is folded.
         is_needed: Whether there are postings to fold.
         report: What was dropped so far.
     """
 
-    def __init__(self, kind: Kind, prefix: str) -> None:
-        self._kind, self._prefix = kind, prefix
+    def __init__(self, kind: Kind, prefix: str, kept_days: Collection[int] = ()) -> None:
+        self._kind, self._prefix, self._kept_days = kind, prefix, kept_days
         self._sql = sql_texts(
             __package__,
             "prune.sql",
@@ -137,6 +142,8 @@ class Prune:
         slices = yield from live_slices(self._prefix, after, 1)
         if not slices or slices[0].day >= self.before_day:
             return 0, None
+        if slices[0].day in self._kept_days:
+            return 0, (slices[0].day, _FAR)
         folded: list[Any] = []
         if slices[0].postings:
             # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
