@@ -389,6 +389,21 @@ def test_all_is_read_again_in_a_month(sqlite_url: str, clock: RunningClock, monk
         assert ledger.maintain().read_again == 61
 
 
+def test_calls_and_bets_are_read_again_and_again(sqlite_url: str, clock: RunningClock) -> None:
+    """Once the end is reached, the next run begins anew, and does not wait there for what is new."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        ledger.apply(withdraw("old"))
+        for damaged in (0, 1):
+            run(sqlite_url, "UPDATE {p}bets SET wager_cents = wager_cents + ? WHERE bet_id = 'old'", damaged)
+            found: set[str] = set()
+            for _ in range(6):
+                clock.millis += 5 * DAY
+                ledger.adjust("p1", Decimal(1), reference=f"{clock.millis}")
+                found |= kinds(ledger.maintain())
+            assert found == ({"withdraw_differs"} if damaged else set())
+
+
 def test_no_time_at_all(sealed: SqlLedger, database_url: str) -> None:
     """A run of no seconds does nothing, says so, and does not forget what was found."""
     sealed.apply(withdraw("x"))

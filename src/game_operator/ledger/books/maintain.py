@@ -273,16 +273,21 @@ class Maintenance:
         return done
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
-        """Read calls and bets again from *start* on, and from the beginning once the end is reached."""
+        """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""
         marks = yield self._read(partial(read_marks, self._prefix))
         first = yield self._read(self._first_millis)
         if first is None or first >= now_millis:
             return start
-        start = start if first <= start < now_millis else first
-        until = min(now_millis, start + max(_LEAST_SPAN_MILLIS, int((now_millis - first) * share)))
-        while start < until and self._progress.goes_on():
+        span = now_millis - first
+        left = min(span, max(_LEAST_SPAN_MILLIS, int(span * share)))
+        while left > 0 and self._progress.goes_on():
+            # The next run finds a later end, so this one must begin anew where it comes to its own.
+            start = start if first <= start < now_millis else first
+            until = min(now_millis, start + left)
+            left += start
             start = yield from self._progress.verification.time(self._read, start, until, marks)
-        return start
+            left -= start
+        return start if start < now_millis else first
 
     def _accounts_again(self, position: Position, share: float) -> Work[tuple[str, str]]:
         """Compare some accounts with all that was ever posted to them."""
