@@ -116,8 +116,7 @@ def _killed(trial: Trial, maintainer: Maintainer, copies: int, steps: int, *, se
         trial.ended(maintainer, url, export, since)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-@pytest.mark.drawn(1)
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)])
 @pytest.mark.timeout(120)
 def test_killed(books: AgedBooks, maintainer: Maintainer, tmp_path: Path) -> None:
     """Three kills at steps that the seed draws."""

@@ -48,7 +48,7 @@ class Calendar:
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        self._functions("public, pg_temp")
+        self._functions("pg_catalog, pg_temp")
         if not is_sqlite(self.url):
             with psycopg.connect(self.url, autocommit=True) as connection:
                 self._database(connection, "RESET search_path")
