@@ -4,7 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help demo demo-web test test-fast browser check lint format bench torture lock clean
+# Else each process that a test starts compiles our modules anew, and each worker of pytest all tests, where the
+# environment says that Python writes no bytecode.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo demo-web test test-fast browser check bytecode lint format bench torture lock clean
 
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
@@ -39,8 +43,14 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-# Prerequisites run in this order; pytest's summary is the last line.
-check: lint test
+# The types take one core; on another, pytest compiles the tests, which each of its workers would else do again. What
+# cannot be compiled is reported by the tests. pytest's summary is the last line.
+check: $(VENV)/dev
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint bytecode
+	@$(MAKE) --no-print-directory test
+
+bytecode: $(VENV)/dev
+	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
 
 format: $(VENV)/dev
 	$(BIN)/ruff format .
@@ -54,6 +64,7 @@ torture: $(VENV)/dev $(VENV)/fuzz browser
 
 clean:
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/made:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "game-operator needs Python 3.11 or newer; name one with make PYTHON=/path/to/python3.11")'

@@ -8,7 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hypothesis import settings
 
+from game_operator.ledger import SqlLedger
 from tests.support.postgres import PostgresServer
+from tests.support.postgres_tables import LentTables
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
@@ -72,12 +74,23 @@ def durable() -> Iterator[PostgresServer]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def lent_tables(postgres: PostgresServer) -> LentTables:
+    """Databases with the tables of a new ledger."""
+
+    def make(url: str) -> None:
+        SqlLedger(url).close()
+
+    return LentTables(postgres, make)
+
+
 @pytest.fixture
-def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of an empty database."""
-    url = postgres.lend_database()
+def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, lent_tables: LentTables) -> Iterator[str]:
+    """The URL of an empty database; for a test with the mark ``tables``, of one with the tables of a new ledger."""
+    lender = lent_tables if request.node.get_closest_marker("tables") else postgres
+    url = lender.lend_database()
     yield url
-    postgres.take_back(url)
+    lender.take_back(url)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -30,6 +30,8 @@ from game_operator.models.wire import decode
 from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
 from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
 
+pytestmark = pytest.mark.tables
+
 SERVICE = f"{BASE_URL}|{OPERATOR}"
 
 

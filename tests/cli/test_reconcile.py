@@ -23,7 +23,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from tests.cli.support import COMMAND, Run, Told, clean_environment, said, started, stopped
 from tests.support.servers import wsgi_server
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.tables, pytest.mark.outside]
 
 QUICK = ("--min-age", "0s", "--second-look", "0s", "--rate", "5000", "--sample", "0")
 BY = ("--actor", "ann", "--reason", "deposits were lost")

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.support.postgres import PostgresServer
@@ -43,27 +42,19 @@ def module_url(postgres: PostgresServer) -> Iterator[str]:
     postgres.drop_database(url)
 
 
-@pytest.fixture
-def emptied_url(module_url: str) -> str:
-    """That database, emptied."""
-    with psycopg.connect(module_url, autocommit=True) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-    return module_url
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an emptied database of each kind."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
-    address: str = request.getfixturevalue("emptied_url")
-    return address
+    """The URL of a database of each kind."""
+    return _database(request, tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database of each kind."""
+    """The same."""
+    return _database(request, tmp_path)
+
+
+def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'wallet.db'}"
     url: str = request.getfixturevalue("postgres_url")

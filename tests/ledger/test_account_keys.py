@@ -20,7 +20,10 @@ from game_operator.wallet import Wallet
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
-pytestmark = pytest.mark.drawn(6, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
+pytestmark = [
+    pytest.mark.tables,
+    pytest.mark.drawn(6, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
+]
 
 Run = Callable[..., list[tuple[Any, ...]]]
 
@@ -49,8 +52,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def _database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     if kind == "postgres":
-        url = request.getfixturevalue("module_url")
-        _run(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        url = request.getfixturevalue("postgres_url")
     _run(
         url,
         "CREATE TABLE wallets (player_id varchar(256) NOT NULL, currency varchar(256) NOT NULL, "

@@ -17,7 +17,7 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
-pytestmark = pytest.mark.drawn(6, url=("postgres",))
+pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, url=("postgres",))]
 
 
 class Purses:
@@ -66,7 +66,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         with closing(sqlite3.connect(path, isolation_level=None)) as file:
             _make(file)
         return f"sqlite:///{path}"
-    address: str = request.getfixturevalue("emptied_url")
+    address: str = request.getfixturevalue("postgres_url")
     with psycopg.connect(address, autocommit=True) as connection:
         _make(connection)
     return address
@@ -192,24 +192,24 @@ def test_in_the_callers_transaction_it_is_given_the_callers_connection(
     assert ledger.balance("p1") == 1000
 
 
-async def test_an_object_may_be_awaited(emptied_url: str) -> None:
+async def test_an_object_may_be_awaited(postgres_url: str) -> None:
     """AsyncAccounts on PostgreSQL, alone and joined."""
-    async with await psycopg.AsyncConnection.connect(emptied_url) as connection:
+    async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
         await connection.execute("CREATE TABLE purses (id varchar(40) PRIMARY KEY, cash bigint, bonus bigint)")
         await connection.execute("INSERT INTO purses VALUES ('p1', 700, 300)")
         await connection.commit()
-        async with AsyncSqlLedger(emptied_url, accounts=AsyncPurses("%s")) as ledger:
+        async with AsyncSqlLedger(postgres_url, accounts=AsyncPurses("%s")) as ledger:
             assert (await ledger.apply(withdraw())).balance_cents == 500
             assert (await ledger.apply(deposit(), connection=connection)).balance_cents == 1750
             await connection.rollback()
             assert await ledger.balance("p1") == 500
 
 
-async def test_what_cannot_be_awaited_is_refused_in_words(tmp_path: Path, emptied_url: str) -> None:
+async def test_what_cannot_be_awaited_is_refused_in_words(tmp_path: Path, postgres_url: str) -> None:
     """On SQLite, and in a SqlLedger, nothing awaits: better an error than a coroutine taken for an answer."""
     async with AsyncSqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}", accounts=AsyncPurses("%s")) as ledger:
         with pytest.raises(LedgerError, match=r"Accounts\.lock is to be awaited.*plain function"):
             await ledger.apply(withdraw())
-    blocking = SqlLedger(emptied_url, accounts=AsyncPurses("%s"))
+    blocking = SqlLedger(postgres_url, accounts=AsyncPurses("%s"))
     with blocking, pytest.raises(LedgerError, match=r"Accounts\.lock is to be awaited"):
         blocking.apply(withdraw())

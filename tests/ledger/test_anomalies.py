@@ -17,6 +17,8 @@ from game_operator.webhooks.authenticators import WebhookRequest
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import run
 
+pytestmark = pytest.mark.tables
+
 TERMS = Terms(source="s")
 
 

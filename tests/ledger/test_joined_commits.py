@@ -43,6 +43,7 @@ class _Visit(_Base):
 
 
 pytestmark = [
+    pytest.mark.tables,
     pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
     pytest.mark.drawn(10, url=("postgres",)),
 ]
@@ -425,7 +426,7 @@ def test_a_flush_of_the_orm_that_fails_and_is_swallowed(
     database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """SQLAlchemy itself rolls the transaction back then, on SQLite too; in begin_nested() only the savepoint."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("emptied_url")
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
     engine = create_engine(sqlalchemy_url(url, "pysqlite" if database == "sqlite" else "psycopg"))
     _Base.metadata.create_all(engine)
     with sessionmaker(engine).begin() as session:
@@ -451,7 +452,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing(
     driver: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """At its budget the receiver cancels a call: the transaction is rolled back, and the repeat is applied."""
-    url = f"sqlite:///{tmp_path / 'wallet.db'}" if driver == "aiosqlite" else request.getfixturevalue("emptied_url")
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if driver == "aiosqlite" else request.getfixturevalue("postgres_url")
     # SQLAlchemy up to 2.1.4 keeps a connection in its pool that asyncpg has closed.
     engine = create_async_engine(sqlalchemy_url(url, driver), pool_pre_ping=True)
     scopes = [anyio.CancelScope()]
@@ -489,7 +490,7 @@ def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
 ) -> None:
     """Of ``apply(connection=)`` in a handler of the operator's own: the last moment to find out, before the commit."""
     sqlite = f"sqlite:///{tmp_path / 'wallet.db'}"
-    url = sqlite if kind.database == "sqlite" else request.getfixturevalue("emptied_url")
+    url = sqlite if kind.database == "sqlite" else request.getfixturevalue("postgres_url")
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal("10.00"))
     with kind.open(url) as joining:
@@ -521,9 +522,9 @@ def _settings_of(connection: Any) -> Any:
     ("before", "during"),
     [("off", "on"), ("local", "on"), ("on", "on"), ("remote_write", "remote_write"), ("remote_apply", "remote_apply")],
 )
-def test_a_joined_call_waits_for_the_disk(emptied_url: str, before: str, during: str) -> None:
+def test_a_joined_call_waits_for_the_disk(postgres_url: str, before: str, during: str) -> None:
     """Whatever it does, for this transaction alone; nothing is lowered."""
-    with SqlLedger(emptied_url) as ledger, psycopg.connect(emptied_url, autocommit=True) as connection:
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url, autocommit=True) as connection:
         ledger.open_account("p1", Decimal("10.00"))
         connection.execute(f"SET synchronous_commit = {before}".encode())
         stages: list[tuple[str, Any]] = [
@@ -544,13 +545,13 @@ def test_a_joined_call_waits_for_the_disk(emptied_url: str, before: str, during:
             assert _settings_of(connection) == before
 
 
-def test_a_table_of_the_operators_own_is_committed_to_the_disk_too(emptied_url: str) -> None:
+def test_a_table_of_the_operators_own_is_committed_to_the_disk_too(postgres_url: str) -> None:
     """The statement that raises it is another there."""
-    with psycopg.connect(emptied_url, autocommit=True) as connection:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE players (id text PRIMARY KEY, balance bigint NOT NULL)")
         connection.execute("INSERT INTO players VALUES ('p1', 1000)")
         players = TableAccounts(table="players", key="id", balance="balance", unit="cents")
-        with SqlLedger(emptied_url, accounts=players) as ledger, connection.transaction():
+        with SqlLedger(postgres_url, accounts=players) as ledger, connection.transaction():
             connection.execute("SET LOCAL synchronous_commit = off")
             assert ledger.apply(withdraw(), connection=connection).applied
             assert _settings_of(connection) == "on"

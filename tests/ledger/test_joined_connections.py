@@ -93,11 +93,11 @@ def test_what_the_caller_has_set_on_sqlite3_does_not_matter(ledger: SqlLedger, s
     assert ledger.balance("p1") == 500
 
 
-def test_what_the_caller_has_set_on_psycopg_does_not_matter(emptied_url: str) -> None:
+def test_what_the_caller_has_set_on_psycopg_does_not_matter(postgres_url: str) -> None:
     """Rows as dicts, raw cursors with other placeholders, a pipeline."""
-    with SqlLedger(emptied_url) as ledger:
+    with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal("10.00"))
-        with psycopg.connect(emptied_url, row_factory=dict_row, cursor_factory=psycopg.RawCursor) as connection:
+        with psycopg.connect(postgres_url, row_factory=dict_row, cursor_factory=psycopg.RawCursor) as connection:
             assert ledger.apply(withdraw(), connection=connection).balance_cents == 500
             with connection.pipeline():
                 assert ledger.apply(deposit(), connection=connection).balance_cents == 1750
@@ -107,7 +107,7 @@ def test_what_the_caller_has_set_on_psycopg_does_not_matter(emptied_url: str) ->
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_an_engine_in_autocommit_is_refused(database: str, sqlite_url: str, request: pytest.FixtureRequest) -> None:
     """SQLAlchemy says that it is in a transaction, and commits each statement all the same."""
-    url = sqlite_url if database == "sqlite" else request.getfixturevalue("emptied_url")
+    url = sqlite_url if database == "sqlite" else request.getfixturevalue("postgres_url")
     driver = "pysqlite" if database == "sqlite" else "psycopg"
     engine = create_engine(sqlalchemy_url(url, driver), isolation_level="AUTOCOMMIT")
     with SqlLedger(url) as ledger:
@@ -181,12 +181,12 @@ def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> Non
         assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
 
 
-async def test_a_database_without_the_tables_in_postgresql(emptied_url: str) -> None:
+async def test_a_database_without_the_tables_in_postgresql(postgres_url: str) -> None:
     """The same over asyncpg; the ledger itself was never opened."""
-    engine = create_async_engine(sqlalchemy_url(emptied_url, "asyncpg"))
+    engine = create_async_engine(sqlalchemy_url(postgres_url, "asyncpg"))
     async with engine.begin() as connection:
         with pytest.raises(SchemaError, match="Open a ledger on that database"):
-            await AsyncSqlLedger(emptied_url).apply(withdraw(), connection=connection)
+            await AsyncSqlLedger(postgres_url).apply(withdraw(), connection=connection)
         assert (await connection.execute(text("SELECT 1"))).scalar() == 1
     await engine.dispose()
 
@@ -204,9 +204,9 @@ def test_a_stale_snapshot_is_the_databases_own_error(ledger: SqlLedger, sqlite_u
     assert ledger.bet("b1") is None
 
 
-def test_a_serializable_transaction_fails_by_the_databases_own_error(emptied_url: str) -> None:
+def test_a_serializable_transaction_fails_by_the_databases_own_error(postgres_url: str) -> None:
     """Under REPEATABLE READ the row that another committed cannot be seen: the caller begins again."""
-    with SqlLedger(emptied_url) as ledger, psycopg.connect(emptied_url) as connection:
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
         ledger.open_account("p1", Decimal("10.00"))
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.execute("SELECT 1")
@@ -231,12 +231,12 @@ def test_endless_conflicts_end(ledger: SqlLedger, sqlite_url: str) -> None:
         connection.execute("ROLLBACK")
 
 
-async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(emptied_url: str) -> None:
+async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgres_url: str) -> None:
     """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
-    async with AsyncSqlLedger(emptied_url) as ledger:
+    async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal("10.00"))
         terms = Terms(within=lambda *_: anyio.sleep_forever())
-        async with await psycopg.AsyncConnection.connect(emptied_url) as connection:
+        async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
             with anyio.move_on_after(0.3) as scope:
                 await ledger.apply(withdraw(), connection=connection, terms=terms)
             assert scope.cancelled_caught

@@ -18,7 +18,7 @@ from game_operator.ledger.staff.queries import survey
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.tables, pytest.mark.slow]
 
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
@@ -103,11 +103,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]
     """Make the operator's table in a database of a kind, and return its address."""
 
     def made(database: str) -> str:
-        if database == "sqlite":
-            url = f"sqlite:///{tmp_path / 'wallet.db'}"
-        else:
-            url = request.getfixturevalue("module_url")
-            _run(url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+        url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
         _run(url, *_MAKE)
         return url
 

@@ -21,7 +21,7 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.tables, pytest.mark.outside]
 
 DAY = 86_400_000
 

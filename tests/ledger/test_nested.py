@@ -16,6 +16,8 @@ from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from tests.support.calls import ask_balance, claim, withdraw
 
+pytestmark = pytest.mark.tables
+
 CALLBACKS = ("within", "may_bet", "account_of")
 MOVES: dict[str, Callable[[Any], Any]] = {  # Any: a ledger of any kind.
     "apply": lambda ledger: ledger.apply(claim()),

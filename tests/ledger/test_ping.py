@@ -16,6 +16,8 @@ import pytest
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, PingReport, SqlLedger
 
+pytestmark = pytest.mark.tables
+
 PASSWORD = "pa55-of-the-wallet"
 Look = Callable[..., PingReport]
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import PostgresServer
-
 
 @pytest.fixture(autouse=True)
 def quiet_ledger() -> Iterator[None]:
@@ -26,15 +24,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'wallet.db'}"
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    url = server.lend_database()
-    yield url
-    server.take_back(url)
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    address: str = request.getfixturevalue("postgres_url")
+    return address
 
 
 @pytest.fixture

@@ -201,12 +201,15 @@ class PostgresServer:
 
     def take_back(self, url: str) -> None:
         """Cut the connections of a lent database and empty it; drop it if a test has changed more than its schemas."""
-        if self.is_running and self._is_emptied(url):
+        if self.is_emptied(url):
             self._lendable.append(url)
         else:
             self.drop_database(url)
 
-    def _is_emptied(self, url: str) -> bool:
+    def is_emptied(self, url: str, by: str = _EMPTY) -> bool:
+        """Cut a database's connections and empty it by a statement; return whether all but its schemas is as new."""
+        if not self.is_running:
+            return False
         name = _database(url)
         try:
             with psycopg.connect(self.url, autocommit=True) as connection:
@@ -214,7 +217,7 @@ class PostgresServer:
                 connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(name)))
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("SET lock_timeout = '2s'")
-                connection.execute(_EMPTY)
+                connection.execute(by.encode())
                 return connection.execute(_IS_AS_NEW).fetchone() == (True,)
         except psycopg.Error:
             return False

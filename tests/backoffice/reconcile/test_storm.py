@@ -21,7 +21,7 @@ from tests.support.raw_sql import run
 from tests.support.reconciling import KEYS, REPAIR
 from tests.support.times import StoppedClock
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.tables, pytest.mark.outside]
 
 OWN = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 
