@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,13 +13,14 @@ import psycopg
 import pytest
 
 from game_operator.ledger import SqlLedger, TableAccounts, Terms
+from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.cli.support import Run, command, said
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import damage, is_sqlite, path_in
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in
 from tests.support.raw_sql import run as run_sql
 from tests.support.version_1 import old_tables
 
@@ -538,6 +540,64 @@ def test_statements_that_cannot_be_printed(run: Run, options: tuple[object, ...]
     told = run("ledger", "schema", "--sql", *options)
     assert (told.code, told.out) == (2, "")
     assert problem in " ".join(told.err.replace("│", " ").split())
+
+
+@pytest.fixture
+def clerk(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A role that may read and write all rows, and whose database is named by the environment."""
+    role = "clerk_" + postgres_url.partition("///")[2].partition("?")[0]
+    play(postgres_url, withdraw("b1"), deposit("b1"), withdraw("b2"))
+    run_sql(postgres_url, f"CREATE ROLE {role} LOGIN")
+    monkeypatch.setenv(VARIABLE, postgres_url.replace("user=postgres", f"user={role}"))
+    yield role
+    run_sql(postgres_url, f"DROP OWNED BY {role}")
+    run_sql(postgres_url, f"DROP ROLE {role}")
+
+
+def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str, tmp_path: Path) -> None:
+    """Every command but migrate, with the rights that are printed."""
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute(schema_sql("postgres", DEFAULT_PREFIX, after=VERSION, role=clerk).encode())
+    with SqlLedger(postgres_url) as ledger:
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        ledger.keep_anomaly("deposit", "unreadable", encode_call(deposit("b2")))
+    for arguments in (
+        ("open", "p2", "5.00"),
+        ("adjust", "p2", "1.00", "--reference", "r1"),
+        ("show", "--player", "p2"),
+        ("show", "b1"),
+        ("bets", "--open"),
+        ("retry", 2),
+        ("resolve", 1),
+        ("anomalies", "--all"),
+        ("maintain", "--export", tmp_path),
+        ("prune",),
+        ("verify", "--full"),
+        ("totals", "--close"),
+        ("sources",),
+        ("add-source", "s2"),
+        ("migrate", "--plan"),
+    ):
+        told = run("ledger", *arguments)
+        assert (told.code, told.err) == (0, ""), arguments
+    checks = {check["name"]: check["found"] for check in run("ledger", "doctor", "--json").document["checks"]}
+    assert checks["default partition"] == "it is empty"
+    assert run("doctor", "--upgrade").code == 0
+    assert "permission denied for schema" in run("ledger", "open", "p1", "--table-prefix", "new_").err
+
+
+def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: str) -> None:
+    """Maintain and the doctor before an upgrade say which, and the line that is said helps."""
+    run_sql(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {clerk}")
+    told = run("ledger", "maintain")
+    assert told.code == 1
+    assert f"permission denied for function {DEFAULT_PREFIX}make_day" in " ".join(told.err.split())
+    assert "ledger schema --sql --grants ROLE" in " ".join(told.err.split())
+    checks = run("doctor", "--upgrade", "--json").document["checks"]
+    (todo,) = (check["todo"] for check in checks if check["name"] == f"rights of {clerk}")
+    run_sql(postgres_url, todo.partition("Run: ")[2])
+    assert run("ledger", "maintain").code == 0
+    assert run("doctor", "--upgrade").code == 0
 
 
 def test_clocks(run: Run, database: str) -> None:

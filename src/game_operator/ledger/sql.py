@@ -34,7 +34,7 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
-from game_operator.ledger.engine.tables import back
+from game_operator.ledger.engine.tables import back, rights_explained
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
@@ -463,7 +463,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             LedgerError: The newest posting is more than a day later than now; or more than 30 days earlier, and
                 *now_millis* is not given. Then a clock is likely to be wrong.
         """
-        return self._done(self._pruned(older_than, now_millis))
+        return self._done(rights_explained(self._prefix, self._pruned(older_than, now_millis)))
 
     def maintain(
         self,
@@ -488,9 +488,11 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError, ValueError: *older_than* is neither, or under 90 days.
             LedgerError: The newest posting and the clock cannot both be right.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
+            SchemaError: On PostgreSQL, this user lacks a right.
             OSError: A file in *export* cannot be written.
         """
-        return self._done(self._maintained(seconds, older_than, None if export is None else Path(export)))
+        work = self._maintained(seconds, older_than, None if export is None else Path(export))
+        return self._done(rights_explained(self._prefix, work))
 
     def _apply_all(self, items: Sequence[Item]) -> list[Result]:
         with self._alone():

@@ -163,6 +163,9 @@ def _rights(examined: _Installation) -> _Checking:
         outcome, rights = ("problem", "SELECT, INSERT, UPDATE") if writes else ("advice", "SELECT")
         values = {"role": role, "prefix": examined.prefix, "names": names, "when": when, "rights": rights}
         checks.append(_check("rights", "others", outcome=outcome, **values)._replace(name=f"rights of {role}"))
+    rows = yield Execute(examined.questions["day_functions"], ())
+    for role, names in rows:
+        checks.append(_check("rights", "functions", role=role, names=names)._replace(name=f"rights of {role}"))
     return checks or [_check("rights", "complete", user=user)]
 
 

@@ -21,6 +21,17 @@ SELECT quote_ident(current_user), quote_ident(current_schema()),
     has_table_privilege('{prefix}calls', 'INSERT'), quote_ident(pg_get_userbyid(relowner)), pg_has_role(relowner, 'USAGE')
 FROM pg_class WHERE oid = to_regclass('{prefix}calls')
 
+-- Roles that may fold postings, and may not run all functions that do it by days.
+-- name: day_functions
+SELECT quote_ident(pg_get_userbyid(acl.grantee)), string_agg(CAST(made.id AS text), ', ' ORDER BY made.name)
+FROM pg_class AS class CROSS JOIN aclexplode(class.relacl) AS acl
+CROSS JOIN (
+    SELECT name, to_regprocedure('{prefix}' || name || '_day(date)') AS id FROM unnest(ARRAY['make', 'fold', 'drop']) AS name
+) AS made
+WHERE class.oid = to_regclass('{prefix}postings') AND acl.privilege_type = 'DELETE' AND acl.grantee NOT IN (0, class.relowner)
+    AND NOT has_function_privilege(acl.grantee, made.id, 'EXECUTE')
+GROUP BY acl.grantee ORDER BY 1
+
 -- Roles with rights on the calls need them on the tables of later versions, which belong to the role that makes them.
 -- name: grants
 WITH made (name, id) AS (

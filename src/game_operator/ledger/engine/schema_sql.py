@@ -72,9 +72,10 @@ def grants(prefix: str, role: str) -> str:
     sequences = ", ".join(f"{prefix}{name}_id_seq" for name in _NUMBERED)
     functions = ", ".join(f"{prefix}{name}(date)" for name in _FUNCTIONS)
     use = _USE_SCHEMA.replace("{prefix}", prefix).replace("{role}", quoted)
-    return f"""-- All but migrating needs these rights. DELETE is for prune.
+    return f"""-- All but migrating needs these rights. DELETE is for prune, the default partition for the doctor.
 {use}
 GRANT SELECT, INSERT, UPDATE ON {tables} TO {quoted};
+GRANT SELECT ON {prefix}postings_default TO {quoted};
 GRANT DELETE ON {pruned} TO {quoted};
 GRANT USAGE, SELECT, UPDATE ON SEQUENCE {sequences} TO {quoted};
 GRANT EXECUTE ON FUNCTION {functions} TO {quoted};

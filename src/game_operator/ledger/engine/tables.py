@@ -17,13 +17,15 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
 from game_operator.ledger.api import BetRecord, CallRecord
-from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, Work
 from game_operator.ledger.rules.book import Anomaly, Changes
+
+T = TypeVar("T")
 
 #: The version of the tables that this program reads and writes.
 VERSION = 4
@@ -192,6 +194,20 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[No
             f"The ledger's user may not look after the tables {prefix}*: {str(failed).splitlines()[0]}. Let somebody "
             "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE) "
             "and SELECT, UPDATE on the sequences."
+        ) from failed
+
+
+def rights_explained(prefix: str, work: Work[T]) -> Work[T]:
+    """Do *work* of staff; raise SchemaError if this user of PostgreSQL lacks a right."""
+    try:
+        return (yield from work)
+    except Exception as failed:  # Psycopg's, which is not imported here: it is known by its SQLSTATE.
+        if getattr(failed, "sqlstate", None) != DENIED:
+            raise
+        raise SchemaError(
+            f"The ledger's user lacks a right on the tables {prefix}*: {str(failed).splitlines()[0]}. What was "
+            "committed before stays.",
+            remedy="Let their owner run what `game-operator ledger schema --sql --grants ROLE` prints.",
         ) from failed
 
 

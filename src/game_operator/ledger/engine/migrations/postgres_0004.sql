@@ -159,11 +159,15 @@ DO $$
 
         FOR holder IN
             SELECT CASE acl.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(acl.grantee)) END AS name,
-                string_agg(acl.privilege_type, ', ') AS rights, bool_or(acl.privilege_type = 'INSERT') AS writes
+                string_agg(acl.privilege_type, ', ') AS rights, bool_or(acl.privilege_type = 'INSERT') AS writes,
+                bool_or(acl.privilege_type = 'SELECT') AS reads
             FROM pg_class AS class CROSS JOIN aclexplode(class.relacl) AS acl
             WHERE class.oid = to_regclass('{prefix}postings_before') AND acl.grantee <> class.relowner GROUP BY acl.grantee
         LOOP
             EXECUTE 'GRANT ' || holder.rights || ' ON {prefix}postings TO ' || holder.name;
+            IF holder.reads THEN
+                EXECUTE 'GRANT SELECT ON {prefix}postings_default TO ' || holder.name;
+            END IF;
             IF holder.writes THEN
                 EXECUTE 'GRANT USAGE, SELECT, UPDATE ON SEQUENCE {prefix}postings_id_seq TO ' || holder.name;
             END IF;
