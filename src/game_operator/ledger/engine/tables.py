@@ -136,6 +136,7 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[No
         # All in one schema: an empty table in another one would hide what is known.
         yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
         if version:
+            yield Execute(waiting_briefly(prefix), ())
             yield Execute(lock_of_calls(prefix), ())
         for statement in statements(kind, prefix, after=version):
             yield Execute(statement, ())
@@ -155,6 +156,20 @@ def lock_of_calls(prefix: str) -> str:
     """
     tables = ", ".join(prefix + name for name in CALL_TABLES)
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
+
+
+def waiting_briefly(prefix: str, *, local: bool = True) -> str:
+    """
+    Return the statement that says how long to wait for such a lock: all calls queue behind who waits for it.
+
+    A vacuum that PostgreSQL has started by itself gives way to who waits for a second.
+    """
+    tables = ", ".join(f"to_regclass('{prefix}{name}')" for name in CALL_TABLES)
+    return (
+        "SELECT set_config('lock_timeout', CASE WHEN EXISTS (SELECT FROM pg_locks WHERE relation IN "  # noqa: S608
+        f"({tables}) AND mode = 'ShareUpdateExclusiveLock' AND pid <> pg_backend_pid()) "
+        f"THEN '1500ms' ELSE '300ms' END, {str(local).lower()})"
+    )
 
 
 def _has_column(statement: str) -> Script[bool]:
@@ -180,13 +195,18 @@ _BEFORE_MIGRATION = (
 
 
 def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[None]:
-    """Do the same in PostgreSQL, one process at a time; raise SchemaError also if this user may not."""
+    """Do the same in PostgreSQL, one process at a time."""
+    # A waiter makes all others wait behind it, so we give up soon and try again.
+    yield Execute("SET LOCAL lock_timeout = '1s'", ())
+    yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
+    yield from migration("postgres", prefix, migrate, check)
+    yield from _check_grants(prefix)
+
+
+def by_owner(prefix: str, script: Script[T]) -> Script[T]:
+    """Run *script*, which changes tables; raise SchemaError if this user may not."""
     try:
-        # A waiter makes all others wait behind it, so we give up soon and try again.
-        yield Execute("SET LOCAL lock_timeout = '1s'", ())
-        yield Execute("SELECT pg_advisory_xact_lock(hashtext(?))", (f"{prefix}migration",))
-        yield from migration("postgres", prefix, migrate, check)
-        yield from _check_grants(prefix)
+        return (yield from script)
     except Exception as failed:
         if getattr(failed, "sqlstate", None) != DENIED:
             raise

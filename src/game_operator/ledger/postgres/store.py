@@ -131,6 +131,15 @@ class _Store:
 
     read = run
 
+    def outside(self, script: Callable[[], Script[bool]]) -> Any:
+        """
+        Run *script* outside a transaction, each statement committed by itself, and return what it returns.
+
+        It may set the connection, which is closed afterwards. Behind a pooler there is no such connection: then the
+        script is left out, and True returned.
+        """
+        return self._done(self._run(script, self._unbound))
+
     def express(self, items: Sequence[Item]) -> Any:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
         return self._done(self._express_done(items))
@@ -160,7 +169,9 @@ class _Store:
         leave = pipeline.__aexit__ if self._awaits else pipeline.__exit__
         return leave(type(raised) if raised else None, raised, raised and raised.__traceback__)
 
-    def _run(self, script: Callable[[], Script[T]]) -> Work[T]:
+    def _run(
+        self, script: Callable[[], Script[T]], attempt: Callable[[Callable[[], Script[T]]], Work[T]] | None = None
+    ) -> Work[T]:
         until, nap = time.monotonic() + self._patience_seconds, 0.005
         doubt = " A call under way may have been committed: its repeat finds out." if self._session else ""
         sleep: Callable[[float], Any] = asyncio.sleep if self._awaits else time.sleep
@@ -169,7 +180,7 @@ class _Store:
             try:
                 if table is not None:  # A new id in it was not new, so its sequence is behind.
                     yield from self._attempt(partial(self._identities.advanced, failed_table=table))
-                return (yield from self._attempt(script))
+                return (yield from (attempt or self._attempt)(script))
             except (*_AGAIN, *_GONE, *_OLD_ID) as failed:
                 theirs, self._theirs = self._theirs, None
                 if failed is theirs:
@@ -234,6 +245,16 @@ class _Store:
             raise
         self._raise_if_warned()
         return result
+
+    def _unbound(self, script: Callable[[], Script[bool]]) -> Work[bool]:
+        connection = self._live() or (yield from self._connected())
+        assert self._session is not None
+        if self._session.pooled:
+            return True
+        try:
+            return (yield from driven(script(), lambda step: _unprepared(step, connection)))
+        finally:
+            yield from self._drop()
 
     def _live(self) -> Any:
         """Return the connection, or None where it has to be opened first."""

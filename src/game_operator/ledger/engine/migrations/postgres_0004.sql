@@ -1,6 +1,22 @@
 -- Version 4. Programs of version 3 that are running go on, except for their prune, which is refused: folded postings are
 -- carried in a table now.
 
+-- What is left of an interrupted CREATE INDEX CONCURRENTLY would pass for the index.
+DO $$
+    DECLARE
+        unusable record;
+    BEGIN
+        FOR unusable IN
+            SELECT CAST(CAST(indexrelid AS regclass) AS text) AS name FROM pg_index WHERE NOT indisvalid AND indrelid IN (
+                to_regclass('{prefix}bets'), to_regclass('{prefix}calls'), to_regclass('{prefix}postings'),
+                to_regclass('{prefix}anomalies'), to_regclass('{prefix}findings')
+            )
+        LOOP
+            EXECUTE 'DROP INDEX ' || unusable.name;
+        END LOOP;
+    END
+$$;
+
 -- What of each account's postings prune has folded: their sum, and the id and the time of the last one.
 CREATE TABLE IF NOT EXISTS {prefix}carried (
     account text COLLATE "C" PRIMARY KEY,
@@ -99,7 +115,7 @@ INSERT INTO {prefix}checkpoints (account, cents, last_id, at_millis)
 DROP INDEX IF EXISTS {prefix}postings_carried;
 
 -- From here on postings are partitioned by UTC day. What was there becomes one partition, which ends at the next midnight;
--- an index and a check that `ledger migrate` has made before spare it the work. What has no partition, such as a posting
+-- in large tables an index and a check, made before while calls went on, spare it the work. What has no partition, such as a posting
 -- from a clock that was ahead, is in the default one. Identity columns of partitioned tables need PostgreSQL 17.
 DO $$
     DECLARE
@@ -112,18 +128,16 @@ DO $$
             RETURN;
         END IF;
         LOCK TABLE {prefix}postings IN ACCESS EXCLUSIVE MODE;
-        first_day := coalesce((SELECT value FROM {prefix}meta WHERE name = 'days_since'), next_day);
+        first_day := greatest((SELECT value FROM {prefix}meta WHERE name = 'days_since'), next_day);
         last_id := greatest(
             coalesce(pg_sequence_last_value(CAST(pg_get_serial_sequence('{prefix}postings', 'id') AS regclass)), 0),
             coalesce((SELECT max(id) FROM {prefix}postings), 0)
         );
+        CREATE UNIQUE INDEX IF NOT EXISTS {prefix}postings_before_pkey ON {prefix}postings (id, at_millis);
         ALTER TABLE {prefix}postings RENAME TO {prefix}postings_before;
         ALTER TABLE {prefix}postings_before ALTER COLUMN id DROP IDENTITY;
         ALTER INDEX {prefix}postings_of_account RENAME TO {prefix}postings_before_of_account;
         ALTER TABLE {prefix}postings_before DROP CONSTRAINT {prefix}postings_pkey;
-        IF to_regclass('{prefix}postings_before_pkey') IS NULL THEN
-            CREATE UNIQUE INDEX {prefix}postings_before_pkey ON {prefix}postings_before (id, at_millis);
-        END IF;
         ALTER TABLE {prefix}postings_before
             ADD CONSTRAINT {prefix}postings_before_pkey PRIMARY KEY USING INDEX {prefix}postings_before_pkey;
         -- The new table's own take their place.

@@ -1,0 +1,104 @@
+"""
+What prepares large tables of PostgreSQL for a migration while calls go on, so that calls wait for it for a second only.
+
+The indexes are those of the migration itself, built concurrently: it finds them there. What is interrupted is taken up
+by the next attempt. Behind a pooler nothing is prepared: a session there is nobody's, and neither is its lock.
+"""
+
+import logging
+import re
+from typing import NamedTuple
+
+from game_operator.ledger.engine.script import Execute, Rows, Script
+from game_operator.ledger.engine.tables import CALL_TABLES, VERSION, ddl, found_version, sql_texts, waiting_briefly
+
+#: From here on calls would notice that they wait for the indexes: about 2 × 10^4 bets.
+LARGE_BYTES = 16 * 1024 * 1024
+
+#: So many days from now the postings must end that become one partition. The check is in the way of calls from then on,
+#: if nobody completes the migration.
+_DAYS = 30
+_LOG = logging.getLogger("game_operator.ledger")
+_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX IF NOT EXISTS (\w+)\s+ON (\w+)[^;]*")
+
+
+class TablesAreLargeError(Exception):
+    """The tables are to be prepared first."""
+
+
+class IndexBuild(NamedTuple):
+    """An index of the migration, with the statement that builds it beside calls."""
+
+    name: str
+    table: str
+    sql: str
+
+
+def index_builds(prefix: str) -> list[IndexBuild]:
+    """Return the indexes that the latest migration makes, on new tables too."""
+    return [
+        IndexBuild(found[1], found[2], found[0].replace("INDEX", "INDEX CONCURRENTLY", 1))
+        for found in _INDEX.finditer(ddl("postgres", prefix, after=VERSION - 1))
+    ]
+
+
+def is_prepared_first(prefix: str) -> Script[bool]:
+    """Return whether the tables are so large that they should be prepared; those of older versions cannot be."""
+    if (yield from found_version("postgres", prefix)) != VERSION - 1:
+        return False
+    rows: Rows = yield Execute(_sql(prefix)["bytes"], (list(CALL_TABLES),))
+    return int(rows[0][0]) >= LARGE_BYTES
+
+
+def missing_indexes(prefix: str) -> Script[list[tuple[IndexBuild, str | None]]]:
+    """Return the indexes to build on tables that are there, each with what an interrupted build has left of it."""
+    question = _sql(prefix)["index"]
+    missing = []
+    for build in index_builds(prefix):
+        ((is_table, is_there, unusable),) = yield Execute(question, (build.table, build.name, build.name))
+        if is_table and (unusable or not is_there):
+            missing.append((build, unusable))
+    return missing
+
+
+def indexes_built(prefix: str) -> Script[bool]:
+    """Build the indexes, each statement committed by itself; return False if another process does."""
+    return (yield from _alone(prefix, _build(prefix)))
+
+
+def postings_bounded(prefix: str) -> Script[bool]:
+    """Prove where the postings end, so that they are not read to become a partition; return False as above."""
+    return (yield from _alone(prefix, _bound(prefix)))
+
+
+def _alone(prefix: str, script: Script[None]) -> Script[bool]:
+    """Run *script* if nobody else does and the tables still need it; the lock lasts as long as the connection."""
+    ((is_ours,),) = yield Execute(_sql(prefix)["lock"], ())
+    if is_ours and (yield from found_version("postgres", prefix)) == VERSION - 1:
+        yield Execute("SET statement_timeout = 0", ())
+        yield from script
+    return bool(is_ours)
+
+
+def _build(prefix: str) -> Script[None]:
+    # It waits for transactions that are under way, and nobody waits for it meanwhile.
+    yield Execute("SET lock_timeout = 0", ())
+    missing = yield from missing_indexes(prefix)
+    if missing:
+        _LOG.warning("Building %d indexes of the tables %s* while calls go on.", len(missing), prefix)
+    for build, unusable in missing:
+        if unusable:
+            yield Execute(f"DROP INDEX CONCURRENTLY IF EXISTS {unusable}", ())
+        yield Execute(build.sql, ())
+
+
+def _bound(prefix: str) -> Script[None]:
+    sql = _sql(prefix)
+    yield Execute(waiting_briefly(prefix, local=False), ())
+    yield Execute(sql["bound"], ())
+    if (yield Execute(sql["unproven"], ())):
+        yield Execute(sql["prove"], ())
+
+
+def _sql(prefix: str) -> dict[str, str]:
+    return sql_texts(__package__, "online_migration.sql", prefix=prefix, days=str(_DAYS))
