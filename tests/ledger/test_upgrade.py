@@ -23,11 +23,12 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.books.days import drop_day, fold_day, make_day
 from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.schema_sql import schema_sql
-from game_operator.ledger.engine.tables import VERSION, ddl
+from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.sql import migrated_back, write_with
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 from tests.support.version_1 import old_tables, old_withdraw
+from tests.support.version_3 import tables_of_version_3
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
 
@@ -358,13 +359,7 @@ FOLDED_BY_VERSION_3 = (
 
 def test_what_version_3_has_folded_is_carried(database_url: str) -> None:
     """Its carrying postings become rows of a table, and are in checkpoints too; no time seems to go back."""
-    kind = "sqlite" if is_sqlite(database_url) else "postgres"
-    made = ddl(kind, P).partition("-- Version 4.")[0]
-    if is_sqlite(database_url):
-        with closing(sqlite3.connect(path_of(database_url))) as connection:
-            connection.executescript(made)
-    else:
-        run(database_url, made)
+    tables_of_version_3(database_url)
     for statement in FOLDED_BY_VERSION_3:
         run(database_url, statement)
     with SqlLedger(database_url) as ledger:

@@ -23,15 +23,17 @@ def schema(
     """
     from game_operator.ledger.engine.schema_sql import schema_sql
     from game_operator.ledger.engine.tables import VERSION
-    from game_operator.ledger.staff.migration_plan import kind_of, tables_version
+    from game_operator.ledger.staff.migration_plan import kind_of, online_statements, tables_version
 
     if dialect is not None and place.database:
         raise typer.BadParameter("--dialect asks no database. Pass --dialect or --database.")
-    kind, version = dialect, 0
+    kind, version, online = dialect, 0, list[str]()
     if kind is None:
         address = address_of(place.database, f"Pass --dialect, or --database, or set {DATABASE}.")
         check_file(address, "Check the path, or pass --dialect sqlite.")
         kind, version = kind_of(address), tables_version(address, place.table_prefix)
+        if since is None or since == version:
+            online = online_statements(address, place.table_prefix)
     if grants is not None and kind == "sqlite":
         raise typer.BadParameter("--grants names a role of PostgreSQL. SQLite has no roles.")
     if since is not None and since > VERSION:
@@ -42,7 +44,7 @@ def schema(
         has = f"have version {version}" if version else "do not exist"
         answer(document, f"The tables {place.table_prefix}* {has}, and this program needs version {VERSION}.")
         return
-    statements = schema_sql(kind, place.table_prefix, after=version, role=grants)
+    statements = schema_sql(kind, place.table_prefix, after=version, role=grants, online=online)
     answer(document | {"statements": statements})
     for line in statements.splitlines():
         say(line)

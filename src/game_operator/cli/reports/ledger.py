@@ -11,7 +11,7 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport, Finding
     from game_operator.ledger.books.maintain import MaintainReport
-    from game_operator.ledger.staff.migration_plan import MigrationPlan
+    from game_operator.ledger.staff.migration_plan import MigrationPlan, TablePlan
 
 #: What stands below a list that was cut.
 MORE: Final = "There are more than these {}: pass --limit."
@@ -194,14 +194,20 @@ def show_migration_plan(plan: "MigrationPlan", prefix: str) -> None:
     if plan.version == plan.needed:
         say(f"The tables {prefix}* have version {plan.version} already. There is nothing to migrate.")
         return
+    if plan.beside:
+        _show_steps("First, while calls go on", plan.beside)
+    if plan.tables:
+        _show_steps("Then, in one transaction" if plan.beside else "", plan.tables)
+    if plan.made:
+        say(f"New tables: {', '.join(plan.made)}.")
+    say(f"From version {plan.version or 'nothing'} to {plan.needed}, in one transaction.")
+
+
+def _show_steps(title: str, tables: "Iterable[TablePlan]") -> None:
     rows: list[tuple[object, ...]] = []
-    for table in plan.tables:
+    for table in tables:
         known = "unknown" if table.rows is None else f"{table.rows:,}"
         first, *more = table.steps
         rows.append((table.table, known, _LOCKED[table.locked], first))
         rows += [("", "", "", step) for step in more]
-    if rows:
-        show_rows("", ("Table", "Rows (estimate)", "What waits", "Step"), rows, numbers=("Rows (estimate)",))
-    if plan.made:
-        say(f"New tables: {', '.join(plan.made)}.")
-    say(f"From version {plan.version or 'nothing'} to {plan.needed}, in one transaction.")
+    show_rows(title, ("Table", "Rows (estimate)", "What waits", "Step"), rows, numbers=("Rows (estimate)",))

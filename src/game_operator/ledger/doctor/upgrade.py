@@ -169,6 +169,14 @@ def _rights(examined: _Installation) -> _Checking:
     return checks or [_check("rights", "complete", user=user)]
 
 
+def _begun(examined: _Installation) -> _Checking:
+    """Look for what a migration has left that was not completed: calls will be in its way."""
+    if examined.kind == "sqlite":
+        return []
+    rows: Rows = yield Execute(examined.questions["begun"], ())
+    return [_check("begun", "ends", day=row[0], prefix=examined.prefix) for row in rows]
+
+
 def _sources(examined: _Installation) -> _Checking:
     """Name the sources whose calls will be taken: any other is refused."""
     is_known = f"{examined.prefix}sources" in examined.tables
@@ -278,6 +286,7 @@ def _times(examined: _Installation) -> _Checking:
 
 
 _CHECKS: dict[str, Callable[[_Installation], _Checking]] = {
+    "begun": _begun,
     "rights": _rights,
     "sources": _sources,
     "other ledgers": _other_ledgers,

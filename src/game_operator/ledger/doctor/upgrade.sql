@@ -14,6 +14,14 @@ WHERE (typeof({balance}) = 'real' AND {balance} <> round({balance}))
 SELECT CAST({balance} AS text) FROM {table} AS owned WHERE scale(CAST({balance} AS numeric)) > 0 LIMIT 1
 
 -- What follows is for PostgreSQL.
+-- The last day whose postings are taken, if a migration was begun.
+-- name: begun
+SELECT CAST(date '1970-01-01' + CAST(value AS integer) - 1 AS text) FROM {prefix}meta
+WHERE name = 'days_since' AND EXISTS (
+    SELECT FROM pg_constraint
+    WHERE conrelid = to_regclass('{prefix}postings') AND conname = '{prefix}postings_before_ends'
+)
+
 -- name: rights
 SELECT quote_ident(current_user), quote_ident(current_schema()),
     coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),

@@ -27,19 +27,18 @@ class TablesAreLargeError(Exception):
 
 
 class IndexBuild(NamedTuple):
-    """An index of the migration, with the statement that builds it beside calls."""
+    """
+    An index that the migration makes.
+
+    Attributes:
+        name: The index.
+        table: Its table.
+        statements: What builds it while calls go on; first what drops what an interrupted build has left.
+    """
 
     name: str
     table: str
-    sql: str
-
-
-def index_builds(prefix: str) -> list[IndexBuild]:
-    """Return the indexes that the latest migration makes, on new tables too."""
-    return [
-        IndexBuild(found[1], found[2], found[0].replace("INDEX", "INDEX CONCURRENTLY", 1))
-        for found in _INDEX.finditer(ddl("postgres", prefix, after=VERSION - 1))
-    ]
+    statements: tuple[str, ...]
 
 
 def is_prepared_first(prefix: str) -> Script[bool]:
@@ -50,15 +49,22 @@ def is_prepared_first(prefix: str) -> Script[bool]:
     return int(rows[0][0]) >= LARGE_BYTES
 
 
-def missing_indexes(prefix: str) -> Script[list[tuple[IndexBuild, str | None]]]:
-    """Return the indexes to build on tables that are there, each with what an interrupted build has left of it."""
-    question = _sql(prefix)["index"]
-    missing = []
-    for build in index_builds(prefix):
-        ((is_table, is_there, unusable),) = yield Execute(question, (build.table, build.name, build.name))
+def missing_indexes(prefix: str) -> Script[list[IndexBuild]]:
+    """Return the indexes of the latest migration that tables lack which are there."""
+    question, missing = _sql(prefix)["index"], []
+    for found in _INDEX.finditer(ddl("postgres", prefix, after=VERSION - 1)):
+        name, table = found.groups()
+        ((is_table, is_there, unusable),) = yield Execute(question, (table, name, name))
         if is_table and (unusable or not is_there):
-            missing.append((build, unusable))
+            drops = (f"DROP INDEX CONCURRENTLY IF EXISTS {unusable}",) if unusable else ()
+            built = found[0].replace("INDEX", "INDEX CONCURRENTLY", 1)
+            missing.append(IndexBuild(name, table, (*drops, built)))
     return missing
+
+
+def is_bounded(prefix: str) -> Script[bool]:
+    """Return whether it is proven where the postings end, or nobody needs to know."""
+    return not (yield Execute(_sql(prefix)["unbounded"], ()))
 
 
 def indexes_built(prefix: str) -> Script[bool]:
@@ -86,10 +92,9 @@ def _build(prefix: str) -> Script[None]:
     missing = yield from missing_indexes(prefix)
     if missing:
         _LOG.warning("Building %d indexes of the tables %s* while calls go on.", len(missing), prefix)
-    for build, unusable in missing:
-        if unusable:
-            yield Execute(f"DROP INDEX CONCURRENTLY IF EXISTS {unusable}", ())
-        yield Execute(build.sql, ())
+    for build in missing:
+        for statement in build.statements:
+            yield Execute(statement, ())
 
 
 def _bound(prefix: str) -> Script[None]:

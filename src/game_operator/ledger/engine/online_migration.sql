@@ -46,6 +46,12 @@ DO $$
     END
 $$
 
+-- name: unbounded
+SELECT 1 FROM pg_class WHERE oid = to_regclass('{prefix}postings') AND relkind = 'r' AND NOT EXISTS (
+    SELECT FROM pg_constraint
+    WHERE conrelid = pg_class.oid AND conname = '{prefix}postings_before_ends' AND convalidated
+)
+
 -- name: unproven
 SELECT 1 FROM pg_constraint
 WHERE conrelid = to_regclass('{prefix}postings') AND conname = '{prefix}postings_before_ends' AND NOT convalidated

@@ -1,6 +1,7 @@
 """The tables as SQL that a person reviews and runs: what makes or migrates them, and the rights to serve from them."""
 
 import re
+from collections.abc import Sequence
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.script import Kind
@@ -16,6 +17,9 @@ _PRUNED = ("postings", "slices")
 _NUMBERED = ("postings", "anomalies")
 _FUNCTIONS = ("make_day", "fold_day", "drop_day")
 
+_ONLINE = """-- First, while calls go on. It waits for transactions that are under way, and no call waits for it.
+SET statement_timeout = 0;
+"""
 _BEGIN = {
     "sqlite": "BEGIN IMMEDIATE;\n\n",
     # As when a program migrates: it gives up soon, waits for others that do the same, and stays beside older tables.
@@ -36,7 +40,7 @@ _USE_SCHEMA = """DO $$ BEGIN
 END $$;"""
 
 
-def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None) -> str:
+def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None, online: Sequence[str] = ()) -> str:
     """
     Return one transaction that makes or migrates the tables, "" if there is nothing to do.
 
@@ -44,6 +48,7 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         kind: The database.
         prefix: How the names of the tables begin.
         after: The version that the tables have; 0 without tables.
+        online: What is run first, while calls go on.
         role: In PostgreSQL, who serves from them, and needs rights for all but migrating.
 
     Raises:
@@ -56,7 +61,8 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         parts.append(grants(prefix, role))
     if not parts:
         return ""
-    return _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
+    first = [_ONLINE, *(f"{statement};\n" for statement in online)] if online else []
+    return "".join(first) + _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
 
 
 def grants(prefix: str, role: str) -> str:

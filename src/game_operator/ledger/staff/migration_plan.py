@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from game_operator.errors import ConfigurationError
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
+from game_operator.ledger.engine.online_migration import IndexBuild, is_bounded, is_prepared_first, missing_indexes
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import (
     CALL_TABLES,
@@ -44,12 +45,14 @@ class MigrationPlan(NamedTuple):
     Attributes:
         version: The version that the tables have; 0 without tables.
         needed: The version of this program.
-        tables: What happens to each table that is there.
+        beside: What happens first, while calls go on, to each table; only large ones of PostgreSQL have such steps.
+        tables: What happens to each table that is there, in one transaction.
         made: The tables that are added.
     """
 
     version: int
     needed: int
+    beside: tuple[TablePlan, ...]
     tables: tuple[TablePlan, ...]
     made: tuple[str, ...]
 
@@ -108,12 +111,38 @@ def migration_plan(url: str, prefix: str) -> MigrationPlan:
     return survey(url, partial(_plan, kind, prefix, version), "listing")
 
 
+def online_statements(url: str, prefix: str) -> list[str]:
+    """Return what is to be run before a migration of large tables in PostgreSQL, while calls go on."""
+    online = partial(_online, kind_of(url), check_prefix(prefix))
+    return [statement for build in survey(url, online, "listing") for statement in build.statements]
+
+
+def _online(kind: Kind, prefix: str) -> Script[list[IndexBuild]]:
+    is_online = kind == "postgres" and (yield from is_prepared_first(prefix))
+    return (yield from missing_indexes(prefix)) if is_online else []
+
+
+def _beside(kind: Kind, prefix: str) -> Script[tuple[TablePlan, ...]]:
+    """Return what happens before the migration, while calls go on."""
+    steps: dict[str, list[str]] = {}
+    for build in (yield from _online(kind, prefix)):
+        steps.setdefault(build.table, []).append(f"add the index {build.name}")
+    if steps and not (yield from is_bounded(prefix)):
+        steps.setdefault(f"{prefix}postings", []).append("check that all are from before the first partition")
+    plans = []
+    for table, its in steps.items():
+        plans.append(TablePlan(table, (yield from _estimate(kind, table)), "", tuple(its)))
+    return tuple(plans)
+
+
 def _plan(kind: Kind, prefix: str, version: int) -> Script[MigrationPlan]:
+    beside = yield from _beside(kind, prefix)
+    done_before = {step for each in beside for step in each.steps}
     steps: dict[str, list[tuple[str, str]]] = {}
     index_tables = _index_tables(kind, prefix)
     for statement in statements(kind, prefix, after=version) if version < VERSION else ():
         found = _step_of(_COMMENT.sub("", statement).lstrip(), index_tables)
-        if found and not (yield from _is_done(kind, found)):
+        if found and f"{found.what} {found.name}" not in done_before and not (yield from _is_done(kind, found)):
             steps.setdefault(found.table, []).append((f"{found.what} {found.name}".strip(), found.locked))
     tables, made = [], []
     for table, its in steps.items():
@@ -126,7 +155,7 @@ def _plan(kind: Kind, prefix: str, version: int) -> Script[MigrationPlan]:
                 locked = "all"
             doing = tuple(dict.fromkeys(step for step, _ in its))
             tables.append(TablePlan(table, (yield from _estimate(kind, table)), locked, doing))
-    return MigrationPlan(version, VERSION, tuple(tables), tuple(made))
+    return MigrationPlan(version, VERSION, beside, tuple(tables), tuple(made))
 
 
 def _index_tables(kind: Kind, prefix: str) -> dict[str, str]:
