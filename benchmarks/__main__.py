@@ -1,5 +1,6 @@
 """
-``python -m benchmarks`` measures everything and prints a table; with names, only those.
+``python -m benchmarks`` measures everything and prints a table; with names, only those. How ledgers grow, which takes
+longer, ``python -m benchmarks.growth`` measures.
 
 It ends well even when a goal is missed: speed is reported and never tested.
 """
@@ -15,7 +16,6 @@ from benchmarks import (
     dealer,
     fetch_bet,
     fetch_games,
-    growth,
     imports,
     in_flight,
     ledger,
@@ -48,11 +48,8 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
     "wallet": wallet.races,
     "dealer": dealer.races,
     "reconcile": reconcile.races,
-    "growth": growth.races,
 }
 
-#: Filling a ledger with a million calls takes minutes: by name only.
-_BY_DEFAULT = [name for name in SUITES if name != "growth"]
 _LIBRARIES = (
     *("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn", "uvloop"),
     *("psycopg", "fastapi", "sqlalchemy", "asyncpg"),
@@ -63,7 +60,7 @@ def main() -> None:
     """Measure and print."""
     arguments = _parser().parse_args()
     findings = []
-    for finding in _findings(arguments.names or _BY_DEFAULT, quick=arguments.quick):
+    for finding in _findings(arguments.names or list(SUITES), quick=arguments.quick):
         findings.append(finding)
         ratio = f"{ratio_of(finding).median:.2f} x {finding.peer} {finding.verdict}"
         print(f"{finding.what}: {ratio}", file=sys.stderr, flush=True)
@@ -80,7 +77,7 @@ def _findings(names: list[str], *, quick: bool) -> Iterator[Finding | RateFindin
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed beside what one writes by hand.")
     names = ", ".join(SUITES)
-    parser.add_argument("names", nargs="*", type=_suite, metavar="NAME", help=f"of {names}; all but growth by default")
+    parser.add_argument("names", nargs="*", type=_suite, metavar="NAME", help=f"of {names}; all by default")
     parser.add_argument("--quick", action="store_true", help="one round of one call, which shows that all is in order")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     return parser

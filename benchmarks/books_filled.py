@@ -1,8 +1,8 @@
 """
 Books of any size, filled by set-based SQL in minutes: as the ledger would have written them over 120 days.
 
-Each bet has a withdraw, and a deposit, a rollback or a refusal; the last ones are open. One bet in a thousand has an
-anomaly, and all but the last hundred of these are resolved. The books are sound: ``verify`` finds nothing.
+Each bet has a withdraw, and a deposit, a rollback or a refusal; the last ones are open. One bet in a hundred has an
+anomaly, and all but the last fifty of these are resolved. The books are sound: ``verify`` finds nothing.
 """
 
 import time
@@ -100,7 +100,7 @@ def _statements(kind: str, bets: int, players: int, end_millis: int) -> Iterator
     yield (
         f"CREATE TEMPORARY TABLE fresh AS SELECT n, {ids}, 'p' || CAST(1 + n * 7919 % {players} AS text) AS player, "
         f"{opened} AS at_millis, CASE WHEN n > {bets - max(1, min(1_000, bets // 100))} THEN 'OPEN' "
-        "WHEN n % 1000 = 7 THEN 'ROLLED_BACK' WHEN n % 1000 = 13 THEN 'DECLINED' ELSE 'CLOSED' END AS state, "
+        "WHEN n % 100 = 7 THEN 'ROLLED_BACK' WHEN n % 100 = 13 THEN 'DECLINED' ELSE 'CLOSED' END AS state, "
         "CASE n % 5 WHEN 0 THEN 250 WHEN 1 THEN 120 ELSE 0 END AS won "
         f"FROM ({_NUMBERS[kind].format(rows=bets)}) AS numbers"
     )
@@ -160,6 +160,6 @@ def _anomalies(kind: str, bets: int) -> Iterator[str]:
         "WHEN 1 THEN 'early_deposit' ELSE 'unreadable' END, 'BET_ALREADY_CLOSED', 'deposit', "
         f"CASE WHEN n % 3 < 2 THEN deposit_tx || 'x' END, CASE WHEN n % 3 < 2 THEN bet_id END, "
         f"CASE WHEN n % 3 < 2 THEN player END, {_BODY[kind]}, {_DIGEST[kind]}, at_millis, at_millis + n % 2 * 60000, "
-        f"1 + n % 2, CASE WHEN n < {bets - min(100_000, bets // 2)} THEN at_millis + 3600000 END "
-        "FROM fresh WHERE n % 1000 = 500 ORDER BY n"
+        f"1 + n % 2, CASE WHEN n < {bets - min(5_000, bets // 2)} THEN at_millis + 3600000 END "
+        "FROM fresh WHERE n % 100 = 50 ORDER BY n"
     )

@@ -1,101 +1,323 @@
-"""What a call costs once the ledger is large: withdraws at a thousand stored calls and at a million."""
+"""
+How calls, look-ups and books grow: ``python -m benchmarks.growth 10000 1000000`` fills ledgers and prints a table.
 
-from collections.abc import Iterator
-from contextlib import closing
+Calls and look-ups of all sizes take turns in one process, so a busy machine slows them alike; the ratio is to the size
+nearest to 10,000 bets. Each piece of work on the books runs in a process for itself. A look-up is cold once the server
+was restarted, the system has dropped the files from its cache, and the ledger was opened again.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from benchmarks.ledger_load import LedgerLoad
-from benchmarks.ledger_stage import (
-    PREFIX,
-    check_books,
-    connected,
-    fill_players,
-    players_of,
-    running_postgres,
-    sqlite_file,
-)
-from benchmarks.rates import Comparison, RateRace, RateTurn
-from benchmarks.stage import Stage
+from tests.support.postgres import PostgresServer
 
-__all__ = ["races"]
+from benchmarks.books_filled import DAYS, fill_books
+from benchmarks.ledger_load import fresh_withdraw
+from benchmarks.ledger_stage import PREFIX, connected, running_postgres, sqlite_file
+from benchmarks.report import markdown_table
+from game_operator.codes import BetState
+from game_operator.ledger import SqlLedger
+from game_operator.ledger.engine.address import path_of
+from game_operator.models.webhooks import WebhookCall
+from game_operator.webhooks import DepositCall
 
-#: 1.2 times the time for a call is this much of the rate.
-_GOAL = round(1 / 1.2, 2)
-_NUMBERS = {
-    "PostgreSQL": "SELECT n FROM generate_series(CAST(1 AS bigint), {rows}) AS each(n)",
-    "SQLite": "WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < {rows}) "
-    "SELECT n FROM each",
+__all__ = ["Row", "as_growth_table", "main"]
+
+_NEAR: Final = 10_000
+_SIZES: Final = [1_000, 10_000, 100_000]
+#: A player has so many bets, in books of any size.
+_BETS_OF_PLAYER: Final = 100
+#: Among so many bets, 50 are DECLINED, and 17 have a second deposit.
+_BETS_OF_SPAN: Final = 5_000
+_COLD_ROUNDS: Final = 5
+_MOST_TIMES: Final = 1.3
+_MOST_COLD_MILLIS: Final = 50.0
+_MOST_MEGABYTES: Final = 100.0
+_MOST_BYTES: Final = 1_200.0
+
+
+class Row(NamedTuple):
+    """
+    One line of the table.
+
+    Attributes:
+        what: What was measured.
+        values: What it took, by the number of bets.
+        form: How a value is written.
+        most: The highest value that meets the goal, at the largest size; None without a goal.
+        most_times: The same for the ratio to the reference, which is written beside each value.
+    """
+
+    what: str
+    values: Mapping[int, float]
+    form: str
+    most: float | None = None
+    most_times: float | None = None
+
+
+class Drawn(NamedTuple):
+    """What a look-up asks for, drawn by chance. The time holds as many bets in books of any size."""
+
+    since_millis: int
+    until_millis: int
+    player: str
+    bet_id: str
+
+
+LOOKS: Final[dict[str, Callable[[SqlLedger, Drawn], object]]] = {
+    "bets(), 50": lambda ledger, drawn: list(islice(ledger.bets(since_millis=drawn.since_millis), 50)),
+    "bets() of a player, 50": lambda ledger, drawn: list(islice(ledger.bets(player_id=drawn.player), 50)),
+    "bets() that are DECLINED, 50": lambda ledger, drawn: list(
+        ledger.bets(state=BetState.DECLINED, since_millis=drawn.since_millis, until_millis=drawn.until_millis)
+    ),
+    "history of a bet": lambda ledger, drawn: ledger.history(drawn.bet_id),
+    "account_history, 50": lambda ledger, drawn: ledger.account_history(drawn.player),
+    "anomalies() of a kind, 20": lambda ledger, drawn: list(
+        ledger.anomalies(
+            kind="second_deposit", resolved=None, since_millis=drawn.since_millis, until_millis=drawn.until_millis
+        )
+    ),
+    "anomalies() to look at, 50": lambda ledger, _: list(islice(ledger.anomalies(), 50)),
 }
-#: 24 digits without any order, as a service writes ids: what is stored must not lie side by side.
-_RANDOM_ID = {"PostgreSQL": "substr(md5(CAST(n AS text)), 1, 24)", "SQLite": "lower(hex(randomblob(12)))"}
-_ZEROES = {"PostgreSQL": r"CAST('\x{}' AS bytea)", "SQLite": "x'{}'"}
 
 
-def races(stage: Stage) -> Iterator[RateRace]:
-    """Yield the races of both kinds of database; the books are checked after each kind."""
-    small, large = (10, 100) if stage.quick else (1_000, 1_000_000)
-    with running_postgres() as server, sqlite_file() as small_file, sqlite_file() as large_file:
-        postgres = {server.create_database(): small, server.create_database(): large}
-        yield from _races("PostgreSQL", postgres, players_of(quick=stage.quick))
-        yield from _races("SQLite", {small_file: small, large_file: large}, players_of(quick=stage.quick))
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    given = _parser().parse_args(arguments)
+    sizes = sorted(set(given.sizes))
+    for kind, opened in (("SQLite", _sqlite), ("PostgreSQL", _postgres)):
+        if given.database is None or kind.lower() in given.database:
+            with opened(sizes) as (urls, make_cold):
+                rows = list(_rows(urls, make_cold, given.calls))
+            load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+            print(f"{kind}; load over the last 1, 5 and 15 minutes: {load}\n\n{as_growth_table(rows)}\n", flush=True)
 
 
-def _races(kind: str, rows_of: dict[str, int], players: int) -> Iterator[RateRace]:
-    for url, rows in rows_of.items():
-        fill_players(url, players)
-        _store_withdraws(kind, url, rows, players)
-    (few_url, few_rows), (many_url, many_rows) = rows_of.items()
-    with closing(LedgerLoad(few_url)) as few, closing(LedgerLoad(many_url)) as many:
-        for callers in (1, 32):
-            who = f"{callers} caller{'s' * (callers > 1)}"
-            ours, peer = f"{kind}, {many_rows:,} calls, {who}", f"{few_rows:,} calls"
-            runners: dict[str, RateTurn] = {
-                ours: partial(many.tasks, callers, players),
-                peer: partial(few.tasks, callers, players),
-            }
-            yield RateRace(f"growth-{kind}-{callers}", runners, (Comparison(ours, peer, _GOAL),), rounds=5)
-    for url in rows_of:
-        check_books(url)
+def as_growth_table(rows: Sequence[Row]) -> str:
+    """Return a Markdown table: a line for each row, a column for each size, and what became of the goal."""
+    sizes = sorted(rows[0].values)
+    reference = min(sizes, key=lambda size: abs(size - _NEAR))
+    lines = [["bets", *(f"{size:,}" for size in sizes), "goal"]]
+    for row in rows:
+        times = {size: row.values[size] / row.values[reference] for size in sizes}
+        cells = [
+            row.form.format(row.values[size]) + (f" ({times[size]:.2f})" if row.most_times else "") for size in sizes
+        ]
+        goals = []
+        if row.most_times is not None:
+            goals.append(f"≤ {row.most_times:.2f} times, {_verdict(times[sizes[-1]], row.most_times)}")
+        if row.most is not None:
+            goals.append(f"≤ {row.form.format(row.most)}, {_verdict(row.values[sizes[-1]], row.most)}")
+        lines.append([row.what, *cells, "; ".join(goals)])
+    return markdown_table(lines)
 
 
-def _store_withdraws(kind: str, url: str, rows: int, players: int) -> None:
-    """Store *rows* withdraws of 1.00 each, as the ledger would have, but all in one transaction."""
+def _verdict(value: float, most: float) -> str:
+    return "met" if value <= most else "MISSED"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description="How a ledger grows.")
+    parser.add_argument("sizes", nargs="*", type=int, default=_SIZES, help="numbers of bets; 1,000 to 100,000")
+    parser.add_argument("--calls", type=int, default=1_000, help="how many of each call and look-up; %(default)s")
+    parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="only this kind")
+    return parser
+
+
+@contextlib.contextmanager
+def _sqlite(sizes: Sequence[int]) -> Iterator[tuple[dict[int, str], Callable[[], None]]]:
+    with contextlib.ExitStack() as stack:
+        urls = {size: stack.enter_context(sqlite_file()) for size in sizes}
+        yield urls, lambda: _forget([Path(path_of(url)).parent for url in urls.values()])
+
+
+@contextlib.contextmanager
+def _postgres(sizes: Sequence[int]) -> Iterator[tuple[dict[int, str], Callable[[], None]]]:
+    with running_postgres() as server:
+        yield {size: server.create_database() for size in sizes}, partial(_restart, server)
+
+
+def _restart(server: PostgresServer) -> None:
+    server.stop()
+    _forget([server.folder / "data"])
+    server.start()
+
+
+def _forget(folders: Sequence[Path]) -> None:
+    """Let the system drop all files of *folders* from its cache."""
+    os.sync()  # It keeps what is not on the disk yet.
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        file = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(file)
+
+
+def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> Iterator[Row]:
+    is_postgres = not urls[min(urls)].startswith("sqlite")
+    for size, url in urls.items():
+        _say(f"{size:,} bets are filled in")
+        fill_books(url, size, players=_players(size))
+    yield Row("bytes a bet", _bytes(urls), "{:,.0f}", most=_MOST_BYTES if is_postgres else None)
+    full, first = _worked("verify-full", urls), _worked("maintain", urls)
+    with contextlib.ExitStack() as stack:
+        ledgers = {size: stack.enter_context(SqlLedger(url)) for size, url in urls.items()}
+        yield from _calls(ledgers, calls)
+        drawn = {size: [_drawn(ledger, size) for _ in range(min(calls, 50))] for size, ledger in ledgers.items()}
+        yield from _looks(ledgers, drawn, calls)
+        for size, ledger in ledgers.items():
+            with ThreadPoolExecutor(32) as threads:
+                made = (fresh_withdraw(_players(size)) for _ in range(8 * calls))
+                list(threads.map(ledger.apply, made))
+    yield from _cold_looks(urls, drawn, make_cold)
+    new = _worked("verify", urls)
+    for url in urls.values():
+        _a_day_passes(url)
+    night, idle = _worked("maintain", urls), _worked("prune", urls)
+    yesterday, today = _worked("totals-yesterday", urls), _worked("totals-today", urls)
+    yield _seconds(f"verify, {10 * calls:,} new calls", new, most=2.0)
+    yield _seconds("prune, idle", idle, most=1.0)
+    yield _seconds("totals of yesterday", yesterday)
+    yield _seconds("totals of today", today)
+    yield _seconds(f"maintain, a night, {10 * calls:,} new calls", night)
+    yield _seconds("maintain, the first", first)
+    yield _seconds("verify --full", full)
+    yield Row(
+        "verify --full, rows a second", {size: each.rows / each.seconds for size, each in full.items()}, "{:,.0f}"
+    )
+    for what, works in {
+        "verify --full": [full],
+        "verify": [new],
+        "maintain": [first, night],
+        "prune": [idle],
+        "totals": [yesterday, today],
+    }.items():
+        megabytes = {size: max(work[size].megabytes for work in works) for size in urls}
+        yield Row(f"memory of {what}", megabytes, "{:.0f} MB", most=_MOST_MEGABYTES)
+
+
+class _Worked(NamedTuple):
+    seconds: float
+    rows: int
+    megabytes: float
+
+
+def _worked(name: str, urls: dict[int, str]) -> dict[int, _Worked]:
+    """Let a process do that work on the books of each size."""
+    found = {}
+    for size, url in urls.items():
+        command = [sys.executable, "-m", "benchmarks.books_work", name, url]
+        done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+        found[size] = _Worked(**json.loads(done.stdout))
+        _say(f"{size:,} bets, {name}: {found[size]}")
+    return found
+
+
+def _seconds(what: str, worked: dict[int, _Worked], *, most: float | None = None) -> Row:
+    return Row(what, {size: each.seconds for size, each in worked.items()}, "{:.2f} s", most=most)
+
+
+def _calls(ledgers: dict[int, SqlLedger], rounds: int) -> Iterator[Row]:
+    """Make the same calls in the ledgers, in turns."""
+    seconds: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for _ in range(rounds):
+        for size in random.sample(list(ledgers), len(ledgers)):
+            withdraw = fresh_withdraw(_players(size))
+            deposit = DepositCall(player_id=withdraw.player_id, bet_id=withdraw.bet_id, amount_cents=250)
+            calls: dict[str, WebhookCall] = {"withdraw": withdraw, "the same again": withdraw, "deposit": deposit}
+            for what, call in calls.items():
+                seconds[what][size].append(_timed(partial(ledgers[size].apply, call)))
+    for what, taken in seconds.items():
+        yield Row(f"{what}, p50", _medians(taken), "{:.2f} ms", most_times=_MOST_TIMES)
+
+
+def _looks(ledgers: dict[int, SqlLedger], drawn: dict[int, list[Drawn]], rounds: int) -> Iterator[Row]:
+    """Look the same up in the ledgers, in turns."""
+    for what, look in LOOKS.items():
+        seconds: dict[int, list[float]] = defaultdict(list)
+        for _ in range(max(1, rounds // 5)):
+            for size in random.sample(list(ledgers), len(ledgers)):
+                seconds[size].append(_timed(partial(look, ledgers[size], random.choice(drawn[size]))))
+        yield Row(f"{what}, p50", _medians(seconds), "{:.2f} ms", most_times=_MOST_TIMES)
+        _say(f"{what} was looked up")
+
+
+def _cold_looks(urls: dict[int, str], drawn: dict[int, list[Drawn]], make_cold: Callable[[], None]) -> Iterator[Row]:
+    opening: dict[int, list[float]] = defaultdict(list)
+    for what, look in LOOKS.items():
+        seconds: dict[int, list[float]] = defaultdict(list)
+        for _ in range(_COLD_ROUNDS):
+            make_cold()
+            for size in random.sample(list(urls), len(urls)):
+                began = time.perf_counter()
+                with SqlLedger(urls[size]) as ledger:
+                    opening[size].append(time.perf_counter() - began)
+                    seconds[size].append(_timed(partial(look, ledger, random.choice(drawn[size]))))
+        yield Row(f"{what}, cold", _medians(seconds), "{:.1f} ms", most=_MOST_COLD_MILLIS)
+        _say(f"{what} was looked up cold")
+    yield Row("opening the ledger, cold", _medians(opening), "{:.1f} ms")
+
+
+def _drawn(ledger: SqlLedger, bets: int) -> Drawn:
+    whole = DAYS * 86_400_000
+    span = min(whole // 2, whole * _BETS_OF_SPAN // bets)
+    since_millis = time.time_ns() // 1_000_000 - whole + int(random.uniform(0.01, 0.99) * (whole - span))
+    bet = next(ledger.bets(since_millis=since_millis))
+    return Drawn(since_millis, since_millis + span, bet.player_id, bet.bet_id)
+
+
+def _bytes(urls: dict[int, str]) -> dict[int, float]:
+    return {size: _size_of(url) / size for size, url in urls.items()}
+
+
+def _size_of(url: str) -> int:
+    if url.startswith("sqlite"):
+        return Path(path_of(url)).stat().st_size
     with connected(url) as connection:
-        if kind == "SQLite":
-            connection.execute("PRAGMA cache_size = -1000000")
-        for statement in _statements(kind, rows, players):
-            connection.execute(statement)
+        row: Any = connection.execute(
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class "
+            f"WHERE relkind = 'r' AND left(relname, {len(PREFIX)}) = '{PREFIX}'"
+        ).fetchone()
+    return int(row[0])
+
+
+def _a_day_passes(url: str) -> None:
+    """Let the last run of ``maintain`` be yesterday's: the next reads as much again as each night."""
+    with connected(url) as connection:
+        connection.execute(f"UPDATE {PREFIX}meta SET value = value - 86400000 WHERE name = 'maintained_millis'")
         connection.commit()
-        if kind == "PostgreSQL":
-            connection.autocommit = True
-            connection.execute("VACUUM ANALYZE")
 
 
-def _statements(kind: str, rows: int, players: int) -> Iterator[str]:
-    digest = _ZEROES[kind].format("00" * 32)
-    tx_id, at_millis = "'withdraw:bet:' || bet_id", "1700000000000 + n"
-    yield (
-        f"CREATE TEMPORARY TABLE fresh AS SELECT n, {_RANDOM_ID[kind]} AS bet_id, "
-        f"'p' || CAST(1 + n * 7919 % {players} AS text) AS player FROM ({_NUMBERS[kind].format(rows=rows)}) AS numbers"
-    )
-    yield (
-        f"INSERT INTO {PREFIX}calls (source, operation, tx_id, player_id, account, bet_id, action, amount_cents, code, "
-        "balance_cents, at_millis, body, instance_id, game) "
-        f"SELECT '', 'withdraw', {tx_id}, player, player, bet_id, 'BET', 100, NULL, 1000000000000, "
-        f"{at_millis}, NULL, 'instance-1', 'aviator' FROM fresh"
-    )
-    yield (
-        f"INSERT INTO {PREFIX}bets (bet_id, player_id, account, instance_id, game, round_id, wager_cents, won_cents, "
-        "state, opened_at_millis, settled_at_millis, action, withdraw_tx_id, deposit_tx_id, withdraw_digest, source) "
-        f"SELECT bet_id, player, player, 'instance-1', 'aviator', NULL, 100, NULL, 'OPEN', "
-        f"{at_millis}, NULL, 'BET', {tx_id}, NULL, {digest}, '' FROM fresh"
-    )
-    yield (
-        f"INSERT INTO {PREFIX}postings (from_account, amount_cents, source, operation, tx_id, at_millis) "
-        f"SELECT player, 100, '', 'withdraw', {tx_id}, {at_millis} FROM fresh"
-    )
-    yield (
-        f"UPDATE {PREFIX}accounts SET balance_cents = balance_cents - spent.cents "
-        "FROM (SELECT player, 100 * count(*) AS cents FROM fresh GROUP BY player) AS spent WHERE account = player"
-    )
-    yield "DROP TABLE fresh"
+def _players(bets: int) -> int:
+    return max(1, bets // _BETS_OF_PLAYER)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _medians(seconds: Mapping[int, Sequence[float]]) -> dict[int, float]:
+    return {size: statistics.median(each) * 1_000 for size, each in seconds.items()}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

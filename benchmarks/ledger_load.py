@@ -11,7 +11,7 @@ import uvloop
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.webhooks import WithdrawCall
 
-__all__ = ["LedgerLoad"]
+__all__ = ["LedgerLoad", "fresh_withdraw"]
 
 #: Withdraws a second that are made before a turn; whoever is quicker makes the rest meanwhile.
 _MADE_BEFORE = 10_000
@@ -77,16 +77,17 @@ class _Calls:
 
     def __init__(self, players: int, seconds: float) -> None:
         self._players = players
-        self._made = deque(_withdraw(players) for _ in range(int(_MADE_BEFORE * seconds)))
+        self._made = deque(fresh_withdraw(players) for _ in range(int(_MADE_BEFORE * seconds)))
 
     def next(self) -> WithdrawCall:
         try:
             return self._made.popleft()
         except IndexError:
-            return _withdraw(self._players)
+            return fresh_withdraw(self._players)
 
 
-def _withdraw(players: int) -> WithdrawCall:
+def fresh_withdraw(players: int) -> WithdrawCall:
+    """Return a withdraw of 1.00 by one of so many players, with ids that were never used before."""
     # Ids as a service writes them: no order in them.
     bet_id = f"{random.getrandbits(96):024x}"
     return WithdrawCall(

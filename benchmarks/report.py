@@ -7,7 +7,7 @@ from dataclasses import asdict
 from benchmarks.measure import Finding, Spread
 from benchmarks.rates import RateFinding
 
-__all__ = ["as_json", "as_table", "as_tables", "ratio_of", "summary"]
+__all__ = ["as_json", "as_table", "as_tables", "markdown_table", "ratio_of", "summary"]
 
 _RATE_HEADINGS = ("what", "beside", "ratio of rates", "goal", "", "ours", "theirs")
 _HEADINGS = ("what", "beside", "CPU ratio", "wall ratio", "goal", "", "ours", "theirs")
@@ -15,7 +15,7 @@ _HEADINGS = ("what", "beside", "CPU ratio", "wall ratio", "goal", "", "ours", "t
 
 def as_table(findings: Sequence[Finding]) -> str:
     """Return a Markdown table: ratios are medians of the rounds, with the lowest and the highest round."""
-    return _table([_HEADINGS, *map(_row, findings)])
+    return markdown_table([_HEADINGS, *map(_row, findings)])
 
 
 def as_tables(findings: Sequence[Finding | RateFinding]) -> str:
@@ -24,7 +24,7 @@ def as_tables(findings: Sequence[Finding | RateFinding]) -> str:
     rates = [finding for finding in findings if isinstance(finding, RateFinding)]
     tables = [as_table(costs)] if costs else []
     if rates:
-        tables.append(_table([_RATE_HEADINGS, *map(_rate_row, rates)]))
+        tables.append(markdown_table([_RATE_HEADINGS, *map(_rate_row, rates)]))
     return "\n\n".join(tables)
 
 
@@ -33,7 +33,8 @@ def ratio_of(finding: Finding | RateFinding) -> Spread:
     return finding.cpu_ratio if isinstance(finding, Finding) else finding.ratio
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; the first row is its heading."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows

@@ -48,8 +48,8 @@ Use: TypeAlias = Literal["survey", "listing", "pages"]
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
 _DAY_MILLIS = 86_400_000
-#: How many days before its latest the movements of an account are read first, and then, unless these are enough.
-_SPANS = (0, 2, 6, 14, 30, 62)
+#: Movements of an account that are not in so many days may be anywhere; after 90, ``maintain`` folds them.
+_MOST_DAYS = 90
 
 
 def balance_of(account: str, accounts: Balances) -> Script[Cents]:
@@ -279,21 +279,23 @@ def _movements(
     """
     Return the *most* latest movements before *position* of an account that moved last at *newest*.
 
-    They are read from spans of days, each twice as long as the one after it. PostgreSQL looks at every partition that a
-    statement may concern, which takes longer than to read what is asked for.
+    They are read from spans of days, each as long as it takes by what was found so far. PostgreSQL looks at every
+    partition that a statement may concern, which takes longer than to read what is asked for.
     """
     found: list[Sequence[Any]] = []
     midnight = min(position[0], newest) // _DAY_MILLIS * _DAY_MILLIS
-    for days in (*_SPANS, None):
-        since = -_LAST_MILLIS if days is None else midnight - days * _DAY_MILLIS
+    days = 1
+    while True:
+        since = midnight - (days - 1) * _DAY_MILLIS if days <= _MOST_DAYS else -_LAST_MILLIS
         until = position[0] if position[1] else position[0] - 1
-        parameters = (account, *position, until, since, most - len(found))
-        rows = yield Execute(_sql(prefix)["movements_of_account"], parameters)
+        rows = yield Execute(
+            _sql(prefix)["movements_of_account"], (account, *position, until, since, most - len(found))
+        )
         found += sorted(rows, key=lambda row: (row[-1], row[0]), reverse=True)
-        if len(found) >= most:
-            break
+        if len(found) >= most or days > _MOST_DAYS:
+            return found
         position = (since, 0)
-    return found
+        days = min(4 * days, days * most // max(1, len(found)) + days // 8 + 1)
 
 
 def _position(before: str | None) -> tuple[int, int]:
@@ -429,7 +431,8 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
         if use == "pages":
             connection.execute("PRAGMA cache_size = -32768")
         if use == "survey":
-            connection.execute("PRAGMA cache_size = -131072")
+            # Each thread that sorts takes as much again.
+            connection.execute("PRAGMA cache_size = -12288")
             connection.execute("PRAGMA threads = 2")
     except BaseException:
         connection.close()
