@@ -63,6 +63,18 @@ def test_every_benchmark_without_a_database_runs() -> None:
 
 @pytest.mark.outside
 @pytest.mark.torture
+def test_what_a_bet_costs_is_measured() -> None:
+    """On plain tables and on partitioned ones, which the ledger's statements serve as they are."""
+    arguments = ["--bets", "200", "--turn", "40", "--rounds", "1", "--partitions", "2", "--callers", "8"]
+    command = [sys.executable, "-m", "benchmarks.per_bet", *arguments, "--modes", "after a checkpoint"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for form in ("plain", "hashed"):
+        assert f"8 callers, after a checkpoint, {form}: wall " in done.stdout
+
+
+@pytest.mark.outside
+@pytest.mark.torture
 def test_two_checkouts_are_compared_in_turns() -> None:
     """This checkout with itself: a row for each contender, and none for its peers."""
     command = [sys.executable, "-m", "benchmarks.before_after", str(ROOT), "tokens", "--rounds", "1"]
