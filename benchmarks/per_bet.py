@@ -47,9 +47,9 @@ DO $$
             EXECUTE format('CREATE TABLE {prefix}{table}_%s PARTITION OF {prefix}{table}'
                 ' FOR VALUES WITH (MODULUS {partitions}, REMAINDER %s) WITH (fillfactor = {fillfactor})', part, part);
         END LOOP;
+        ALTER TABLE {prefix}{table} ADD PRIMARY KEY ({primary_key});
         INSERT INTO {prefix}{table} SELECT * FROM {prefix}{table}_plain;
         DROP TABLE {prefix}{table}_plain;
-        ALTER TABLE {prefix}{table} ADD PRIMARY KEY ({primary_key});
         FOR definition IN SELECT * FROM definitions WHERE tablename = '{prefix}{table}' LOOP
             EXECUTE definition.indexdef;
         END LOOP;
@@ -85,15 +85,12 @@ def main() -> None:
     options = parser.parse_args()
     with running_postgres() as server:
         forms = {"plain": server.create_database()}
+        fill_books(forms["plain"], options.bets, players=_PLAYERS)
         if options.partitions:
-            forms["hashed"] = server.create_database()
+            forms["hashed"] = server.create_database(template=forms["plain"])
+            _hash(forms["hashed"], options.partitions)
         for name, url in forms.items():
-            began = time.perf_counter()
-            fill_books(url, options.bets, players=_PLAYERS)
-            if name == "hashed":
-                _hash(url, options.partitions)
-            _vacuum(url)
-            print(f"{name}: filled in {time.perf_counter() - began:.0f} s", flush=True)
+            print(f"{name}: VACUUM of bets {_vacuum(url):.2f} s")
             _print_sizes(url)
         for callers in options.callers:
             for mode in options.modes:
