@@ -1,5 +1,6 @@
 """Runs every code block of the README and the docs: Python as it stands, and our own commands in a shell."""
 
+import gc
 from collections.abc import Generator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tests.support.documents import DOCUMENTS
 from tests.support.servers import look_often
 
 pytest_collect_file = DOCUMENTS.pytest()
+_THRESHOLDS = gc.get_threshold()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,10 +20,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take both."""
+    """Take both, and be quick about the tests."""
     seeds.take_option(config)
     lanes.configure(config)
     look_often()
+    gc.set_threshold(100_000)
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage as usual from now on, and not among the tests, which stay."""
+    gc.set_threshold(*_THRESHOLDS)
+    gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

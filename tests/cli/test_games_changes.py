@@ -187,7 +187,7 @@ def watching(service: CannedService, settings: dict[str, str], *options: str) ->
             process.kill()
 
 
-@pytest.mark.torture
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def test_a_watch_reports_until_it_is_stopped(settings: dict[str, str], tmp_path: Path, number: int) -> None:
     """Each change as it comes, a failure without an end, a held list once; and it stops without a word of trouble."""

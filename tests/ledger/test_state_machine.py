@@ -253,15 +253,14 @@ class _RepairMachine(_SqliteMachine):
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@pytest.mark.torture
 @pytest.mark.parametrize(
     ("machine", "histories", "steps"),
     [
-        pytest.param(_MemoryMachine, 60, 40, id="memory"),
-        pytest.param(_LenientMachine, 25, 30, id="memory, lenient"),
-        pytest.param(_OwnMachine, 25, 30, id="memory, own tx_ids"),
-        pytest.param(_SqliteMachine, 12, 30, id="sqlite"),
-        pytest.param(_RepairMachine, 25, 40, id="sqlite, with repairs"),
+        pytest.param(_MemoryMachine, 30, 40, id="memory"),
+        pytest.param(_LenientMachine, 10, 30, id="memory, lenient"),
+        pytest.param(_OwnMachine, 10, 30, id="memory, own tx_ids"),
+        pytest.param(_SqliteMachine, 5, 30, id="sqlite"),
+        pytest.param(_RepairMachine, 8, 40, id="sqlite, with repairs"),
     ],
 )
 def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.

@@ -19,6 +19,7 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.postgres_tables import LentTables
 from tests.support.raw_sql import damage, is_sqlite, rows
 
 pytestmark = pytest.mark.slow
@@ -292,22 +293,22 @@ def test_on_sqlite() -> None:
     _tried(_SqliteMachine, 12, 30)
 
 
-@pytest.mark.torture
 @pytest.mark.outside
-def test_on_postgresql(postgres: Any) -> None:
+@pytest.mark.parametrize(("histories", "steps"), [(2, 15), pytest.param(20, 40, marks=pytest.mark.torture)])
+def test_on_postgresql(lent_tables: LentTables, histories: int, steps: int) -> None:
     """The same; the server's clock is shifted past the ledger."""
     urls: list[str] = []
 
     class _PostgresMachine(_Machine):
         def made_url(self) -> str:
-            urls.append(postgres.create_database())
+            urls.append(lent_tables.lend_database())
             return urls[-1]
 
         def teardown(self) -> None:
             super().teardown()
-            postgres.drop_database(urls.pop())
+            lent_tables.take_back(urls.pop())
 
-    _tried(_PostgresMachine, 4, 25)
+    _tried(_PostgresMachine, histories, steps)
 
 
 @pytest.mark.torture

@@ -243,6 +243,7 @@ def test_any_refusal_of_the_first_ten_stops(
     assert made.resume(**FAST).state == "finished"
 
 
+@pytest.mark.drawn(3, database_url=("postgres",))
 @pytest.mark.parametrize(
     ("plot", "state"),
     [
@@ -565,6 +566,7 @@ def test_files_that_cannot_be_written(service: GrantingService, memory: SqlLedge
         planned(service, memory, 1).write_results(tmp_path / name)
 
 
+@pytest.mark.drawn(3, database_url=("postgres",))
 @pytest.mark.parametrize("number", [5, 15])
 @pytest.mark.parametrize("status", [200, 400, 401])
 def test_hostile_texts_of_the_service_are_kept(

@@ -206,6 +206,7 @@ def test_a_run_that_is_a_day_old_goes_on_dry(desk: Desk) -> None:
 # --- brakes and people -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(14)
 @pytest.mark.parametrize(
     ("brakes", "settled"),
     [
@@ -544,12 +545,11 @@ def test_a_service_that_refuses_the_operator(desk: Desk, status: int, body: byte
     assert (report.run.id, verdicts(report)) == (run_.id, {bet: "settled"})
 
 
-@pytest.mark.torture
 def test_a_service_that_asks_for_patience(desk: Desk) -> None:
     """Retry-After is obeyed, also where it is longer than a lease; then the rate is half of what it was."""
     bet = desk.play("lose")
     desk.way.fail(429, 1, retry_after="90")
-    clock = TickingClock(tick_millis=1_000)
+    clock = TickingClock(tick_millis=10_000)
     times = []
     desk.way.before = lambda endpoint: times.append(clock.now_millis) if endpoint == "fetch-bet" else None
     report = desk.reconciler(clock_millis=clock).run()
