@@ -289,7 +289,7 @@ _ACTIONS: dict[Callable[[History], object], int] = {
 
 def _lived(url: str, seed: int, steps: int) -> History:
     random = random_of(seed)
-    with Calendar(url, -400) as calendar:
+    with Calendar(url, -400 - random.random()) as calendar:
         history = History(calendar, random)
         try:
             for _ in range(steps):

@@ -31,9 +31,9 @@ class Calendar:
     A ``with`` block makes the tables. After it PostgreSQL has its own clock again.
     """
 
-    def __init__(self, url: str, days: int = 0) -> None:
+    def __init__(self, url: str, days: float = 0) -> None:
         self.url = url
-        self._millis = days * DAY_MILLIS
+        self._millis = round(days * DAY_MILLIS)
         self._last = 0
 
     def __enter__(self) -> Self:
