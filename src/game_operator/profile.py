@@ -13,18 +13,16 @@ from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from game_operator.errors import ConfigurationError, one_line, shown
-
-if TYPE_CHECKING:
-    from game_operator.models.webhooks import WebhookCall
+from game_operator.models.webhooks import WebhookCall
 
 #: Reads a body for a service whose calls look different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
 #: A body that is not such a call raises MalformedCallError, answered INVALID_REQUEST. Anything else that is raised or
 #: returned is a mistake of the parser's, answered SYSTEM_ERROR. It also reads each deposit of a batch by itself.
-BodyParser = Callable[[str, bytes], "WebhookCall"]
+BodyParser = Callable[[str, bytes], WebhookCall]
 
 #: The names under which each canonical field is looked for, in order; the first one present counts, null included
 #: (docs/decisions/0010). A dot steps into an object. ``field.operation`` stands in the place of ``field``.
@@ -196,7 +194,7 @@ class Profile:
         return "\n".join([*lines, "", "[fields]", *table, ""])
 
 
-_HINTS: Final = get_type_hints(Profile, localns={"WebhookCall": object})
+_HINTS: Final = get_type_hints(Profile)
 
 
 def _settings(profile: "Profile | type[Profile]") -> Iterator["Field[Any]"]:

@@ -14,13 +14,10 @@ from game_operator.models import GameInfo, OpenBet, RoundFound, RoundNotFound
 from game_operator.protocol import operations
 from tests.support.wire import bet, game, wire
 
-# Their hints name what only a type checker imports, as they always did.
-_UNRESOLVED = {"Profile", "SessionTokenBuilder"}
-
 
 def _with_hints() -> Iterator[object]:
     """Yield every public class and function of the client and the models, and the methods of the classes."""
-    public = {getattr(game_operator, name) for name in set(vars(game_operator)["__all__"]) - _UNRESOLVED}
+    public = {getattr(game_operator, name) for name in vars(game_operator)["__all__"]}
     for value in [*public, *(getattr(models, name) for name in vars(models)["__all__"]), *vars(operations).values()]:
         if not getattr(value, "__module__", "").startswith("game_operator"):
             continue

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import json_number
 
-Json: TypeAlias = "str | int | Decimal | Sequence[Json] | Mapping[str, Json] | None"
+Json: TypeAlias = str | int | Decimal | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 def encode_json(value: Json) -> bytes:
