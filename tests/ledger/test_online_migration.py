@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +23,7 @@ import pytest
 
 from game_operator.errors import LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.doctor.upgrade import upgrade_examination
 from game_operator.ledger.engine import online_migration
 from game_operator.ledger.engine.online_migration import indexes_built, missing_indexes, postings_bounded
 from game_operator.ledger.engine.script import Execute, drive
@@ -106,6 +108,9 @@ def test_the_transaction_finds_what_is_built(old_url: str) -> None:
     assert since == time.time() * 1000 // DAY_MILLIS + 30
     held = rows(old_url, "SELECT CAST(tableoid AS regclass)::text, count(*) FROM {p}postings GROUP BY 1")
     assert held == [(f"{P}postings_before", 6)]
+    with SqlLedger(old_url) as ledger:
+        assert ledger.maintain().findings == ()
+        assert ledger.prune(90 * DAY_MILLIS, now_millis=int(time.time() * 1000) + 29 * DAY_MILLIS)
     old_withdraw(old_url, "b4")
     run(old_url, "UPDATE {p}meta SET value = 1 WHERE name = 'pruning'")
     with pytest.raises(psycopg.errors.RaiseException, match="by programs older than version 4"):
@@ -263,6 +268,18 @@ def test_the_plan_has_two_parts(old_url: str) -> None:
     assert online_statements(old_url, P) == []
     assert migration_plan(old_url, P).beside == ()
     assert_sound(old_url, "b1")
+
+
+def test_a_begun_migration_is_reported(old_url: str) -> None:
+    """If nobody completes it, the check refuses all calls after a month."""
+    assert "begun" not in {check.name for check in upgrade_examination(old_url, P, None)}
+    prepare(old_url)
+    begun = {check.name: check for check in upgrade_examination(old_url, P, None)}["begun"]
+    last_day = datetime.now(UTC).date() + timedelta(days=29)
+    assert (begun.outcome, f"postings after {last_day} will be refused" in begun.found) == ("problem", True)
+    run(old_url, begun.todo.partition("begun: ")[2])
+    assert_sound(old_url, "b1")
+    assert "begun" not in {check.name for check in upgrade_examination(old_url, P, None)}
 
 
 def test_a_user_who_may_not_prepare(old_url: str) -> None:
