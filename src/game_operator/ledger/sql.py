@@ -27,7 +27,8 @@ from game_operator.ledger.books.totals import (
     checked_filter,
     totals_report,
 )
-from game_operator.ledger.books.verify import BooksReport, Reader, verified
+from game_operator.ledger.books.verify import BooksReport, Reader
+from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect

@@ -168,7 +168,7 @@ class Maintenance:
         """Read and seal what came since the last run, up to a *position* that was safe at a time."""
         marks = yield self._read(partial(read_marks, self._prefix))
         damaged = yield self._read(partial(damaged_slices, self._prefix))
-        doubtful = yield from self._damaged_days(damaged, marks)
+        doubtful = yield from self._damaged_days(damaged)
         progress, bounds = self._progress, (marks.position, position)
         sealing = sealed_windows(
             self._dialect, self._read, self._write, progress.verification, bounds, lambda _: progress.goes_on()
@@ -183,14 +183,14 @@ class Maintenance:
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
 
-    def _damaged_days(self, slices: Sequence[Slice], marks: Marks) -> Work[set[int]]:
+    def _damaged_days(self, slices: Sequence[Slice]) -> Work[set[int]]:
         """Read the days again in which something was found before; return those."""
         verification = self._progress.verification
         for each in slices:
             yield from verification.slice(self._read, each)
         doubtful = {each.day for each in slices}
         for day in sorted(doubtful):
-            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS, marks)
+            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
         return doubtful
 
     def _times(self, marks: Marks, now_millis: int) -> Work[None]:
@@ -198,7 +198,7 @@ class Maintenance:
         verification = self._progress.verification
         since = start = verification.since(marks)
         while self._progress.goes_on():
-            start = yield from verification.time(self._read, start, None, marks)
+            start = yield from verification.time(self._read, start, None)
             done = min(start, now_millis)
             yield self._write(partial(mark, self._prefix, "checkpoint_millis", done))
             if start >= now_millis:
@@ -274,7 +274,6 @@ class Maintenance:
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
         """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""
-        marks = yield self._read(partial(read_marks, self._prefix))
         first = yield self._read(self._first_millis)
         if first is None or first >= now_millis:
             return start
@@ -285,7 +284,7 @@ class Maintenance:
             start = start if first <= start < now_millis else first
             until = min(now_millis, start + left)
             left += start
-            start = yield from self._progress.verification.time(self._read, start, until, marks)
+            start = yield from self._progress.verification.time(self._read, start, until)
             left -= start
         return start if start < now_millis else first
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from hashlib import sha256
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -21,6 +21,8 @@ from game_operator.ledger.engine.tables import JSON_ROWS, check_writer, sql_text
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
 WINDOW = 2_000
+#: The first and the last id of postings, and the times that they are not before, and before.
+Bounds: TypeAlias = tuple[int, int, int, int]
 
 
 class Slice(NamedTuple):
@@ -42,6 +44,11 @@ class Slice(NamedTuple):
     billions: int
     cents: int
     digest: bytes
+
+    @property
+    def bounds(self) -> Bounds:
+        """The ids and times of its postings."""
+        return self.first_id, self.last_id, self.day * DAY_MILLIS, (self.day + 1) * DAY_MILLIS
 
 
 class AccountSum(NamedTuple):
@@ -74,9 +81,14 @@ class Window(NamedTuple):
         return max(each.day for each in self.slices)
 
 
+def next_rows(prefix: str, after: int, until: int, most: int) -> Script[list[Any]]:
+    """Return the next postings of ids above *after* and not above *until*, in the order of their ids."""
+    return (yield Execute(_sql(prefix)["next"], (after, until, most)))  # type: ignore[no-any-return]  # A list of rows.
+
+
 def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window | None]:
     """Return the next postings to seal, of ids above *after* and not above *until*; None if there are none."""
-    rows = yield Execute(_sql(prefix)["next"], (after, until, most))
+    rows = yield from next_rows(prefix, after, until, most)
     if not rows:
         return None
     first, last = rows[0][0], rows[-1][0]
@@ -87,7 +99,7 @@ def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window
 
 def sealed(day: int, last_id: int, first_id: int, rows: Sequence[Sequence[Any]]) -> Slice:
     """Return the slice of *rows* of ``posting``, in the order of their ids."""
-    billions, cents = divmod(sum(map(_delta, rows)), _BILLION)
+    billions, cents = divmod(sum(map(delta_of, rows)), _BILLION)
     digest = sha256(json.dumps([list(row) for row in rows]).encode()).digest()
     return Slice(day, last_id, first_id, len(rows), billions, cents, digest)
 
@@ -96,7 +108,8 @@ def _day_of(row: Sequence[Any]) -> int:
     return int(row[1]) // DAY_MILLIS
 
 
-def _delta(row: Sequence[Any]) -> int:
+def delta_of(row: Sequence[Any]) -> int:
+    """Return what a posting brought to its account."""
     return int(row[4]) if row[2] is None else -int(row[4])
 
 
@@ -105,7 +118,7 @@ def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[AccountSum]:
     for row in rows:
         account = row[2] or row[3]
         cents = sums[account].cents if account in sums else 0
-        sums[account] = AccountSum(account, cents + _delta(row), row[0], row[1])
+        sums[account] = AccountSum(account, cents + delta_of(row), row[0], row[1])
     return sorted(sums.values())
 
 
@@ -178,14 +191,17 @@ def unread_slices(prefix: str, most: int) -> Script[list[Slice]]:
     return _slices((yield Execute(_sql(prefix)["unread"], (most,))))
 
 
-def slice_differs(prefix: str, known: Slice) -> Script[str]:
-    """Return how the postings of a slice differ from what was sealed; "" if they do not, or were folded since."""
+def slice_read(prefix: str, known: Slice) -> Script[tuple[str, list[Any]]]:
+    """Return how the postings of a slice differ from what was sealed, "" if they do not; and the postings."""
     slices = _slices((yield Execute(_sql(prefix)["same"], known[:2])))
-    if not slices:
-        return ""
+    if not slices:  # They were folded since.
+        return "", []
     (found,) = slices
     rows = yield from slice_rows(prefix, found)
-    now = sealed(found.day, found.last_id, found.first_id, rows)
+    return _difference(found, sealed(found.day, found.last_id, found.first_id, rows)), rows
+
+
+def _difference(found: Slice, now: Slice) -> str:
     if now == found:
         return ""
     sealed_as = f"Of {day_text(found.day)}, {found.postings} postings with ids from {found.first_id} to {found.last_id}"
@@ -199,8 +215,7 @@ def slice_differs(prefix: str, known: Slice) -> Script[str]:
 
 def slice_rows(prefix: str, known: Slice) -> Script[list[Any]]:
     """Return the postings of a slice, in the order of their ids."""
-    bounds = (known.first_id, known.last_id, known.day * DAY_MILLIS, (known.day + 1) * DAY_MILLIS)
-    return (yield Execute(_sql(prefix)["rows"], bounds))  # type: ignore[no-any-return]  # A list of rows.
+    return (yield Execute(_sql(prefix)["rows"], known.bounds))  # type: ignore[no-any-return]  # A list of rows.
 
 
 def _slices(rows: Iterable[Sequence[Any]]) -> list[Slice]:

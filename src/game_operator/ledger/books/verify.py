@@ -7,26 +7,24 @@ only if nothing was folded meanwhile. What is wrong comes back as findings, and 
 trusted is an answer.
 """
 
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
-from game_operator.ledger.books.slices import Slice, Window, damaged_slices, live_slices, slice_differs
-from game_operator.ledger.books.totals import DAY_MILLIS, day_text
+from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read
+from game_operator.ledger.books.totals import DAY_MILLIS
 from game_operator.ledger.engine.script import Execute, Rows, Script, Work
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
 from game_operator.money import amount_from_cents
 
 #: The statements sum amounts in two halves: SQLite stops at a sum beyond 63 bits, which two large balances reach.
-_HALF = 1_000_000_000
-_FAR = 2**62
-#: How many accounts, postings, bets and slices a page has.
-_ACCOUNTS, _POSTINGS, _BETS, _SLICES = 500, 5_000, 5_000, 1_000
+HALF = 1_000_000_000
+FAR = 2**62
+#: How many accounts, postings and bets a page has.
+_ACCOUNTS, _POSTINGS, _BETS = 500, 5_000, 5_000
 #: A call takes its time before it is stored. What is stored later than that is found when its day is read again.
 _MARGIN_MILLIS = 10_000
 
@@ -113,15 +111,16 @@ class Verification:
         days: The days of what was found, apart from accounts: they are to be read again.
         postings, calls, bets, accounts: How many were read.
         compared: How many accounts were compared with their postings, those in the operator's own table, too.
+        notes: What is right and worth knowing.
+        most: How many findings of each question are kept.
     """
 
     def __init__(self, prefix: str, *, most: int = 1_000) -> None:
-        self._prefix, self._most = prefix, most
+        self._prefix, self.most = prefix, most
+        self.notes: list[Finding] = []
         self._sql = _sql(prefix)
         self._found: dict[str, dict[Finding, None]] = {}
-        self._notes: list[Finding] = []
-        self._moved: Counter[tuple[int, str]] = Counter()
-        self._folded: _Sums | None = None
+        self._others: set[str] = set()
         self.days: set[int] = set()
         self.postings = self.calls = self.accounts = self.compared = 0
         self.balances_cents = self.house_cents = 0
@@ -137,19 +136,6 @@ class Verification:
         hidden |= {each for each in self._found.get("unposted", ()) if _identity(each) in known}
         return tuple(each for name in _ORDER for each in self._found.get(name, ()) if each not in hidden)
 
-    def everything(self, read: Reader, marks: Marks) -> Work[None]:
-        """Read the whole books."""
-        with closing(_Sums()) as sums:
-            self._folded = sums
-            yield from self._slices(read)
-            yield from self.postings_after(read, marks.position)
-            yield from self.times(read, -_FAR, _FAR, marks)
-            yield from self.all_accounts(read, since_checkpoint=False)
-            yield from self._carried(read, marks)
-            self._folded = None
-        yield from self._unpaid(read, -_FAR)
-        yield from self._totals(read)
-
     def news(self, read: Reader, marks: Marks) -> Work[None]:
         """Read what came after the checkpoint, what was damaged before it, and all balances."""
         damaged = yield read(partial(damaged_slices, self._prefix))
@@ -158,114 +144,113 @@ class Verification:
         yield from self.postings_after(read, marks.position)
         since = self.since(marks)
         for day in sorted({each.day for each in damaged}):
-            yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, since), marks)
-        yield from self.times(read, since, _FAR, marks)
+            yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, since))
+        yield from self.times(read, since, FAR)
         yield from self.touched(read, since)
         yield from self.all_accounts(read, since_checkpoint=True)
 
-    def _slices(self, read: Reader) -> Work[None]:
-        after = (-_FAR, 0)
-        while True:
-            slices = yield read(partial(live_slices, self._prefix, after, _SLICES))
-            for each in slices:
-                yield from self.slice(read, each)
-            if len(slices) < _SLICES:
-                return
-            after = slices[-1][:2]
-
     def slice(self, read: Reader, sealed: Slice) -> Work[None]:
         """Read a sealed slice: its postings must be those that were sealed."""
-        detail = yield read(partial(slice_differs, self._prefix, sealed))
+        detail, _ = yield read(partial(slice_read, self._prefix, sealed))
+        self.sealed_otherwise(sealed, detail)
+        yield from self.postings_within(read, sealed.bounds, sealed.postings)
+
+    def sealed_otherwise(self, sealed: Slice, detail: str) -> None:
+        """Add that a slice differs from what was sealed, if *detail* says how."""
         if detail:
-            self._add("slices", Finding("slice_differs", detail), sealed.day * DAY_MILLIS)
-        bounds = (sealed.first_id, sealed.last_id, sealed.day * DAY_MILLIS, (sealed.day + 1) * DAY_MILLIS)
-        yield from self._window(read, bounds, sealed.postings)
+            self.add("slices", Finding("slice_differs", detail), sealed.day * DAY_MILLIS)
 
     def postings_after(self, read: Reader, position: int) -> Work[None]:
         """Read the postings that are not sealed."""
         # Those that come meanwhile are for the next time, or this one might never end.
-        ((highest,),) = yield read(self._asked(("highest", ())))
+        ((highest,),) = yield read(self.asked(("highest", ())))
         until = highest[0] or 0
         while position < until:
-            ((row,),) = yield read(self._asked(("window", (position, until, _POSTINGS))))
+            ((row,),) = yield read(self.asked(("window", (position, until, _POSTINGS))))
             first, last, count = row
             if not count:
                 return
-            yield from self._window(read, (first, last, -_FAR, _FAR), count)
+            yield from self.postings_within(read, (first, last, -FAR, FAR), count)
             position = last
 
     def window(self, read: Reader, window: Window) -> Work[None]:
         """Read postings that are to be sealed."""
         postings = sum(each.postings for each in window.slices)
-        yield from self._window(read, (window.first_id, window.last_id, -_FAR, _FAR), postings)
+        yield from self.postings_within(read, (window.first_id, window.last_id, -FAR, FAR), postings)
 
-    def _window(self, read: Reader, bounds: tuple[int, int, int, int], count: int) -> Work[None]:
-        limited = (*bounds, self._most)
-        faults, strangers = yield read(self._asked(("postings", limited), ("strangers", limited)))
+    def postings_within(self, read: Reader, bounds: Bounds, count: int) -> Work[None]:
+        """Read the *count* postings within ids and times."""
+        limited = (*bounds, self.most)
+        faults, strangers = yield read(self.asked(("postings", limited), ("strangers", limited)))
         self.postings += count
         for row in faults:
-            self._add("postings", _finding("postings", row[:-1]), row[-1])
-        self._strangers(strangers)
+            self.add("postings", _finding("postings", row[:-1]), row[-1])
+            self._others.add(row[5])
+        self.strangers(strangers)
 
-    def _strangers(self, rows: Rows) -> None:
+    def strangers(self, rows: Rows) -> None:
+        """Add accounts that have postings and are unknown, as ``strangers`` asks for them."""
         for kind, account, at_millis in rows:
             detail = f"Postings of {shown(account)}, of which there is no account."
-            self._add("accounts", Finding(kind, detail, account), at_millis)
+            self.add("accounts", Finding(kind, detail, account), at_millis)
 
-    def times(self, read: Reader, start: int, end: int, marks: Marks) -> Work[None]:
+    def times(self, read: Reader, start: int, end: int) -> Work[None]:
         """Read the calls and the bets from *start* up to but not at *end*, in Unix milliseconds."""
         while start < end:
-            start = yield from self.time(read, start, end, marks)
+            start = yield from self.time(read, start, end)
 
     def since(self, marks: Marks) -> int:
         """Return since when calls and bets are news."""
-        return -_FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
+        return -FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
 
-    def time(self, read: Reader, start: int, end: int | None, marks: Marks) -> Work[int]:
+    def time(self, read: Reader, start: int, end: int | None) -> Work[int]:
         """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
-        end = _FAR if end is None else end
-        (((next_bet,),),) = yield read(self._asked(("slice_end", (start, _BETS))))
-        until = end if next_bet is None else min(end, next_bet)
-        time, limited = (start, until), (start, until, self._most)
-        questions: list[tuple[str, Sequence[Any]]] = [
+        end = FAR if end is None else end
+        until = yield from self.page_end(read, start, end)
+        time, limited = (start, until), (start, until, self.most)
+        questions: tuple[tuple[str, Sequence[Any]], ...] = (
             ("call_count", time),
             ("bet_counts", time),
             ("unposted", limited),
             ("calls", limited),
             ("bets", (*time, *limited)),
             ("payments", limited),
-        ]
-        if self._folded is not None:
-            before = -_FAR if marks.pruned_before_millis is None else marks.pruned_before_millis
-            questions += (("moved_by_day", time), ("folded_by_account", (*time, before)))
-        answers = yield read(self._asked(*questions, chosen="bets_of_time"))
-        (((calls,),), bets, unposted, *faults) = answers[:6]
-        self.calls += calls
-        self.bets.update({state: int(count) for state, count in bets})
+        )
+        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any_call"))
+        (((calls,),), bets, unposted, *faults) = answers
+        self.count(calls, bets)
         for row in unposted:
-            self._add("unposted", _finding("postings", row[:-1]), row[-1])
+            self.add("unposted", _finding("postings", row[:-1]), row[-1])
         for question, rows in zip(("calls", "bets", "payments"), faults, strict=True):
-            self._faults(question, rows)
-        if self._folded is not None:
-            for day, side, *sums in answers[6]:
-                self._moved[int(day), side] += _whole(*sums)
-            self._folded.add(answers[7])
+            self.faults(question, rows)
         return until
 
-    def _faults(self, question: str, rows: Rows) -> None:
+    def page_end(self, read: Reader, start: int, end: int) -> Work[int]:
+        """Return where a page of bets ends that begins at *start*, not after *end*."""
+        (((next_bet,),),) = yield read(self.asked(("slice_end", (start, _BETS))))
+        return end if next_bet is None else min(end, next_bet)
+
+    def count(self, calls: int, bets: Rows) -> None:
+        """Count calls, and bets by state, that were read."""
+        self.calls += calls
+        self.bets.update({state: int(count) for state, count in bets})
+
+    def faults(self, question: str, rows: Rows) -> None:
+        """Add what is wrong by the answers to a *question*."""
         for row in rows:
-            self._add(question, _finding(question, row[:-1]), row[-1])
+            self.add(question, _finding(question, row[:-1]), row[-1])
 
     def touched(self, read: Reader, since: int) -> Work[None]:
         """Read the bets that were opened before a time and named by calls after it, and what was paid after it."""
-        chosen = (since, _FAR, since)
-        (bets,) = yield read(self._asked(("bets", (*chosen, *chosen, self._most)), chosen="bets_touched"))
-        self._faults("bets", bets)
-        yield from self._unpaid(read, since)
+        chosen = (since, FAR, since)
+        (bets,) = yield read(self.asked(("bets", (*chosen, *chosen, self.most)), chosen="bets_touched"))
+        self.faults("bets", bets)
+        yield from self.unpaid(read, since)
 
-    def _unpaid(self, read: Reader, since: int) -> Work[None]:
-        ((*rows,),) = yield read(self._asked(("unpaid", (since, self._most))))
-        self._faults("payments", rows)
+    def unpaid(self, read: Reader, since: int) -> Work[None]:
+        """Read the findings that were paid after a time: each has a payment."""
+        ((*rows,),) = yield read(self.asked(("unpaid", (since, self.most))))
+        self.faults("payments", rows)
 
     def all_accounts(self, read: Reader, *, since_checkpoint: bool) -> Work[None]:
         """Compare every account with what was posted to it."""
@@ -278,103 +263,43 @@ class Verification:
         """Compare the accounts of a page, those that follow *after*; return the last one, None if none follow."""
         texts = {"page": self._sql[page], "posted": self._sql["posted_since" if since_checkpoint else "posted_in_all"]}
         bounds = (after, _ACCOUNTS)
-        questions = (("account_sums", bounds), ("account_times", (*bounds, self._most)))
-        sums, times = yield read(self._asked(*questions, **texts))
+        (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
             self._account(row)
-        for row in times:
-            self._add("times", _finding("times", row), row[3])
+        if any(row[-1] for row in sums):
+            (times,) = yield read(self.asked(("account_times", (*bounds, self.most)), **texts))
+            for row in times:
+                self.add("times", _finding("times", row), row[3])
         return sums[-1][0] if len(sums) == _ACCOUNTS else None
 
     def _account(self, row: Sequence[Any]) -> None:
-        account, owned, cents, moved_at, _, high, low, posted_at = row
-        posted = _whole(high, low)
+        account, owned, cents, moved_at, high, low, posted_at, _ = row
+        posted = whole(high, low)
         self.accounts += owned
         self.compared += 1
         self.balances_cents += cents
         self.house_cents -= posted
         difference = cents - posted
         if owned and difference:
-            detail = f"The balance of {shown(account)} is {_amount(abs(difference))} {_side(difference)} its postings."
-            self._add("accounts", Finding("balance_differs", detail, account))
+            detail = f"The balance of {shown(account)} is {amount(abs(difference))} {side(difference)} its postings."
+            self.add("accounts", Finding("balance_differs", detail, account))
         if posted_at is not None and posted_at > moved_at:
             detail = f"The account {shown(account)} was moved at {posted_at}, and says {moved_at}."
-            self._add("accounts", Finding("account_too_early", detail, account))
-        if owned and cents < 0 and len(self._notes) < self._most:
-            self._notes.append(
-                Finding("negative_balance", f"The account {shown(account)} holds {_amount(cents)}.", account)
+            self.add("accounts", Finding("account_too_early", detail, account))
+        if owned and cents < 0 and len(self.notes) < self.most:
+            self.notes.append(
+                Finding("negative_balance", f"The account {shown(account)} holds {amount(cents)}.", account)
             )
 
-    def _carried(self, read: Reader, marks: Marks) -> Work[None]:
-        """
-        Compare what is carried with the calls whose postings are gone.
-
-        As all other postings are as their calls would have them, what is carried of an account is the sum of those
-        calls. If other postings of it are wrong, what was folded of it cannot be known.
-        """
-        assert self._folded is not None
-        ((strangers),) = yield read(self._asked(("carried_strangers", (self._most,))))
-        self._strangers(strangers)
-        wrong = {finding.account for finding in self.findings if finding.operation is not None}
-        after: str | None = ""
-        while after is not None:
-            (rows,) = yield read(self._asked(("carried", (after, _POSTINGS))))
-            for account, cents in rows:
-                self._compare_carried(account, self._folded.taken(account) - cents, wrong, marks)
-            after = rows[-1][0] if len(rows) == _POSTINGS else None
-        for account, cents in self._folded.left():
-            self._compare_carried(account, cents, wrong, marks)
-        (rows,) = yield read(self._asked(("marks", ())))
-        if _marks(rows).folds != marks.folds:
-            self._found.pop("carried", None)
-            detail = "Postings were folded meanwhile, so what is carried was not compared with calls. Verify again."
-            self._notes.append(Finding("folded_meanwhile", detail))
-
-    def _compare_carried(self, account: str, difference: int, wrong: set[str | None], marks: Marks) -> None:
-        if marks.pruned_before_millis is None:
-            self._add("carried", _finding("any_carried", ("carried_unasked", account)))
-        elif difference and account not in wrong:
-            detail = (
-                f"What was folded for {shown(account)} is {_amount(abs(difference))} {_side(-difference)} the sum of "
-                "the calls whose postings are gone."
-            )
-            self._add("carried", Finding("carried_differs", detail, account))
-
-    def _totals(self, read: Reader) -> Work[None]:
-        """Compare what closes have stored of days with what their calls moved, if postings and calls agree."""
-        if any(finding.operation is not None for finding in self.findings):
-            return
-        stored, closes = yield read(self._asked(("stored_by_day", ()), ("last_close", ())))
-        if not closes:
-            return
-        _, before_day, since_day = closes[0]
-        sums = {(int(day), side): _whole(*halves) for day, side, *halves in stored}
-        for day, side in sorted({*sums, *self._moved}):
-            if since_day <= day < before_day and self._moved[day, side] != sums.get((day, side), 0):
-                difference = yield from self._day_difference(read, day, side)
-                if not difference:
-                    continue  # Late entries came meanwhile.
-                detail = (
-                    f"The totals of {day_text(day)}, which is closed, differ by {_amount(abs(difference))} from what "
-                    f"calls moved {side} players' accounts."
-                )
-                self._add("totals", Finding("totals_differ", detail))
-
-    def _day_difference(self, read: Reader, day: int, side: str) -> Work[int]:
-        """Return by how much the calls of a day differ from its totals, from one snapshot."""
-        time = (day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
-        answers = yield read(self._asked(("moved_by_day", time), ("stored_by_day", ())))
-        moved, stored = ({row[:2]: _whole(*row[2:]) for row in map(tuple, rows)} for rows in answers)
-        return moved.get((day, side), 0) - stored.get((day, side), 0)
-
-    def _add(self, question: str, finding: Finding, at_millis: int | None = None) -> None:
+    def add(self, question: str, finding: Finding, at_millis: int | None = None) -> None:
+        """Add a *finding* by the question that found it, and of which time it is."""
         found = self._found.setdefault(question, {})
-        if len(found) < self._most:
+        if len(found) < self.most:
             found[finding] = None
         if at_millis is not None:
             self.days.add(at_millis // DAY_MILLIS)
 
-    def _asked(self, *questions: tuple[str, Sequence[Any]], **texts: str) -> Callable[[], Script[list[Rows]]]:
+    def asked(self, *questions: tuple[str, Sequence[Any]], **texts: str) -> Callable[[], Script[list[Rows]]]:
         """Return a script that asks *questions* from one snapshot."""
         chosen = {name: self._sql.get(text, text) for name, text in texts.items()}
 
@@ -389,9 +314,25 @@ class Verification:
 
         return script
 
+    def forget(self, question: str) -> None:
+        """Forget what a question found."""
+        self._found.pop(question, None)
+
+    def doubtful_accounts(self) -> set[str]:
+        """Return the accounts of calls and postings that are wrong."""
+        return self._others | {each.account for each in self.findings if each.operation and each.account is not None}
+
+    def also(self, other: "Verification") -> None:
+        """Add what an *other* reading found; what it read was read here before."""
+        for question, findings in other._found.items():
+            for finding in findings:
+                self.add(question, finding)
+        self.days |= other.days
+        self._others |= other._others
+
     def report(self, marks: Marks, *, everything: bool) -> BooksReport:
         """Return what was found."""
-        notes = list(self._notes)
+        notes = list(self.notes)
         if marks.balances_elsewhere:
             detail = "The balances are in the operator's own table, and are not compared with the postings."
             notes.insert(0, Finding("balances_elsewhere", detail))
@@ -407,15 +348,6 @@ class Verification:
             pruned_before_millis=marks.pruned_before_millis,
             checkpoint_millis=None if everything else marks.checkpoint_millis,
         )
-
-
-def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Work[BooksReport]:
-    """Check the tables with *prefix*: all of them, or what came after the checkpoint; keep *most* answers of a kind."""
-    verification = Verification(prefix, most=most)
-    marks = yield read(partial(read_marks, prefix))
-    everything = full or marks.checkpoint_millis is None
-    yield from (verification.everything if everything else verification.news)(read, marks)
-    return verification.report(marks, everything=everything)
 
 
 def read_marks(prefix: str) -> Script[Marks]:
@@ -438,51 +370,28 @@ def _marks(rows: Rows) -> Marks:
 _ORDER = ("accounts", "slices", "postings", "unposted", "bets", "calls", "payments", "times", "carried", "totals")
 
 
-class _Sums:
-    """Sums by account, in a temporary file: there may be more accounts than memory should hold."""
-
-    def __init__(self) -> None:
-        self._file = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._file.execute("PRAGMA journal_mode = OFF")
-        self._file.execute("CREATE TABLE sums (account TEXT PRIMARY KEY, high INTEGER, low INTEGER) WITHOUT ROWID")
-
-    def add(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows of an account and a sum in two halves."""
-        self._file.executemany(
-            "INSERT INTO sums VALUES (?, ?, ?) "
-            "ON CONFLICT (account) DO UPDATE SET high = high + excluded.high, low = low + excluded.low",
-            [(account, int(high), int(low)) for account, high, low in rows],
-        )
-
-    def taken(self, account: str) -> int:
-        """Return the sum of an account, which is forgotten."""
-        rows = self._file.execute("DELETE FROM sums WHERE account = ? RETURNING high, low", (account,)).fetchall()
-        return _whole(*rows[0]) if rows else 0
-
-    def left(self) -> Iterable[tuple[str, int]]:
-        """Yield the accounts that were not taken, with their sums."""
-        for account, *halves in self._file.execute("SELECT account, high, low FROM sums ORDER BY account"):
-            yield account, _whole(*halves)
-
-    def close(self) -> None:
-        """Give up the file."""
-        self._file.close()
-
-
 def _identity(finding: Finding) -> tuple[str | None, ...]:
     return finding.source, finding.operation, finding.tx_id
 
 
-def _whole(high: Any, low: Any) -> int:
+def whole(high: Any, low: Any) -> int:
+    """Return a sum that a statement gives in two halves."""
     # PostgreSQL sums to a numeric, which arrives as a Decimal; sums of no rows are NULL.
-    return int(high or 0) * _HALF + int(low or 0)
+    return int(high or 0) * HALF + int(low or 0)
 
 
-def _amount(cents: int) -> str:
+def carried_unasked(account: str) -> Finding:
+    """Return the finding that something of an account is folded, and nobody has asked for it."""
+    return _finding("any_carried", ("carried_unasked", account))
+
+
+def amount(cents: int) -> str:
+    """Return cents as a text in currency units."""
     return str(amount_from_cents(cents))
 
 
-def _side(difference: int) -> str:
+def side(difference: int) -> str:
+    """Return where a balance is that differs by so much from what it should be."""
     return "above" if difference > 0 else "below"
 
 
@@ -491,7 +400,7 @@ def _finding(question: str, row: Sequence[Any]) -> Finding:
     texts = toml_texts(__package__, "verify.toml")[question]
     found: dict[str, Any] = dict(zip(texts["columns"], row, strict=True))
     words = {name: shown(found.get(name)) for name in ("account", "bet_id", "other")}
-    words |= {name: _amount(int(value)) for name, value in found.items() if name.endswith("_cents")}
+    words |= {name: amount(int(value)) for name, value in found.items() if name.endswith("_cents")}
     words["call"] = f"{found.get('operation')} {shown(found.get('tx_id'))}"
     detail = texts[found["kind"]].format(**found | words)
     return Finding(found["kind"], detail, *(found.get(name) for name in Finding._fields[2:]))

@@ -6,19 +6,23 @@
 bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET')
 
 -- Whether a reconciliation has settled the bet of c: then the deposit that comes after it moves nothing
--- (docs/decisions/0015).
+-- (docs/decisions/0015). It is counted, because PostgreSQL would read all such calls for a page to answer EXISTS.
 -- name: is_reconciled
-EXISTS (
-    SELECT 1 FROM {prefix}calls WHERE bet_id = c.bet_id AND source = c.source AND operation = 'reconcile' AND {is_of_bet}
-)
+(
+    SELECT COUNT(*) FROM {prefix}calls
+    WHERE bet_id = c.bet_id AND source = c.source AND operation = 'reconcile' AND {is_of_bet}
+) > 0
 
--- What a call moves by its own account.
+-- What a call moves by its own account. Its bet is looked up only where that matters.
 -- name: expected
 CASE
     WHEN c.code IS NOT NULL OR c.action = '' THEN 0
     WHEN c.operation = 'withdraw' THEN -c.amount_cents
-    WHEN c.operation = 'rollback' THEN CASE WHEN b.state = 'ROLLED_BACK' THEN b.wager_cents ELSE 0 END
-    WHEN c.operation = 'deposit' AND c.action = 'BET' AND {is_reconciled} THEN 0
+    WHEN c.operation = 'rollback' THEN COALESCE((
+        SELECT wager_cents FROM {prefix}bets
+        WHERE source = c.source AND bet_id = c.bet_id AND state = 'ROLLED_BACK'
+    ), 0)
+    WHEN c.operation = 'deposit' AND c.action = 'BET' AND c.amount_cents > 0 AND {is_reconciled} THEN 0
     ELSE c.amount_cents END
 
 -- name: calls_with_bets
@@ -79,6 +83,28 @@ CASE
     WHEN c.operation = 'rollback' AND b.state NOT IN ('ROLLED_BACK', 'TOMBSTONE') THEN 'rollback_of_other_state'
 END
 
+-- A withdraw or deposit that its bet should name.
+-- name: is_ordinary
+c.operation IN ('withdraw', 'deposit') AND c.action = 'BET' AND c.code IS NULL AND c.bet_id IS NOT NULL
+
+-- name: is_other_call
+NOT ({is_ordinary})
+
+-- name: is_any_call
+1 = 1
+
+-- Bets that are right if their withdraw and deposit are. What is settled later than a time is not one of them, because
+-- its deposit may have come between two pages.
+-- name: is_simple
+b.action = 'BET' AND b.settled_by IS NULL AND b.withdraw_tx_id IS NOT NULL AND (
+    b.state = 'OPEN' AND b.deposit_tx_id IS NULL AND b.won_cents IS NULL AND b.settled_at_millis IS NULL
+    OR b.state = 'CLOSED' AND b.deposit_tx_id IS NOT NULL AND b.won_cents IS NOT NULL
+        AND b.settled_at_millis IS NOT NULL AND b.settled_at_millis < ?
+) AND (
+    SELECT COUNT(*) FROM {prefix}calls WHERE bet_id = b.bet_id AND source = b.source
+        AND operation IN ('rollback', 'reconcile') AND {is_of_bet}
+) = 0
+
 -- name: marks
 SELECT name, value FROM {prefix}meta
 WHERE name IN ('pruned_before', 'checkpoint_position', 'checkpoint_millis', 'folds', 'balances_elsewhere')
@@ -102,45 +128,46 @@ SELECT account, 1 AS owned, balance_cents AS cents, at_millis FROM {prefix}accou
 -- name: clocks
 SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE account > ? ORDER BY account LIMIT ?
 
--- name: corrected
-(SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = held.account)
+-- name: held
+WITH held AS MATERIALIZED (
+    SELECT page.*, (SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = page.account) AS corrected_id
+    FROM ({{page}}) AS page
+)
 
 -- name: posted_in_all
-SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
+SELECT held.*, p.id AS id, p.at_millis AS posted_at, {delta_of_p} AS moved
 FROM held JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '')
-UNION ALL SELECT held.account, k.last_id, k.at_millis, k.cents, 0
+UNION ALL SELECT held.*, k.last_id, k.at_millis, k.cents
 FROM held JOIN {prefix}carried AS k ON k.account = held.account
 
 -- Since the checkpoint: an account's postings rise in id and time, unless its time was brought back.
 -- name: posted_since
-SELECT held.account AS account, p.id AS id, p.at_millis AS at_millis, {delta_of_p} AS cents, 1 AS posted
+SELECT held.*, p.id AS id, p.at_millis AS posted_at, {delta_of_p} AS moved
 FROM held LEFT JOIN {prefix}checkpoints AS s ON s.account = held.account
-JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '') AND p.id > COALESCE(s.last_id, 0) AND p.at_millis >= CASE
-    WHEN EXISTS (SELECT 1 FROM {prefix}corrections AS k WHERE k.account = held.account) THEN 0
-    ELSE COALESCE(s.at_millis, 0) END
-UNION ALL SELECT held.account, s.last_id, s.at_millis, s.cents, 0
+JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '') AND p.id > COALESCE(s.last_id, 0)
+    AND p.at_millis >= CASE WHEN corrected_id IS NOT NULL THEN 0 ELSE COALESCE(s.at_millis, 0) END
+UNION ALL SELECT held.*, s.last_id, s.at_millis, s.cents
 FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
 
--- name: account_sums
-WITH held AS MATERIALIZED (SELECT * FROM ({{page}}) AS page)
-SELECT held.account, held.owned, held.cents, held.at_millis, COUNT(posted.posted),
-    SUM(posted.cents / 1000000000), SUM(posted.cents - posted.cents / 1000000000 * 1000000000),
-    MAX(CASE WHEN {corrected} >= posted.id THEN NULL ELSE posted.at_millis END)
-FROM held LEFT JOIN ({{posted}}) AS posted ON posted.account = held.account
-GROUP BY held.account, held.owned, held.cents, held.at_millis ORDER BY held.account
-
 -- What is carried may have the id of a posting before it: see lower_carried.
+-- name: ordered
+SELECT posted.*, LAG(posted_at) OVER (PARTITION BY account ORDER BY id, posted_at) AS before,
+    LAG(id) OVER (PARTITION BY account ORDER BY id, posted_at) AS before_id
+FROM ({{posted}} UNION ALL SELECT held.*, NULL, NULL, 0 FROM held) AS posted
+
+-- name: goes_back
+CASE WHEN before >= posted_at THEN NOT EXISTS (
+    SELECT 1 FROM {prefix}corrections AS kept
+    WHERE kept.account = ordered.account AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
+) END
+
+-- name: account_sums
+{held} SELECT account, owned, cents, at_millis, SUM(moved / 1000000000), SUM(moved - moved / 1000000000 * 1000000000),
+    MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END)
+FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis ORDER BY account
+
 -- name: account_times
-WITH held AS MATERIALIZED (SELECT * FROM ({{page}}) AS page)
-SELECT 'time_goes_back', account, id, at_millis, before FROM (
-    SELECT account, id, at_millis,
-        LAG(at_millis) OVER (PARTITION BY account ORDER BY id, at_millis) AS before,
-        LAG(id) OVER (PARTITION BY account ORDER BY id, at_millis) AS before_id
-    FROM ({{posted}}) AS posted
-) AS ordered WHERE before >= at_millis AND NOT EXISTS (
-    SELECT 1 FROM {prefix}corrections AS kept WHERE kept.account = ordered.account
-        AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
-) LIMIT ?
+{held} SELECT 'time_goes_back', account, id, posted_at, before FROM ({ordered}) AS ordered WHERE {goes_back} LIMIT ?
 
 -- name: highest
 SELECT MAX(id) FROM {prefix}postings
@@ -175,7 +202,6 @@ FROM (
         p.at_millis AS at_millis
     FROM {prefix}postings AS p
     LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
-    LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id
     WHERE p.id >= ? AND p.id <= ? AND p.at_millis >= ? AND p.at_millis < ?
 ) AS fault WHERE kind IS NOT NULL LIMIT ?
 
@@ -193,19 +219,26 @@ SELECT 'no_account', account, at_millis FROM {prefix}carried AS moved
 WHERE NOT EXISTS (SELECT 1 FROM {prefix}accounts AS a WHERE a.account = moved.account)
     AND NOT EXISTS (SELECT 1 FROM {prefix}clocks AS a WHERE a.account = moved.account) LIMIT ?
 
+-- Bets of a time. With a join of sources, SQLite would read the whole index for each page, to make a Bloom filter.
+-- name: bets_of_time
+SELECT b.* FROM {prefix}bets AS b
+WHERE b.source IN (SELECT name FROM {prefix}sources) AND b.opened_at_millis >= ? AND b.opened_at_millis < ?
+
+-- name: other_bets
+{bets_of_time} AND NOT ({is_simple})
+
 -- Calls of a time.
 -- name: call_count
 SELECT COUNT(*) FROM {prefix}calls WHERE at_millis >= ? AND at_millis < ?
 
 -- name: bet_counts
-SELECT state, COUNT(*) FROM {prefix}sources AS s CROSS JOIN {prefix}bets AS b
-WHERE b.source = s.name AND opened_at_millis >= ? AND opened_at_millis < ? GROUP BY state
+SELECT state, COUNT(*) FROM ({bets_of_time}) AS b GROUP BY state
 
 -- Of calls whose postings may be folded, what is carried says whether they were there.
 -- name: unposted
 SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, expected, 0, at_millis FROM (
     SELECT c.account, c.source, c.operation, c.tx_id, c.at_millis, {expected} AS expected
-    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis >= COALESCE(
+    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis >= COALESCE(
         (SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis
     )
 ) AS c WHERE expected <> 0 AND NOT EXISTS ({posting_of_call}) AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
@@ -214,12 +247,8 @@ SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, ex
 SELECT fault, account, source, bet_id, operation, tx_id, state, at_millis FROM (
     SELECT c.source, c.operation, c.tx_id, c.bet_id, c.account, b.state, c.at_millis, {call_fault} AS fault
     FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ?
-        AND c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile', 'pay')
+        AND c.operation IN ('withdraw', 'deposit', 'rollback', 'reconcile', 'pay') AND {{which}}
 ) AS judged WHERE fault IS NOT NULL LIMIT ?
-
--- name: bets_of_time
-SELECT b.* FROM {prefix}sources AS s CROSS JOIN {prefix}bets AS b
-WHERE b.source = s.name AND b.opened_at_millis >= ? AND b.opened_at_millis < ?
 
 -- What came to bets that were opened before.
 -- name: bets_touched
@@ -278,7 +307,7 @@ WHERE f.paid_cents IS NOT NULL AND COALESCE(f.resolved_at_millis, 0) >= ? AND NO
 SELECT day, side, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
     SELECT c.at_millis / 86400000 AS day, CASE c.operation WHEN 'withdraw' THEN 'out of' ELSE 'into' END AS side,
         {expected} AS expected
-    FROM {calls_with_bets} WHERE c.at_millis >= ? AND c.at_millis < ?
+    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ?
 ) AS moved GROUP BY day, side
 
 -- name: stored_by_day
@@ -292,12 +321,17 @@ SELECT day, side, SUM(billions), SUM(cents) FROM (
 WHERE day >= (SELECT since_day FROM ({last_close}) AS last) AND day < (SELECT before_day FROM ({last_close}) AS last)
 GROUP BY day, side ORDER BY day, side
 
--- What calls without a posting moved, by account: it is carried.
--- name: folded_by_account
-SELECT account, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
-    SELECT c.account, {expected} AS expected FROM {calls_with_bets}
-    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND NOT EXISTS ({posting_of_call})
-) AS folded WHERE expected <> 0 GROUP BY account
+-- Calls of a time, whether each is a bet's own withdraw or deposit, and what it moves.
+-- name: calls_in_full
+SELECT c.source, c.operation, c.tx_id, c.account, c.bet_id, c.player_id, c.amount_cents, c.at_millis,
+    CASE WHEN {is_ordinary} THEN 1 ELSE 0 END, {expected}
+FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ?
+
+-- What bets of a time say of their withdraws and deposits.
+-- name: bets_in_full
+SELECT source, bet_id, account, player_id, withdraw_tx_id, wager_cents, opened_at_millis,
+    deposit_tx_id, won_cents, settled_at_millis
+FROM ({bets_of_time}) AS b WHERE action = 'BET' AND state NOT IN ('TOMBSTONE', 'DECLINED')
 
 -- name: carried
 SELECT account, cents FROM {prefix}carried WHERE account > ? ORDER BY account LIMIT ?
