@@ -333,5 +333,12 @@ SELECT source, bet_id, account, player_id, withdraw_tx_id, wager_cents, opened_a
     deposit_tx_id, won_cents, settled_at_millis
 FROM ({bets_of_time}) AS b WHERE action = 'BET' AND state NOT IN ('TOMBSTONE', 'DECLINED')
 
+-- What calls without a posting moved, by account: it is carried.
+-- name: folded_by_account
+SELECT account, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
+    SELECT c.account, {expected} AS expected FROM {prefix}calls AS c
+    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND NOT EXISTS ({posting_of_call})
+) AS folded WHERE expected <> 0 GROUP BY account
+
 -- name: carried
 SELECT account, cents FROM {prefix}carried WHERE account > ? ORDER BY account LIMIT ?

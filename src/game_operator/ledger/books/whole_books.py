@@ -130,13 +130,15 @@ class WholeBooks:
         self._sums = HourlySums()
         self._pages: list[PostingsPage] = []
         self._moved: Counter[tuple[int, str]] = Counter()
-        self._until = -FAR
+        self._until = self._settled_before = -FAR
 
     def read(self) -> Work[None]:
         """Read everything."""
         newest = yield self._read(partial(newest_posting, self._prefix))
         # Calls before this are summed up; those that follow are few, and looked up.
         self._until = max(self._folded_before, -FAR if newest is None else newest + 1)
+        # Nothing comes between two pages that is as old as this.
+        self._settled_before = min(self._folded_before, -FAR if newest is None else newest - _HOUR_MILLIS)
         with closing(_Sums()) as folded:
             yield from self._slices(folded)
             yield from self._not_sealed(folded)
@@ -194,12 +196,14 @@ class WholeBooks:
         is_new = max(times) >= self._until
         self._pages.append(PostingsPage(bounds, min(times) // _HOUR_MILLIS, max(times) // _HOUR_MILLIS, is_new))
         self._sums.add_postings(rows if not is_new else (row for row in rows if row[1] < self._until))
-        if min(times) < self._folded_before:
-            folded.add((row[2] or row[3], -delta_of(row)) for row in rows if row[1] < self._folded_before)
+        if min(times) < self._settled_before:
+            folded.add((row[2] or row[3], -delta_of(row)) for row in rows if row[1] < self._settled_before)
 
     def _time(self, start: int, folded: "_Sums") -> Work[int]:
         """Read the next calls and bets; return where the ones after them begin."""
-        until = yield from self._found.page_end(self._read, start, self._until)
+        is_settled = start < self._settled_before
+        end = self._settled_before if is_settled else self._until
+        until = yield from self._found.page_end(self._read, start, end)
         time, limited = (start, until), (start, until, self._found.most)
         # What no sum can say is looked up at once.
         questions = (
@@ -209,17 +213,19 @@ class WholeBooks:
             ("calls", limited),
             ("bets", (*time, self._until, *time, self._until, self._found.most)),
             ("payments", limited),
+            ("folded_by_account", (*time, -FAR if is_settled else self._folded_before)),
         )
         answers = yield self._read(self._asked(*questions, chosen="other_bets", which="is_other_call"))
-        calls, bets, counts, *faults = answers
+        calls, bets, counts, *faults, not_posted = answers
         self._found.count(len(calls), counts)
         for question, rows in zip(("calls", "bets", "payments"), faults, strict=True):
             self._found.faults(question, rows)
         self._sums.add_calls(calls)
         self._sums.add_bets(bets, self._until)
         self._add_moved(calls)
-        if start < self._folded_before:
-            folded.add((row[3], row[9]) for row in calls if row[9] and row[7] < self._folded_before)
+        if is_settled:
+            folded.add((row[3], row[9]) for row in calls if row[9])
+        folded.add((account, whole(*halves)) for account, *halves in not_posted)
         return until
 
     def _add_moved(self, calls: Rows) -> None:
