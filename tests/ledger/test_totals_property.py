@@ -290,7 +290,7 @@ def _tried(machine: Any, histories: int, steps: int) -> None:  # Any: a class of
 
 def test_on_sqlite() -> None:
     """Months of calls, closes and prunes."""
-    _tried(_SqliteMachine, 12, 30)
+    _tried(_SqliteMachine, 6, 30)
 
 
 @pytest.mark.outside
