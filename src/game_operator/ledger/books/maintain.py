@@ -177,8 +177,8 @@ class Maintenance:
         yield from self._times(marks, now_millis)
         if self._progress.goes_on():
             # With the whole history behind a first checkpoint, what it is compared with is all postings.
-            has_checkpoint = marks.checkpoint_millis is not None
-            yield from self._progress.verification.all_accounts(self._read, since_checkpoint=has_checkpoint)
+            sealed = None if marks.checkpoint_millis is None else marks.position
+            yield from self._progress.verification.all_accounts(self._read, sealed=sealed)
         yield from self._note(doubtful)
         if self._progress.goes_on():
             yield self._write(partial(mark, self._prefix, "verified_millis", now_millis))
@@ -294,7 +294,7 @@ class Maintenance:
         known = verification.compared
         page, account = position.page, position.account
         while self._progress.goes_on() and verification.compared - known <= known * share:
-            last = yield from verification.some_accounts(self._read, page, account, since_checkpoint=False)
+            last = yield from verification.some_accounts(self._read, page, account, sealed=None)
             if last is None and page == "clocks":
                 return Position().page, ""
             page, account = ("clocks", "") if last is None else (page, last)

@@ -147,7 +147,7 @@ class Verification:
             yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, since))
         yield from self.times(read, since, FAR)
         yield from self.touched(read, since)
-        yield from self.all_accounts(read, since_checkpoint=True)
+        yield from self.all_accounts(read, sealed=marks.position)
 
     def slice(self, read: Reader, sealed: Slice) -> Work[None]:
         """Read a sealed slice: its postings must be those that were sealed."""
@@ -252,17 +252,22 @@ class Verification:
         ((*rows,),) = yield read(self.asked(("unpaid", (since, self.most))))
         self.faults("payments", rows)
 
-    def all_accounts(self, read: Reader, *, since_checkpoint: bool) -> Work[None]:
-        """Compare every account with what was posted to it."""
+    def all_accounts(self, read: Reader, *, sealed: int | None) -> Work[None]:
+        """Compare every account with what was posted to it: its checkpoint and what came after that, or everything."""
         for page in ("own_accounts", "clocks"):
             after: str | None = ""
             while after is not None:
-                after = yield from self.some_accounts(read, page, after, since_checkpoint=since_checkpoint)
+                after = yield from self.some_accounts(read, page, after, sealed=sealed)
 
-    def some_accounts(self, read: Reader, page: str, after: str, *, since_checkpoint: bool) -> Work[str | None]:
-        """Compare the accounts of a page, those that follow *after*; return the last one, None if none follow."""
-        texts = {"page": self._sql[page], "posted": self._sql["posted_since" if since_checkpoint else "posted_in_all"]}
-        bounds = (after, _ACCOUNTS)
+    def some_accounts(self, read: Reader, page: str, after: str, *, sealed: int | None) -> Work[str | None]:
+        """
+        Compare the accounts of a page, those that follow *after*; return the last one, None if none follow.
+
+        Nothing with an id up to *sealed* came after the checkpoint; None reads everything.
+        """
+        posted, most = ("posted_in_all", _ACCOUNTS) if sealed is None else ("posted_since", 10 * _ACCOUNTS)
+        texts = {"page": self._sql[page], "posted": self._sql[posted], "position": str(sealed)}
+        bounds = (after, most)
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
             self._account(row)
@@ -270,7 +275,7 @@ class Verification:
             (times,) = yield read(self.asked(("account_times", (*bounds, self.most)), **texts))
             for row in times:
                 self.add("times", _finding("times", row), row[3])
-        return sums[-1][0] if len(sums) == _ACCOUNTS else None
+        return sums[-1][0] if len(sums) == most else None
 
     def _account(self, row: Sequence[Any]) -> None:
         account, owned, cents, moved_at, high, low, posted_at, _ = row

@@ -140,12 +140,13 @@ FROM held JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, 
 UNION ALL SELECT held.*, k.last_id, k.at_millis, k.cents
 FROM held JOIN {prefix}carried AS k ON k.account = held.account
 
--- Since the checkpoint: an account's postings rise in id and time, unless its time was brought back.
+-- Since the checkpoint: an account's postings rise in id and time, unless its time was brought back. What is sealed is
+-- named as a number, for which PostgreSQL reads few rows of each partition, and not all postings of each account.
 -- name: posted_since
 SELECT held.*, p.id AS id, p.at_millis AS posted_at, {delta_of_p} AS moved
 FROM held LEFT JOIN {prefix}checkpoints AS s ON s.account = held.account
 JOIN {prefix}postings AS p ON {account_of_p} = COALESCE(held.account, '') AND p.id > COALESCE(s.last_id, 0)
-    AND p.at_millis >= CASE WHEN corrected_id IS NOT NULL THEN 0 ELSE COALESCE(s.at_millis, 0) END
+    AND p.at_millis >= CASE WHEN corrected_id IS NOT NULL THEN 0 ELSE COALESCE(s.at_millis, 0) END AND p.id > {{position}}
 UNION ALL SELECT held.*, s.last_id, s.at_millis, s.cents
 FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
 

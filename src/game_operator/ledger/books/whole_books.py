@@ -146,7 +146,7 @@ class WholeBooks:
             while start < self._until:
                 start = yield from self._time(start, folded)
             yield from self._found.times(self._read, self._until, FAR)
-            yield from self._found.all_accounts(self._read, since_checkpoint=False)
+            yield from self._found.all_accounts(self._read, sealed=None)
             yield from self._again()
             yield from self._carried(folded)
         yield from self._found.unpaid(self._read, -FAR)
