@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from game_operator import BalanceCall, WithdrawCall
@@ -174,6 +175,38 @@ def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int |
         assert probe(url, "/healthz")[0] == 200
         assert balance(url, keys) == (200, None)
         assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.torture
+def test_without_workers_it_drains_no_longer(keys: KeyFiles, database: str) -> None:
+    """Where SIGTERM goes to all processes of a service, callers are refused at once, and do not wait in the queue."""
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 60, "--workers", 1)
+    with serving(*options) as (_, process):
+        for pid in (process.pid, *workers_of(process)):
+            os.kill(pid, signal.SIGTERM)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.torture
+def test_trouble_of_the_database_takes_no_successor_out(keys: KeyFiles, postgres_url: str) -> None:
+    """A worker that begins without its database, in the place of one that served, is ready and answers."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal("100.00"))
+    name = postgres_url.partition("///")[2].partition("?")[0]
+    with (
+        serving("--database", postgres_url, "--service-key", keys.public, "--workers", 1) as (url, process),
+        psycopg.connect(postgres_url.replace(name, "postgres", 1), autocommit=True) as server,
+    ):
+        (first,) = workers_of(process)
+        server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false".encode())
+        server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: workers_of(process) not in ([], [first]))
+        status, found = probe(url)
+        assert (status, found["status"], found["database"]) == (200, "ready", "unavailable")
+        assert balance(url, keys) == (200, "SYSTEM_ERROR")
+        server.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())
+        wait_until(lambda: balance(url, keys) == (200, None))
 
 
 @pytest.mark.torture

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError
 
@@ -279,10 +279,18 @@ class Supervisor:
         if self._drain_seconds and self._alive:
             for worker in self._alive:
                 worker.drain()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._in_haste.wait(), self._drain_seconds)
+            # Some send SIGTERM to all processes of a service: without a worker, callers are better refused at once.
+            await _first(self._drain_seconds, self._in_haste.wait(), asyncio.wait([each.ended for each in self._alive]))
         self._listener.close()
         await asyncio.gather(*(worker.stop(self._stop_seconds) for worker in set(self._alive)))
+
+
+async def _first(seconds: float, *events: Coroutine[Any, Any, object]) -> None:
+    """Wait for the first of *events*, for so many seconds at most."""
+    tasks = [asyncio.create_task(event) for event in events]
+    await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 def _end_of(worker: _Worker) -> str:

@@ -3,6 +3,7 @@
 import logging
 import os
 import platform
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -119,6 +120,8 @@ class _WalletService:
             drain_seconds=self.processes.drain_seconds,
             stop_seconds=self.stop_seconds + _LAST_WORDS_SECONDS,
         )
+        # A request for a restart that comes too early must not end the command.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         # What would end each worker ends the command here, with its message and exit code.
         asyncio.run(_tried(AsyncSqlLedger(self.address, **self.of_ledger)))
         asyncio.run(supervisor.run())
@@ -227,6 +230,7 @@ async def _serve(
         except LedgerUnavailableError as away:
             if not may_lack_database:
                 raise
+            health.opened = True  # It takes the place of one that was ready, and the database's trouble takes none out.
             _LOG.warning("Calls are answered SYSTEM_ERROR for now: %s", away.what)
         await server.serve([listener])
     finally:
