@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from game_operator.ledger import MaintainReport
-from game_operator.ledger.books import maintain, verify
+from game_operator.ledger.books import maintain, verify, whole_books
 from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from tests.support.calendar import DAY_MILLIS, Calendar
@@ -307,7 +307,8 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let there be many of them."""
     monkeypatch.setattr(maintain, "WINDOW", 30)
     for name, most in (("_ACCOUNTS", 2), ("_BETS", 15), ("_POSTINGS", 20), ("_SLICES", 7)):
-        monkeypatch.setattr(verify, name, most)
+        for module in (verify, whole_books):
+            monkeypatch.setattr(module, name, most, raising=False)
 
 
 def test_a_few_months(sqlite_url: str) -> None:

@@ -169,7 +169,9 @@ def test_no_page_reads_a_table(hours: SqlLedger, sqlite_url: str, monkeypatch: p
     assert hours.maintain().finished
     hours.apply(withdraw("new"))
     run(sqlite_url, "ANALYZE")
-    for table, large in (("calls", "4000000"), ("bets", "2000000"), ("postings", "3000000")):
+    # As `PRAGMA optimize` leaves it: a table without statistics passes for a large one.
+    run(sqlite_url, "DELETE FROM sqlite_stat1 WHERE tbl = 'game_operator_sources'")
+    for table, large in (("calls", "200000"), ("bets", "100000"), ("postings", "150000")):
         run(
             sqlite_url,
             "UPDATE sqlite_stat1 SET stat = ? || substr(stat, instr(stat, ' ')) WHERE tbl = ?",
