@@ -198,6 +198,7 @@ class AsyncCommitQueue(_Queue):
     def __init__(self, run: Callable[[Sequence[Item]], Awaitable[list[Result]]], *, most: int = _MOST) -> None:
         super().__init__(run, most=most)
         self._waiting: deque[_Waiting] = deque()
+        self._under_way: tuple[Sequence[_Waiting], asyncio.Task[Any]] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._has_leader = False
         self._is_crowded = False
@@ -211,7 +212,18 @@ class AsyncCommitQueue(_Queue):
         self._waiting.append((item, future))
         if is_idle:
             self._begin()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Cancel the commit under way if nobody waits for it any more."""
+        if self._under_way is not None:
+            batch, commit = self._under_way
+            if _all_gone(batch):
+                commit.cancel()
 
     async def _lead(self, item: Item) -> Outcome:
         """Commit *item* alone, in its caller's task; who comes meanwhile is left to a worker."""
@@ -263,8 +275,7 @@ class AsyncCommitQueue(_Queue):
             batch, [item for item, _ in batch], lambda: [self._waiting.popleft() for _ in range(behind)]
         )
         commit = asyncio.create_task(awaited(work), context=batch[0][0].context)
-        for _, future in batch:
-            future.add_done_callback(lambda _: commit.cancel() if _all_gone(batch) else None)
+        self._under_way = batch, commit
         try:
             results = await commit
         except asyncio.CancelledError:
@@ -273,6 +284,8 @@ class AsyncCommitQueue(_Queue):
                 return  # Nobody waited any more, so the statement was cancelled.
             _answer(batch, [_stopped() for _ in batch])
             raise
+        finally:
+            self._under_way = None
         self._is_crowded = len(batch) > 1 or bool(self._waiting)
         _answer(batch, results)
 

@@ -190,8 +190,9 @@ class BetsWanted(NamedTuple):
         return found
 
 
-#: The predicate of the index of bets in rare states, word for word: SQLite takes the index for no other.
-_RARE = "state NOT IN ('OPEN', 'SPENT', 'CLOSED')"
+#: The predicate of the index of bets in rare states, word for word: SQLite takes the index for no other. With NOT IN it
+#: would make a table of the three for each bet that is stored, which takes a tenth of storing it.
+_RARE = "state <> 'OPEN' AND state <> 'SPENT' AND state <> 'CLOSED'"
 
 
 def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most: int) -> Script[list[BetRecord]]:

@@ -73,7 +73,7 @@ CREATE INDEX IF NOT EXISTS {prefix}bets_of_player ON {prefix}bets (player_id, op
 CREATE INDEX IF NOT EXISTS {prefix}bets_of_source ON {prefix}bets (source, opened_at_millis);
 DROP INDEX IF EXISTS {prefix}bets_opened;
 CREATE INDEX IF NOT EXISTS {prefix}bets_rare ON {prefix}bets (state, opened_at_millis)
-    WHERE state NOT IN ('OPEN', 'SPENT', 'CLOSED');
+    WHERE state <> 'OPEN' AND state <> 'SPENT' AND state <> 'CLOSED';
 
 -- Anomalies in the order in which they came: those to look at, all, those of a kind or player, those that name nobody.
 CREATE INDEX IF NOT EXISTS {prefix}anomalies_waiting ON {prefix}anomalies (first_at_millis, id)
