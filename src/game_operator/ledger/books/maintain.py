@@ -37,6 +37,7 @@ from game_operator.ledger.engine.tables import check_writer, sql_texts
 #: All is read again within 30 days, with a margin for nights without a run.
 _REREAD_MILLIS = 25 * DAY_MILLIS
 _LEAST_SPAN_MILLIS = 3_600_000
+_FAR = 2**62
 #: How many slices are noted as read at a time.
 _SLICES = 20
 
@@ -274,19 +275,20 @@ class Maintenance:
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:
         """Read calls and bets again from *start* on, and from the beginning once the end is reached; return how far."""
-        first = yield self._read(self._first_millis)
-        if first is None or first >= now_millis:
+        first = (yield self._read(self._first_millis)) or 0
+        if first >= now_millis:
             return start
         span = now_millis - first
         left = min(span, max(_LEAST_SPAN_MILLIS, int(span * share)))
         while left > 0 and self._progress.goes_on():
-            # The next run finds a later end, so this one must begin anew where it comes to its own.
-            start = start if first <= start < now_millis else first
-            until = min(now_millis, start + left)
-            left += start
+            # The next run finds a later end, so this one must begin anew where it comes to its own. It begins before the
+            # first bet that there is: there may have been others.
+            start = start if first < start < now_millis else -_FAR
+            left += max(first, start)
+            until = min(now_millis, left)
             start = yield from self._progress.verification.time(self._read, start, until)
             left -= start
-        return start if start < now_millis else first
+        return start if start < now_millis else 0
 
     def _accounts_again(self, position: Position, share: float) -> Work[tuple[str, str]]:
         """Compare some accounts with all that was ever posted to them."""
