@@ -281,8 +281,8 @@ class Maintenance:
         span = now_millis - first
         left = min(span, max(_LEAST_SPAN_MILLIS, int(span * share)))
         while left > 0 and self._progress.goes_on():
-            # The next run finds a later end, so this one must begin anew where it comes to its own. It begins before the
-            # first bet that there is: there may have been others.
+            # The next run finds a later end, so this one must begin anew where it comes to its own. It begins before
+            # the first bet that there is: there may have been others.
             start = start if first < start < now_millis else -_FAR
             left += max(first, start)
             until = min(now_millis, left)
