@@ -279,7 +279,8 @@ class Maintenance:
         if first >= now_millis:
             return start
         span = now_millis - first
-        left = min(span, max(_LEAST_SPAN_MILLIS, int(span * share)))
+        # While a round is made, the span grows by as much as the round takes.
+        left = min(span, max(_LEAST_SPAN_MILLIS, int((span + _REREAD_MILLIS) * share)))
         while left > 0 and self._progress.goes_on():
             # The next run finds a later end, so this one must begin anew where it comes to its own. It begins before
             # the first bet that there is: there may have been others.
