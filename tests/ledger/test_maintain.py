@@ -181,6 +181,23 @@ def test_a_damaged_day_is_read_again_until_it_is_sound(sealed: SqlLedger, databa
     assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(0,)]
 
 
+def test_postings_out_of_order_are_read_again_until_they_are_right(sealed: SqlLedger, database_url: str) -> None:
+    """Each is sealed as it is and agrees with its call's amount, so no day shows that time went back on an account."""
+    sealed.apply(withdraw("x"))
+    sealed.apply(deposit("x"))
+    ((at_millis,),) = rows(database_url, "SELECT at_millis FROM {p}postings WHERE tx_id = 'deposit:bet:x'")
+    move = "UPDATE {p}postings SET at_millis = %d WHERE tx_id = 'deposit:bet:x'"
+    ((before,),) = rows(database_url, "SELECT at_millis FROM {p}postings WHERE tx_id = 'withdraw:bet:x'")
+    damage(database_url, [move % before])
+    for _ in range(3):
+        assert kinds(sealed.maintain()) == {"time_goes_back"}
+        assert kinds(sealed.verify()) == {"time_goes_back"}
+    assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") != [(0,)]
+    damage(database_url, [move % at_millis])
+    # What was sealed was wrong.
+    assert kinds(sealed.maintain()) == {"slice_differs"}
+
+
 def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has no time left says so, and the next ones go on where it stopped."""
     monkeypatch.setattr(module, "WINDOW", 2)

@@ -233,7 +233,7 @@ class AsyncSqlLedger(LedgerBase):
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
 
         def in_thread() -> T:
-            with contextlib.closing(queries.Listing(self._url, "pages")) as pages:
+            with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
                 return at_once(work(pages.read))
 
         return await asyncio.to_thread(in_thread)
@@ -246,7 +246,7 @@ class AsyncSqlLedger(LedgerBase):
         if not has_own_snapshot(self._url):
             yield self._read
             return
-        with contextlib.closing(queries.Listing(self._url, "pages")) as pages:
+        with contextlib.closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
             read: Callable[..., Any] = pages.read
             yield partial(asyncio.to_thread, read)
 

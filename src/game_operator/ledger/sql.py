@@ -529,7 +529,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         if not has_own_snapshot(self._url):
             yield self._read
             return
-        with closing(queries.Listing(self._url, "pages")) as pages:
+        with closing(queries.Listing(self._url, "pages", self._prefix)) as pages:
             yield pages.read
 
     def _listed(self, page: Page[R], most: int, admits: Callable[[R], bool] = lambda _: True) -> Iterator[R]:

@@ -83,11 +83,22 @@ class Position(NamedTuple):
     Attributes:
         millis: Calls and bets before this time.
         page, account: Accounts of a page up to this one.
+        out_of_order: Accounts in whose postings a time goes back: the days of these are sound by all else.
     """
 
     millis: int = 0
     page: str = "own_accounts"
     account: str = ""
+    out_of_order: tuple[str, ...] = ()
+
+
+def read_position(prefix: str) -> Script[Position]:
+    """Return how far reading again has come."""
+    rows = yield Execute(_sql(prefix)["position"], ())
+    if not rows:
+        return Position()
+    position = Position(*json.loads(bytes(rows[0][0])))
+    return position._replace(out_of_order=tuple(position.out_of_order))
 
 
 class Progress:
@@ -164,12 +175,15 @@ class Maintenance:
         self._dialect, self._prefix = dialect, dialect.prefix
         self._read, self._write, self._progress = read, write, progress
         self._sql = _sql(dialect.prefix)
+        self._position = Position()
 
     def news(self, position: int, now_millis: int) -> Work[None]:
         """Read and seal what came since the last run, up to a *position* that was safe at a time."""
         marks = yield self._read(partial(read_marks, self._prefix))
+        self._position = yield self._read(partial(read_position, self._prefix))
         damaged = yield self._read(partial(damaged_slices, self._prefix))
         doubtful = yield from self._damaged_days(damaged)
+        yield from self._progress.verification.order_of(self._read, self._position.out_of_order)
         progress, bounds = self._progress, (marks.position, position)
         sealing = sealed_windows(
             self._dialect, self._read, self._write, progress.verification, bounds, lambda _: progress.goes_on()
@@ -212,17 +226,19 @@ class Maintenance:
         sound = doubtful - found if self._progress.finished else set()
         if found or sound:
             yield self._write(partial(note_days, self._dialect, found, sound))
+        accounts = self._progress.verification.out_of_order
+        if accounts != self._position.out_of_order:
+            yield from self._move(self._position._replace(out_of_order=accounts))
 
     def again(self, now_millis: int, last_millis: int | None) -> Work[None]:
         """Read again a part of what is sealed, as large as the time since the last run demands."""
         if last_millis is None:  # The first run has just read everything.
             return
         share = min(1.0, max(0, now_millis - last_millis) / _REREAD_MILLIS)
-        position = yield self._read(self._position)
         yield from self._slices_again(share)
-        millis = yield from self._times_again(position.millis, share, now_millis)
-        page, account = yield from self._accounts_again(position, share)
-        yield self._write(partial(self._keep_position, Position(millis, page, account)))
+        millis = yield from self._times_again(self._position.millis, share, now_millis)
+        page, account = yield from self._accounts_again(self._position, share)
+        yield from self._move(self._position._replace(millis=millis, page=page, account=account))
         yield from self._note(set())
 
     def _slices_again(self, share: float) -> Work[None]:
@@ -309,9 +325,9 @@ class Maintenance:
     def _first_millis(self) -> Script[int | None]:
         return (yield Execute(self._sql["first"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
-    def _position(self) -> Script[Position]:
-        rows = yield Execute(self._sql["position"], ())
-        return Position(*json.loads(bytes(rows[0][0]))) if rows else Position()
+    def _move(self, position: Position) -> Work[None]:
+        self._position = position
+        yield self._write(partial(self._keep_position, position))
 
     def _keep_position(self, position: Position) -> Script[None]:
         yield from check_writer(self._prefix)

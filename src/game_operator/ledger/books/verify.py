@@ -8,7 +8,7 @@ trusted is an answer.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -266,16 +266,31 @@ class Verification:
         Nothing with an id up to *sealed* came after the checkpoint; None reads everything.
         """
         posted, most = ("posted_in_all", _ACCOUNTS) if sealed is None else ("posted_since", 10 * _ACCOUNTS)
-        texts = {"page": self._sql[page], "posted": self._sql[posted], "position": str(sealed)}
+        texts = {"page": self._sql[page], "posted": self._sql[posted], "position": str(sealed), "after": ">"}
         bounds = (after, most)
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
             self._account(row)
         if any(row[-1] for row in sums):
-            (times,) = yield read(self.asked(("account_times", (*bounds, self.most)), **texts))
-            for row in times:
-                self.add("times", _finding("times", row), row[3])
+            yield from self._order(read, bounds, texts)
         return sums[-1][0] if len(sums) == most else None
+
+    def _order(self, read: Reader, bounds: tuple[str, int], texts: dict[str, str]) -> Work[None]:
+        (times,) = yield read(self.asked(("account_times", (*bounds, self.most)), **texts))
+        for row in times:
+            self.add("times", _finding("times", row), row[3])
+
+    def order_of(self, read: Reader, accounts: Iterable[str]) -> Work[None]:
+        """Look whether the times of all postings of *accounts* rise."""
+        for account in accounts:
+            for page in ("own_accounts", "clocks"):
+                texts = {"page": self._sql[page], "posted": self._sql["posted_in_all"], "after": "="}
+                yield from self._order(read, (account, 1), texts)
+
+    @property
+    def out_of_order(self) -> tuple[str, ...]:
+        """The accounts in whose postings a time goes back."""
+        return tuple(sorted({each.account for each in self._found.get("times", ()) if each.account is not None}))
 
     def _account(self, row: Sequence[Any]) -> None:
         account, owned, cents, moved_at, high, low, posted_at, _ = row

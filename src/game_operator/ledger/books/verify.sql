@@ -123,10 +123,10 @@ SELECT MIN(opened_at_millis) FROM (
 
 -- Accounts, a page at a time, with the sum of what is posted to each: what is carried of it, and its postings.
 -- name: own_accounts
-SELECT account, 1 AS owned, balance_cents AS cents, at_millis FROM {prefix}accounts WHERE account > ? ORDER BY account LIMIT ?
+SELECT account, 1 AS owned, balance_cents AS cents, at_millis FROM {prefix}accounts WHERE account {{after}} ? ORDER BY account LIMIT ?
 
 -- name: clocks
-SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE account > ? ORDER BY account LIMIT ?
+SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE account {{after}} ? ORDER BY account LIMIT ?
 
 -- name: held
 WITH held AS MATERIALIZED (

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from game_operator.errors import shown
+from game_operator.ledger.books.maintain import read_position
 from game_operator.ledger.books.slices import Bounds, Slice, delta_of, live_slices, next_rows, slice_read
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text, newest_posting
 from game_operator.ledger.books.verify import (
@@ -47,6 +48,7 @@ def verified(read: Reader, prefix: str, *, full: bool, most: int = 1_000) -> Wor
         yield from WholeBooks(prefix, read, marks, verification).read()
     else:
         yield from verification.news(read, marks)
+        yield from verification.order_of(read, (yield read(partial(read_position, prefix))).out_of_order)
     return verification.report(marks, everything=everything)
 
 

@@ -332,10 +332,10 @@ class Listing:
     """
     Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
 
-    Threads may take turns, as those do that read for an event loop.
+    Threads may take turns, as those do that read for an event loop. For the use ``pages`` the tables have *prefix*.
     """
 
-    def __init__(self, url: str, use: Use = "listing") -> None:
+    def __init__(self, url: str, use: Use = "listing", prefix: str = "") -> None:
         self._url = url
         self._mutex = Lock()
         self._connection: Any = None  # sqlite3's or psycopg's.
@@ -351,7 +351,7 @@ class Listing:
 
             from game_operator.ledger.postgres.store import for_psycopg
 
-            self._error, self._begin, self._spelled = psycopg.Error, _sql("")[f"begin_{use}"], for_psycopg
+            self._error, self._begin, self._spelled = psycopg.Error, _sql(prefix)[f"begin_{use}"], for_psycopg
             self._connect = partial(
                 psycopg.connect,
                 address_of(url),

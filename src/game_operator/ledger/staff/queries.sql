@@ -67,9 +67,10 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'
 -- name: begin_survey
 {begin}; SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '64MB'
 
--- Page after page looks up what belongs to its rows. A plan must never read a whole table for one of them.
+-- Page after page looks up what belongs to its rows. A plan must never read a whole table for one of them. The lock comes
+-- before the snapshot: postings of a day that is folded in between would be in neither, not yet carried and gone.
 -- name: begin_pages
-{begin}; SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off;
+{begin}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE; SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off;
 SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0
 
 -- A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
