@@ -128,6 +128,8 @@ def _exported(folder: Path) -> dict[int, tuple[Any, ...]]:
     found: dict[int, tuple[Any, ...]] = {}
     for path in folder.iterdir():
         assert path.name.startswith(f"{DEFAULT_PREFIX}postings-"), path
+        if path.suffix == ".part" and path.with_suffix("").exists():
+            continue  # A run was killed that exported a day once more while another was about to drop it.
         assert path.suffix == ".csv", f"{path} is left over"
         with path.open(newline="") as file:
             for row in csv.DictReader(file):

@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -198,6 +199,8 @@ def _serve(orders: Sequence[str] | Any) -> None:
             code = 70
             try:
                 code = _work(json.loads(line), say)
+            except BaseException:  # Nobody above writes it.
+                traceback.print_exc()
             finally:
                 os._exit(code)
         say({"status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})

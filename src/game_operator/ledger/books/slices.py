@@ -7,7 +7,7 @@ order, so a window ends below every id whose transaction is still open.
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from hashlib import sha256
 from itertools import groupby
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Kind, Script
-from game_operator.ledger.engine.tables import JSON_ROWS, check_writer, sql_texts
+from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, check_writer, sql_texts
 
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
@@ -68,12 +68,14 @@ class Window(NamedTuple):
         first_id, last_id: The ids of the first and the last one.
         slices: Their slices by day.
         checkpoints: What they add to the accounts' checkpoints.
+        late: Accounts with a posting that is not later than the one before it.
     """
 
     first_id: int
     last_id: int
     slices: tuple[Slice, ...]
     checkpoints: tuple[AccountSum, ...]
+    late: frozenset[str]
 
     @property
     def newest_day(self) -> int:
@@ -94,7 +96,8 @@ def next_window(prefix: str, after: int, until: int, most: int) -> Script[Window
     first, last = rows[0][0], rows[-1][0]
     by_day = sorted(rows, key=_day_of)  # It is stable, so each day's are by id.
     slices = tuple(sealed(day, last, first, list(each)) for day, each in groupby(by_day, _day_of))
-    return Window(first, last, slices, tuple(_checkpoints(rows)))
+    late = {account for (account,) in (yield Execute(_sql(prefix)["late"], (first, last)))}
+    return Window(first, last, slices, tuple(_checkpoints(rows)), frozenset(late.union(_late(rows))))
 
 
 def sealed(day: int, last_id: int, first_id: int, rows: Sequence[Sequence[Any]]) -> Slice:
@@ -120,6 +123,15 @@ def _checkpoints(rows: Iterable[Sequence[Any]]) -> list[AccountSum]:
         cents = sums[account].cents if account in sums else 0
         sums[account] = AccountSum(account, cents + delta_of(row), row[0], row[1])
     return sorted(sums.values())
+
+
+def _late(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+    latest: dict[str, int] = {}
+    for row in rows:
+        account = row[2] or row[3]
+        if latest.get(account, row[1] - 1) >= row[1]:
+            yield account
+        latest[account] = row[1]
 
 
 def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[int]) -> Script[bool]:
@@ -226,4 +238,6 @@ _EMPTY = sealed(0, 0, 0, ()).digest
 
 
 def _sql(prefix: str) -> dict[str, str]:
-    return sql_texts(__package__, "slices.sql", prefix=prefix, json_rows=JSON_ROWS)
+    return sql_texts(
+        __package__, "slices.sql", prefix=prefix, json_rows=JSON_ROWS, account=POSTING_ACCOUNT.format("p.")
+    )

@@ -27,6 +27,11 @@ SELECT id, at_millis, from_account, to_account, amount_cents, source, operation,
 -- name: next
 {posting} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?
 
+-- Accounts whose postings of these ids are not later than what was sealed of them.
+-- name: late
+SELECT DISTINCT s.account FROM {prefix}postings AS p CROSS JOIN {prefix}checkpoints AS s
+WHERE p.id >= ? AND p.id <= ? AND s.account = {account} AND p.at_millis <= s.at_millis
+
 -- name: first_position
 INSERT INTO {prefix}meta (name, value) VALUES ('checkpoint_position', 0) ON CONFLICT DO NOTHING
 

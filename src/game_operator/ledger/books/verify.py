@@ -177,6 +177,7 @@ class Verification:
         """Read postings that are to be sealed."""
         postings = sum(each.postings for each in window.slices)
         yield from self.postings_within(read, (window.first_id, window.last_id, -FAR, FAR), postings)
+        yield from self.order_of(read, sorted(window.late))
 
     def postings_within(self, read: Reader, bounds: Bounds, count: int) -> Work[None]:
         """Read the *count* postings within ids and times."""
