@@ -257,7 +257,7 @@ def test_another_operators_claim(run: Run, file: str) -> None:
 def test_pruning(run: Run, database: str) -> None:
     """What was dropped, in numbers; what is young stays."""
     play(database, withdraw("b1"))
-    damage(database, ["UPDATE {p}postings SET at_millis = 1", "UPDATE {p}calls SET at_millis = 1"])
+    damage(database, ["UPDATE {p}postings SET at_millis = id", "UPDATE {p}calls SET at_millis = 1"])
     now = datetime.now(UTC).isoformat()
     assert run("ledger", "prune", "--now", now, "--json").document["postings"] == 1, "the bet is open"
     assert said(run("ledger", "prune", "--days", "200", "--now", now).out)["postings"] == "0 folded"

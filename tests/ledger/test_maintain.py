@@ -198,7 +198,8 @@ def test_a_damaged_day_is_read_again_until_it_is_sound(
     damage(database_url, [f"UPDATE {{p}}{change}" % -1])
     assert kinds(sealed.verify()) == afterwards
     assert kinds(sealed.maintain()) == afterwards
-    assert rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0") == [(int(bool(afterwards)),)]
+    ((damaged,),) = rows(database_url, "SELECT COUNT(*) FROM {p}slices WHERE findings > 0")
+    assert bool(damaged) == bool(afterwards)
 
 
 def test_a_first_run_looks_at_the_order_of_all_postings(database_url: str, clock: RunningClock) -> None:

@@ -108,7 +108,8 @@ class AgedBooks:
         assert dict(rows(url, "SELECT account, cents FROM {p}carried")) == _sums(left)
         postings = [Posting(*row[:3], *row[4:]) for _, row in sorted((stay | left).items())]
         books = read_books(url)._replace(postings=postings)
-        assert problems(books, self.played.stories + since.stories, self.played.log + since.log) == []
+        found = problems(books, self.played.stories + since.stories, self.played.log + since.log)
+        assert found == [], found
         return len(left)
 
     def _repeat(self, ledger: SqlLedger, random: Random) -> None:
