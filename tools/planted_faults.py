@@ -353,7 +353,7 @@ MODULES = {
     ),
     "maintain": Module(
         "ledger/books/maintain.py",
-        ("-k", "not postgres", "tests/ledger/test_maintain.py"),
+        ("-k", "not postgres", "tests/ledger/test_maintain.py", "tests/ledger/test_books_over_time.py"),
         (
             ("_REREAD_MILLIS = 25 * DAY_MILLIS", "_REREAD_MILLIS = 35 * DAY_MILLIS"),
             ("self.finished = self.finished and time.monotonic() < self._until", "self.finished = True"),
