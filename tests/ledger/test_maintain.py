@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,6 +322,15 @@ def test_never_under_90_days(sqlite_url: str, older_than: Any, error: type[Excep
         with pytest.raises(error, match="older_than"):
             ledger.maintain(older_than=older_than)
         assert ledger.verify().checkpoint_millis is None
+
+
+def test_no_export_on_sqlite(sqlite_url: str, tmp_path: Path, clock: RunningClock) -> None:
+    """What is folded there would have no file, so nothing is done."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with pytest.raises(ValueError, match="nothing was done"):
+            ledger.maintain(export=tmp_path)
+        assert rows(sqlite_url, "SELECT COUNT(*) FROM {p}slices") == [(0,)]
 
 
 def test_in_memory_sqlite() -> None:

@@ -239,6 +239,11 @@ class LedgerBase(Forkable):
 
     def _maintained(self, seconds: float, older_than: timedelta | int, export: Path | None) -> Work[MaintainReport]:
         age = age_millis(older_than)
+        if export is not None and not is_postgres(self._url):
+            raise ValueError(
+                "export writes partitions, which only PostgreSQL has: this database is SQLite, and nothing was done. "
+                "Leave export out. A backup of the file keeps what goes."
+            )
         progress, prefix = Progress(self._prefix, seconds), self._prefix
         last_millis = yield self._read(partial(last_run, prefix))
         close = yield from self._days_closed(None)

@@ -486,7 +486,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             export: A folder that gets the postings of each day as a CSV file before they are dropped (PostgreSQL).
 
         Raises:
-            TypeError, ValueError: *older_than* is neither, or under 90 days.
+            TypeError, ValueError: *older_than* is neither, or under 90 days; or *export* is given on SQLite.
             LedgerError: The newest posting and the clock cannot both be right.
             LedgerUnavailableError: On PostgreSQL, a transaction that has moved money stayed open for seconds.
             SchemaError: On PostgreSQL, this user lacks a right.

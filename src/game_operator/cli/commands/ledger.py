@@ -200,7 +200,10 @@ def maintain(
     on where this one stops. The exit code is 1 with findings.
     """
     with place.opened() as ledger, waiting("Maintaining the ledger …"):
-        report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
+        try:
+            report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
+        except ValueError as wrong:
+            raise typer.BadParameter(str(wrong)) from None
     show_maintenance(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
