@@ -258,7 +258,8 @@ SELECT b.* FROM {prefix}bets AS b JOIN (
     WHERE at_millis >= ? AND at_millis < ? AND operation <> 'withdraw' AND bet_id IS NOT NULL
 ) AS named ON b.source = named.source AND b.bet_id = named.bet_id WHERE b.opened_at_millis < ?
 
--- A CROSS JOIN, because SQLite keeps its order: otherwise it reads all calls of the index for each page.
+-- A CROSS JOIN, because SQLite keeps its order: otherwise it reads all calls of the index for each page. And grouped by
+-- an expression: otherwise it walks the index of all bets, to spare a sort.
 -- name: bets
 SELECT fault, account, source, bet_id, state, at_millis FROM (
     SELECT b.source, b.bet_id, b.account, b.state, b.opened_at_millis AS at_millis, {bet_fault} AS fault
@@ -274,7 +275,7 @@ SELECT fault, account, source, bet_id, state, at_millis FROM (
             MAX(CASE WHEN operation = 'reconcile' THEN amount_cents END) AS repaired_cents,
             MAX(CASE WHEN operation = 'reconcile' THEN player_id END) AS repaired_player,
             MAX(CASE WHEN operation = 'reconcile' THEN account END) AS repaired_account
-        FROM (SELECT source, bet_id FROM ({{chosen}}) AS b) AS n
+        FROM (SELECT COALESCE(source, '') AS source, bet_id FROM ({{chosen}}) AS b) AS n
         CROSS JOIN (
             SELECT source, bet_id AS named, operation, code, amount_cents, player_id, account FROM {prefix}calls
             WHERE {is_of_bet} AND operation IN ('rollback', 'reconcile')
