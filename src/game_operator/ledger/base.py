@@ -251,7 +251,10 @@ class LedgerBase(Forkable):
         with self._beside() as read:
             maintenance = Maintenance(self._fit, read, self._write, progress)
             is_partitioned = self._fit.kind == "postgres"
-            partitions = (yield from maintenance.days_made()) if is_partitioned else []
+            partitions: list[str] = []
+            if is_partitioned:
+                yield from self._analyzed(without_statistics=True)
+                partitions += yield from maintenance.days_made()
             yield from maintenance.news(begun.position, begun.at_millis)
             yield from maintenance.again(begun.at_millis, last_millis)
             if is_partitioned:
@@ -279,7 +282,10 @@ class LedgerBase(Forkable):
         if self._fit.kind == "sqlite":
             yield self._store.tidy()
             return
-        for table in (yield self._read(partial(own_tables, self._prefix))):
+        yield from self._analyzed()
+
+    def _analyzed(self, *, without_statistics: bool = False) -> Work[None]:
+        for table in (yield self._read(partial(own_tables, self._prefix, without_statistics=without_statistics))):
             yield self._write(partial(analyzed, table))
 
     def _pruned(

@@ -340,9 +340,10 @@ def last_run(prefix: str) -> Script[int | None]:
     return (yield Execute(_sql(prefix)["last_run"], ()))[0][0]  # type: ignore[no-any-return]  # A time, or NULL.
 
 
-def own_tables(prefix: str) -> Script[list[str]]:
-    """Return the ledger's tables in PostgreSQL whose statistics this user may renew."""
-    return [row[0] for row in (yield Execute(_sql(prefix)["tables"], ()))]
+def own_tables(prefix: str, *, without_statistics: bool = False) -> Script[list[str]]:
+    """Return the ledger's tables in PostgreSQL whose statistics this user may renew, or those that have none."""
+    name = "tables_without_statistics" if without_statistics else "tables"
+    return [row[0] for row in (yield Execute(_sql(prefix)[name], ()))]
 
 
 def analyzed(table: str) -> Script[None]:
