@@ -157,7 +157,7 @@ class SqliteStore(Forkable):
             connection.execute(f"PRAGMA busy_timeout = {int(self._patience_seconds * 1000)}")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA cache_size = -65536")
+            connection.execute("PRAGMA cache_size = -32768")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
             connection.execute(f"PRAGMA journal_size_limit = {_MOST_WAL_BYTES}")
             connection.execute("BEGIN IMMEDIATE")

@@ -217,7 +217,7 @@ class Verification:
             ("bets", (*time, *limited)),
             ("payments", limited),
         )
-        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any_call"))
+        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any"))
         (((calls,),), bets, unposted, *faults) = answers
         self.count(calls, bets)
         for row in unposted:
@@ -266,8 +266,11 @@ class Verification:
 
         Nothing with an id up to *sealed* came after the checkpoint; None reads everything.
         """
-        posted, most = ("posted_in_all", _ACCOUNTS) if sealed is None else ("posted_since", 10 * _ACCOUNTS)
-        texts = {"page": self._sql[page], "posted": self._sql[posted], "position": str(sealed), "after": ">"}
+        texts = {"page": page, "posted": "posted_in_all", "which": "is_any", "after": ">"}
+        most = _ACCOUNTS
+        if sealed is not None:
+            texts |= {"posted": "posted_since", "which": "is_moved", "position": str(sealed)}
+            most = 10 * _ACCOUNTS
         bounds = (after, most)
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
@@ -285,7 +288,7 @@ class Verification:
         """Look whether the times of all postings of *accounts* rise."""
         for account in accounts:
             for page in ("own_accounts", "clocks"):
-                texts = {"page": self._sql[page], "posted": self._sql["posted_in_all"], "after": "="}
+                texts = {"page": page, "posted": "posted_in_all", "which": "is_any", "after": "="}
                 yield from self._order(read, (account, 1), texts)
 
     @property

@@ -90,9 +90,6 @@ c.operation IN ('withdraw', 'deposit') AND c.action = 'BET' AND c.code IS NULL A
 -- name: is_other_call
 NOT ({is_ordinary})
 
--- name: is_any_call
-1 = 1
-
 -- Bets that are right if their withdraw and deposit are. What is settled later than a time is not one of them, because
 -- its deposit may have come between two pages.
 -- name: is_simple
@@ -129,10 +126,20 @@ SELECT account, 1 AS owned, balance_cents AS cents, at_millis FROM {prefix}accou
 SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE account {{after}} ? ORDER BY account LIMIT ?
 
 -- name: held
-WITH held AS MATERIALIZED (
-    SELECT page.*, (SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = page.account) AS corrected_id
+WITH listed AS MATERIALIZED (
+    SELECT page.*, {{which}} AS is_held, (
+        SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = page.account
+    ) AS corrected_id
     FROM ({{page}}) AS page
+), held AS (
+    SELECT account, owned, cents, at_millis, corrected_id FROM listed WHERE is_held
 )
+
+-- name: is_moved
+account IN (SELECT {account_of_p} FROM {prefix}postings AS p WHERE p.id > {{position}})
+
+-- name: is_any
+1 = 1
 
 -- name: posted_in_all
 SELECT held.*, p.id AS id, p.at_millis AS posted_at, {delta_of_p} AS moved
@@ -162,10 +169,16 @@ CASE WHEN before >= posted_at THEN NOT EXISTS (
     WHERE kept.account = ordered.account AND kept.last_posting_id >= before_id AND kept.last_posting_id < id
 ) END
 
+-- Those to which nothing was posted since the checkpoint need no sorting.
 -- name: account_sums
 {held} SELECT account, owned, cents, at_millis, SUM(moved / 1000000000), SUM(moved - moved / 1000000000 * 1000000000),
     MAX(CASE WHEN corrected_id >= id THEN NULL ELSE posted_at END), COUNT(CASE WHEN {goes_back} THEN 1 END)
-FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis ORDER BY account
+FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis
+UNION ALL SELECT listed.account, owned, listed.cents, listed.at_millis, COALESCE(s.cents, 0) / 1000000000,
+    COALESCE(s.cents, 0) - COALESCE(s.cents, 0) / 1000000000 * 1000000000,
+    CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0
+FROM listed LEFT JOIN {prefix}checkpoints AS s ON s.account = listed.account WHERE NOT is_held
+ORDER BY 1
 
 -- name: account_times
 {held} SELECT 'time_goes_back', account, id, posted_at, before FROM ({ordered}) AS ordered WHERE {goes_back} LIMIT ?

@@ -430,7 +430,7 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only = ON")
         if use == "pages":
-            connection.execute("PRAGMA cache_size = -32768")
+            connection.execute("PRAGMA cache_size = -16384")
         if use == "survey":
             # Each thread that sorts takes as much again.
             connection.execute("PRAGMA cache_size = -12288")
