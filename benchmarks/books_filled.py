@@ -113,22 +113,24 @@ def _statements(kind: str, bets: int, players: int, end_millis: int) -> Iterator
     )
     yield "CREATE TEMPORARY TABLE ordered AS SELECT * FROM calls ORDER BY at_millis, n"
     yield "CREATE INDEX fresh_n ON fresh (n)"
+    # What is stored lies in the order of time, as the ledger writes it: a join of many rows would mix it.
     yield (
         f"INSERT INTO {PREFIX}calls ({_CALL}) SELECT '', operation, tx_id, player, player, bet_id, 'BET', amount, "
         "CASE state WHEN 'DECLINED' THEN 'INSUFFICIENT_BALANCE' END, 1000000000000, c.at_millis, NULL, 'instance-1', "
-        "'aviator' FROM ordered AS c JOIN fresh ON fresh.n = c.n"
+        "'aviator' FROM ordered AS c JOIN fresh ON fresh.n = c.n ORDER BY c.at_millis, c.n"
     )
     yield (
         f"INSERT INTO {PREFIX}bets (bet_id, player_id, account, instance_id, game, round_id, wager_cents, won_cents, "
         "state, opened_at_millis, settled_at_millis, action, withdraw_tx_id, deposit_tx_id, withdraw_digest, source) "
         "SELECT bet_id, player, player, 'instance-1', 'aviator', NULL, 100, CASE state WHEN 'CLOSED' THEN won END, "
         f"state, at_millis, CASE WHEN state IN ('CLOSED', 'ROLLED_BACK') THEN at_millis + {_ROUND_MILLIS} END, 'BET', "
-        f"withdraw_tx, CASE state WHEN 'CLOSED' THEN deposit_tx END, {_DIGEST[kind]}, '' FROM fresh"
+        f"withdraw_tx, CASE state WHEN 'CLOSED' THEN deposit_tx END, {_DIGEST[kind]}, '' FROM fresh ORDER BY n"
     )
     yield (
         f"INSERT INTO {PREFIX}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
         "SELECT CASE WHEN delta < 0 THEN player END, CASE WHEN delta > 0 THEN player END, abs(delta), '', operation, "
-        "tx_id, c.at_millis FROM ordered AS c JOIN fresh ON fresh.n = c.n WHERE delta <> 0 AND state <> 'DECLINED'"
+        "tx_id, c.at_millis FROM ordered AS c JOIN fresh ON fresh.n = c.n WHERE delta <> 0 AND state <> 'DECLINED' "
+        "ORDER BY c.at_millis, c.n"
     )
     yield (
         f"UPDATE {PREFIX}accounts SET balance_cents = balance_cents + moved.cents, at_millis = moved.last FROM "
