@@ -6,7 +6,7 @@ import typer
 
 from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.output import answer, say, waiting
+from game_operator.cli.output import answer, counted, say, waiting
 from game_operator.cli.reports.doctor import show_check
 
 #: The version of the document; a field that is added leaves it as it is.
@@ -41,6 +41,8 @@ def doctor(
     answer({"schema": _SCHEMA, "ok": report.sound, "checks": checks})
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, todo=check.todo, why=check.why)
-    counts = [f"{len(report.findings)} findings", f"{sum(each.verdict == 'advice' for each in report.checks)} advices"]
-    say(f"{len(report.checks)} checks: {', '.join(counts)}.")
+    advised = sum(check.verdict == "advice" for check in report.checks)
+    say(
+        f"{len(report.checks)} checks: {counted(len(report.findings), 'finding')}, {counted(advised, 'recommendation')}."
+    )
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO

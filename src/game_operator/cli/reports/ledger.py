@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli.output import answer, say, show_details, show_rows, wants_json, when
+from game_operator.cli.output import answer, counted, say, show_details, show_rows, wants_json, when
 from game_operator.errors import MalformedCallError, shown
 from game_operator.money import amount_from_cents
 
@@ -174,8 +174,9 @@ def show_maintenance(report: "MaintainReport") -> None:
     read, pruned = sum(report.read.values()), report.pruned
     state = "Done" if report.finished else "Out of time: the next run goes on"
     sentence = (
-        f"{state}, in {report.seconds:.1f} s: {read} rows read, {report.sealed} postings sealed, {report.read_again} "
-        f"slices read again, {pruned['postings']} postings folded, days before {report.days_closed} closed; "
+        f"{state}, in {report.seconds:.1f} s: {counted(read, 'row')} read, {counted(report.sealed, 'posting')} sealed, "
+        f"{counted(report.read_again, 'slice')} read again, {counted(pruned['postings'], 'posting')} folded, "
+        f"days before {report.days_closed} closed; "
     )
     books = "the books are sound." if report.sound else "the books are not sound."
     answer(report._asdict() | {"sound": report.sound}, sentence + books)
