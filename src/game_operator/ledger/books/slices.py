@@ -20,7 +20,7 @@ from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, check
 
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
-WINDOW = 2_000
+WINDOW = 5_000
 #: The first and the last id of postings, and the times that they are not before, and before.
 Bounds: TypeAlias = tuple[int, int, int, int]
 

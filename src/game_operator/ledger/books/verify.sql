@@ -34,6 +34,11 @@ CASE
 SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = COALESCE(c.account, '') AND q.at_millis = c.at_millis
     AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
 
+-- It is counted: to answer NOT EXISTS, PostgreSQL would read all postings for a page, or look for each call's posting in
+-- every partition.
+-- name: is_not_posted
+(SELECT COUNT(*) FROM ({posting_of_call}) AS found) = 0
+
 -- name: moved_elsewhere
 SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = COALESCE(c.account, '')
     AND q.source = c.source AND q.operation = c.operation AND q.tx_id = c.tx_id
@@ -255,7 +260,7 @@ SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, ex
     FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis >= COALESCE(
         (SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis
     )
-) AS c WHERE expected <> 0 AND NOT EXISTS ({posting_of_call}) AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
+) AS c WHERE expected <> 0 AND {is_not_posted} AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
 
 -- name: calls
 SELECT fault, account, source, bet_id, operation, tx_id, state, at_millis FROM (
@@ -352,7 +357,7 @@ FROM ({bets_of_time}) AS b WHERE action = 'BET' AND state NOT IN ('TOMBSTONE', '
 -- name: folded_by_account
 SELECT account, SUM(expected / 1000000000), SUM(expected - expected / 1000000000 * 1000000000) FROM (
     SELECT c.account, {expected} AS expected FROM {prefix}calls AS c
-    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND NOT EXISTS ({posting_of_call})
+    WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis < ? AND {is_not_posted}
 ) AS folded WHERE expected <> 0 GROUP BY account
 
 -- name: carried
