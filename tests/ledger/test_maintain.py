@@ -17,8 +17,7 @@ from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.maintain import Progress
 from game_operator.ledger.books.verify import read_marks
-from game_operator.models.webhooks import WebhookCall
-from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
 
@@ -28,18 +27,8 @@ DAY = 86_400_000
 
 
 def played(ledger: SqlLedger, name: str = "b") -> None:
-    """Play a bet that is won, one that is lost, one that is open and one that is rolled back; and pay a jackpot."""
-    calls: tuple[WebhookCall, ...] = (
-        withdraw(f"{name}-won"),
-        deposit(f"{name}-won"),
-        withdraw(f"{name}-lost"),
-        deposit(f"{name}-lost", amount_cents=0),
-        withdraw(f"{name}-open"),
-        withdraw(f"{name}-back"),
-        rollback(f"{name}-back", tx_id=f"withdraw:bet:{name}-back"),
-        claim(f"{name}-claim"),
-    )
-    for call in calls:
+    """Play bets of each end, and pay a claim."""
+    for call in some_of_each_end(name):
         assert ledger.apply(call).applied
 
 

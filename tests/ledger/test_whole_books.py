@@ -12,7 +12,7 @@ from game_operator.ledger.books.whole_books import HourlySums
 from game_operator.ledger.engine.script import Execute, Step
 from game_operator.ledger.staff.queries import Listing
 from game_operator.models.webhooks import WebhookCall
-from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.calls import claim, deposit, rollback, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, rows, run
 from tests.support.times import RunningClock
 
@@ -24,17 +24,10 @@ HOUR, DAY = 3_600_000, 86_400_000
 def played(name: str) -> tuple[WebhookCall, ...]:
     """Return calls that leave a bet in every state, and pay a claim."""
     return (
-        withdraw(f"{name}-won"),
-        deposit(f"{name}-won"),
-        withdraw(f"{name}-lost"),
-        deposit(f"{name}-lost", amount_cents=0),
-        withdraw(f"{name}-open"),
-        withdraw(f"{name}-back"),
-        rollback(f"{name}-back", tx_id=f"withdraw:bet:{name}-back"),
+        *some_of_each_end(name),
         rollback(f"{name}-tomb", tx_id=f"withdraw:bet:{name}-tomb"),
         withdraw(f"{name}-declined", amount_cents=10**9),
         withdraw(f"{name}-spent", action="RAIN"),
-        claim(f"{name}-claim"),
         claim(f"{name}-of-open", bet_id=f"{name}-open", action="JACKPOT"),
         deposit(f"{name}-early"),
     )

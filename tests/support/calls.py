@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 
 WAGER_CENTS = 500
 WON_CENTS = 1250
@@ -44,3 +44,17 @@ def rollback(
 def ask_balance(player_id: str = "p1") -> BalanceCall:
     """Return the question for a balance."""
     return BalanceCall(player_id=player_id)
+
+
+def some_of_each_end(name: str) -> tuple[WebhookCall, ...]:
+    """Return calls that are all applied: a bet that is won, one that is lost, an open one, one rolled back; a claim."""
+    return (
+        withdraw(f"{name}-won"),
+        deposit(f"{name}-won"),
+        withdraw(f"{name}-lost"),
+        deposit(f"{name}-lost", amount_cents=0),
+        withdraw(f"{name}-open"),
+        withdraw(f"{name}-back"),
+        rollback(f"{name}-back", tx_id=f"withdraw:bet:{name}-back"),
+        claim(f"{name}-claim"),
+    )

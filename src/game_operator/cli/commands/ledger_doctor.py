@@ -41,8 +41,7 @@ def doctor(
     answer({"schema": _SCHEMA, "ok": report.sound, "checks": checks})
     for check in report.checks:
         show_check(check.verdict, check.name, check.found, todo=check.todo, why=check.why)
-    advised = sum(check.verdict == "advice" for check in report.checks)
-    say(
-        f"{len(report.checks)} checks: {counted(len(report.findings), 'finding')}, {counted(advised, 'recommendation')}."
-    )
+    findings = counted(len(report.findings), "finding")
+    recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")
+    say(f"{len(report.checks)} checks: {findings}, {recommendations}.")
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
