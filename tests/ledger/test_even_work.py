@@ -81,7 +81,7 @@ def _counted() -> Iterator[Callable[[], int]]:
         steps += 1
 
     def counting(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **options)
+        connection: sqlite3.Connection = connect(*arguments, **options)
         connection.set_progress_handler(step, 100)
         return connection
 
