@@ -33,6 +33,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
 from tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
 from tests.support.documents import ROOT
+from tests.support.postgres import PostgresServer
 from tests.support.servers import asgi_server
 from tests.support.wallet_process import WalletProcess
 
@@ -57,9 +58,12 @@ def sqlite_url(tmp_path: Path) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty database of each kind."""
-    return str(request.getfixturevalue(f"{request.param}_url"))
+def database(request: pytest.FixtureRequest, sqlite_url: str) -> str:
+    """The URL of an empty database of each kind; commits reach the disk, or a storm would say that they do not."""
+    if request.param == "sqlite":
+        return sqlite_url
+    durable: PostgresServer = request.getfixturevalue("durable")
+    return durable.create_database()
 
 
 @pytest.fixture

@@ -132,12 +132,10 @@ SELECT account, 0 AS owned, 0 AS cents, at_millis FROM {prefix}clocks WHERE acco
 
 -- name: held
 WITH listed AS MATERIALIZED (
-    SELECT page.*, {{which}} AS is_held, (
-        SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = page.account
-    ) AS corrected_id
+    SELECT page.*, (SELECT MAX(last_posting_id) FROM {prefix}corrections AS k WHERE k.account = page.account) AS corrected_id
     FROM ({{page}}) AS page
-), held AS (
-    SELECT account, owned, cents, at_millis, corrected_id FROM listed WHERE is_held
+), held AS MATERIALIZED (
+    SELECT * FROM listed WHERE {{which}}
 )
 
 -- name: is_moved
@@ -182,7 +180,8 @@ FROM ({ordered}) AS ordered GROUP BY account, owned, cents, at_millis
 UNION ALL SELECT listed.account, owned, listed.cents, listed.at_millis, COALESCE(s.cents, 0) / 1000000000,
     COALESCE(s.cents, 0) - COALESCE(s.cents, 0) / 1000000000 * 1000000000,
     CASE WHEN corrected_id >= s.last_id THEN NULL ELSE s.at_millis END, 0
-FROM listed LEFT JOIN {prefix}checkpoints AS s ON s.account = listed.account WHERE NOT is_held
+FROM listed LEFT JOIN {prefix}checkpoints AS s ON s.account = listed.account
+WHERE listed.account NOT IN (SELECT account FROM held)
 ORDER BY 1
 
 -- name: account_times
@@ -209,12 +208,12 @@ FROM (
     SELECT CASE
         WHEN c.tx_id IS NULL THEN 'posting_without_call'
         WHEN (p.at_millis <> c.at_millis OR {account_of_p} <> c.account)
-            AND EXISTS ({posting_of_call}) THEN 'posted_twice'
+            AND NOT {is_not_posted} THEN 'posted_twice'
         WHEN {account_of_p} <> c.account THEN 'wrong_account'
-        WHEN EXISTS (
-            SELECT 1 FROM {prefix}postings AS q WHERE {account_of_q} = {account_of_p} AND q.at_millis = p.at_millis
+        WHEN (
+            SELECT COUNT(*) FROM {prefix}postings AS q WHERE {account_of_q} = {account_of_p} AND q.at_millis = p.at_millis
                 AND q.id <> p.id AND q.source = p.source AND q.operation = p.operation AND q.tx_id = p.tx_id
-        ) THEN 'posted_twice'
+        ) > 0 THEN 'posted_twice'
         WHEN {delta_of_p} <> {expected} THEN 'wrong_posting'
         END AS kind, {account_of_p} AS account, c.account AS call_account, p.source AS source,
         p.operation AS operation, p.tx_id AS tx_id, COALESCE({expected}, 0) AS expected, {delta_of_p} AS actual,
