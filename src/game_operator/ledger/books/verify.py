@@ -25,6 +25,8 @@ HALF = 1_000_000_000
 FAR = 2**62
 #: How many accounts, postings and bets a page has.
 _ACCOUNTS, _POSTINGS, _BETS = 500, 5_000, 5_000
+#: What accounts are compared with: all that was ever posted to them.
+_IN_ALL = {"posted": "posted_in_all", "which": "is_any", "news": ""}
 #: A call takes its time before it is stored. What is stored later than that is found when its day is read again.
 _MARGIN_MILLIS = 10_000
 
@@ -266,11 +268,10 @@ class Verification:
 
         Nothing with an id up to *sealed* came after the checkpoint; None reads everything.
         """
-        texts = {"page": page, "posted": "posted_in_all", "which": "is_any", "after": ">"}
-        most = _ACCOUNTS
+        texts, most = _IN_ALL | {"page": page, "after": ">"}, _ACCOUNTS
         if sealed is not None:
-            texts |= {"posted": "posted_since", "which": "is_moved", "position": str(sealed)}
-            most = 10 * _ACCOUNTS
+            texts |= {"posted": "posted_since", "which": "is_moved", "news": "not_sealed", "position": str(sealed)}
+            most = 40 * _ACCOUNTS  # For each page all news are read.
         bounds = (after, most)
         (sums,) = yield read(self.asked(("account_sums", bounds), **texts))
         for row in sums:
@@ -288,8 +289,7 @@ class Verification:
         """Look whether the times of all postings of *accounts* rise."""
         for account in accounts:
             for page in ("own_accounts", "clocks"):
-                texts = {"page": page, "posted": "posted_in_all", "which": "is_any", "after": "="}
-                yield from self._order(read, (account, 1), texts)
+                yield from self._order(read, (account, 1), _IN_ALL | {"page": page, "after": "="})
 
     @property
     def out_of_order(self) -> tuple[str, ...]:
