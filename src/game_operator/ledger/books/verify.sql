@@ -161,10 +161,10 @@ FROM held JOIN {prefix}carried AS k ON k.account = held.account
 
 -- Since the checkpoint: an account's postings rise in id and time, unless its time was brought back.
 -- name: posted_since
-SELECT held.*, p.id AS id, p.at_millis AS posted_at, p.moved
+SELECT held.*, news.id, news.at_millis AS posted_at, news.moved
 FROM held LEFT JOIN {prefix}checkpoints AS s ON s.account = held.account
-JOIN news AS p ON p.account = held.account AND p.id > COALESCE(s.last_id, 0)
-    AND p.at_millis >= CASE WHEN corrected_id IS NOT NULL THEN 0 ELSE COALESCE(s.at_millis, 0) END
+JOIN news ON news.account = held.account AND news.id > COALESCE(s.last_id, 0)
+    AND news.at_millis >= CASE WHEN corrected_id IS NOT NULL THEN 0 ELSE COALESCE(s.at_millis, 0) END
 UNION ALL SELECT held.*, s.last_id, s.at_millis, s.cents
 FROM held JOIN {prefix}checkpoints AS s ON s.account = held.account
 
