@@ -17,6 +17,7 @@ from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
 from game_operator.ledger.books.maintain import Progress
 from game_operator.ledger.books.verify import read_marks
+from tests.support.calendar import Calendar
 from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
@@ -498,3 +499,27 @@ def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> N
                 run(sqlite_url, "ANALYZE {p}postings")
             assert ledger.verify().findings == ledger.maintain().findings == ()
             clock.millis += DAY
+
+
+def test_a_call_without_a_posting_is_found_however_old_it_is(database_url: str) -> None:
+    """Its day stays when those around it are folded, and each run says so until the posting is there."""
+    folded = 0
+    with Calendar(database_url, -100) as calendar:
+        for day in range(3):
+            with calendar.ledger() as ledger:
+                if not day:
+                    ledger.open_account("p1", Decimal(100))
+                played(ledger, f"b{day}")
+                assert ledger.maintain().finished
+                if day == 1:
+                    damage(database_url, ["DELETE FROM {p}postings WHERE tx_id = 'b1-claim'"])
+            calendar.move(1)
+        for step in (22, 22, 22, 22, 1, 1, 1, 1):
+            calendar.move(step)
+            with calendar.ledger() as ledger:
+                assert ledger.apply(withdraw(f"day-{calendar()}")).applied
+                report = ledger.maintain()
+                assert "call_without_posting" in kinds(report)
+                assert "call_without_posting" in kinds(ledger.verify())
+            folded += report.pruned["postings"] + sum("folded" in each for each in report.partitions)
+        assert folded

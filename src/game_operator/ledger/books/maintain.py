@@ -203,10 +203,8 @@ class Maintenance:
         verification = self._progress.verification
         for each in slices:
             yield from verification.slice(self._read, each)
-        doubtful = {each.day for each in slices}
-        for day in sorted(doubtful):
-            yield from verification.times(self._read, day * DAY_MILLIS, (day + 1) * DAY_MILLIS)
-        return doubtful
+        yield from verification.damaged_days(self._read, slices, _FAR)
+        return {each.day for each in slices}
 
     def _times(self, marks: Marks, now_millis: int) -> Work[None]:
         """Read the calls and bets since the checkpoint, and move it as they are read."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import Execute, Kind, Script
+from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, check_writer, sql_texts
 
 _BILLION = 1_000_000_000
@@ -146,7 +146,8 @@ def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[in
     if not (yield Execute(sql["advance"], (window.last_id, after))):
         return False
     now_millis = yield from dialect.now_millis()
-    rows = [(*each, int(each.day in damaged), now_millis, now_millis) for each in window.slices]
+    marked = yield from _marked(sql, damaged)
+    rows = [(*each, marked.get(each.day, 0), now_millis, now_millis) for each in window.slices]
     yield Execute(sql["insert_slice"], rows, many=True)
     yield from add_sums(dialect.kind, dialect.prefix, "checkpoints", window.checkpoints)
     return True
@@ -168,10 +169,20 @@ def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[i
     sql = _sql(dialect.prefix)
     yield from check_writer(dialect.prefix)
     now_millis = yield from dialect.now_millis()
-    for day in sorted(damaged):
-        yield Execute(sql["day_without_slices"], [(day, _EMPTY, now_millis, now_millis, day)], many=True)
-        yield Execute(sql["set_findings"], [(1, day, 1)], many=True)
-    yield Execute(sql["set_findings"], [(0, day, 0) for day in sorted(sound)], many=True)
+    for day, mark in (yield from _marked(sql, damaged)).items():
+        yield Execute(sql["day_without_slices"], [(day, _EMPTY, mark, now_millis, now_millis, day)], many=True)
+        yield Execute(sql["set_marked"], [(mark, day)], many=True)
+    yield Execute(sql["set_sound"], [(day,) for day in sorted(sound)], many=True)
+
+
+def _marked(sql: dict[str, str], damaged: Collection[int]) -> Script[dict[int, int]]:
+    """
+    Return how each damaged day is marked: 1 while none of its postings is folded, and 2 if some may be.
+
+    A marked day is not folded. So each call of a day that is marked 1 has its posting, however old the day becomes.
+    """
+    rows: Rows = yield Execute(sql["pruned_before"], ())
+    return {day: 2 if rows and day * DAY_MILLIS < rows[0][0] else 1 for day in sorted(damaged)}
 
 
 def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
@@ -191,6 +202,11 @@ def live_slices(prefix: str, after: tuple[int, int], most: int) -> Script[list[S
 def damaged_slices(prefix: str) -> Script[list[Slice]]:
     """Return the slices of days in which something was found."""
     return _slices((yield Execute(_sql(prefix)["damaged"], ())))
+
+
+def whole_days(prefix: str) -> Script[set[int]]:
+    """Return the days in which something was found before anything of them was folded."""
+    return {row[0] for row in (yield Execute(_sql(prefix)["whole_days"], ()))}
 
 
 def slices_of_day(prefix: str, day: date) -> Script[list[Slice]]:

@@ -12,6 +12,13 @@ SELECT day, last_id, first_id, count, billions, cents, digest FROM {prefix}slice
 -- name: damaged
 {slice} AND findings > 0 ORDER BY day, last_id
 
+-- Days that were marked before anything of them was folded: see marked.
+-- name: whole_days
+SELECT DISTINCT day FROM {prefix}slices WHERE folded_at_millis IS NULL AND findings = 1
+
+-- name: pruned_before
+SELECT value FROM {prefix}meta WHERE name = 'pruned_before'
+
 -- name: of_day
 {slice} AND day = ? ORDER BY last_id
 
@@ -67,10 +74,13 @@ FROM {json_rows}
 -- name: day_without_slices
 INSERT INTO {prefix}slices (
     day, last_id, first_id, count, billions, cents, digest, findings, sealed_at_millis, read_at_millis
-) SELECT ?, 0, 0, 0, 0, 0, ?, 1, ?, ? WHERE NOT EXISTS (SELECT 1 FROM {prefix}slices WHERE day = ?)
+) SELECT ?, 0, 0, 0, 0, 0, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM {prefix}slices WHERE day = ?)
 
--- name: set_findings
-UPDATE {prefix}slices SET findings = ? WHERE day = ? AND findings <> ?
+-- name: set_marked
+UPDATE {prefix}slices SET findings = ? WHERE day = ? AND findings = 0
+
+-- name: set_sound
+UPDATE {prefix}slices SET findings = 0 WHERE day = ? AND findings <> 0
 
 -- name: set_read
 UPDATE {prefix}slices SET read_at_millis = ? WHERE day = ? AND last_id = ?

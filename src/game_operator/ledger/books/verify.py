@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from game_operator.codes import BetState
 from game_operator.errors import shown
-from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read
+from game_operator.ledger.books.slices import Bounds, Slice, Window, damaged_slices, slice_read, whole_days
 from game_operator.ledger.books.totals import DAY_MILLIS
 from game_operator.ledger.engine.script import Execute, Rows, Script, Work
 from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts, toml_texts
@@ -145,11 +145,17 @@ class Verification:
             yield from self.slice(read, each)
         yield from self.postings_after(read, marks.position)
         since = self.since(marks)
-        for day in sorted({each.day for each in damaged}):
-            yield from self.times(read, day * DAY_MILLIS, min((day + 1) * DAY_MILLIS, since))
+        yield from self.damaged_days(read, damaged, since)
         yield from self.times(read, since, FAR)
         yield from self.touched(read, since)
         yield from self.all_accounts(read, sealed=marks.position)
+
+    def damaged_days(self, read: Reader, damaged: Iterable[Slice], until: int) -> Work[None]:
+        """Read the calls and bets again, before a time, of the days in which something was found."""
+        whole = yield read(partial(whole_days, self._prefix))
+        for day in sorted({each.day for each in damaged}):
+            end = min((day + 1) * DAY_MILLIS, until)
+            yield from self.times(read, day * DAY_MILLIS, end, none_folded=day in whole)
 
     def slice(self, read: Reader, sealed: Slice) -> Work[None]:
         """Read a sealed slice: its postings must be those that were sealed."""
@@ -197,17 +203,21 @@ class Verification:
             detail = f"Postings of {shown(account)}, of which there is no account."
             self.add("accounts", Finding(kind, detail, account), at_millis)
 
-    def times(self, read: Reader, start: int, end: int) -> Work[None]:
+    def times(self, read: Reader, start: int, end: int, *, none_folded: bool = False) -> Work[None]:
         """Read the calls and the bets from *start* up to but not at *end*, in Unix milliseconds."""
         while start < end:
-            start = yield from self.time(read, start, end)
+            start = yield from self.time(read, start, end, none_folded=none_folded)
 
     def since(self, marks: Marks) -> int:
         """Return since when calls and bets are news."""
         return -FAR if marks.checkpoint_millis is None else marks.checkpoint_millis - _MARGIN_MILLIS
 
-    def time(self, read: Reader, start: int, end: int | None) -> Work[int]:
-        """Read the next calls and bets, before *end* if it is given; return where the ones after them begin."""
+    def time(self, read: Reader, start: int, end: int | None, *, none_folded: bool = False) -> Work[int]:
+        """
+        Read the next calls and bets, before *end* if it is given; return where the ones after them begin.
+
+        With *none_folded* each of them must have its posting, also those whose postings would be folded by now.
+        """
         end = FAR if end is None else end
         until = yield from self.page_end(read, start, end)
         time, limited = (start, until), (start, until, self.most)
@@ -219,7 +229,8 @@ class Verification:
             ("bets", (*time, *limited)),
             ("payments", limited),
         )
-        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any"))
+        posted = "is_any" if none_folded else "is_not_folded"
+        answers = yield read(self.asked(*questions, chosen="bets_of_time", which="is_any", posted=posted))
         (((calls,),), bets, unposted, *faults) = answers
         self.count(calls, bets)
         for row in unposted:

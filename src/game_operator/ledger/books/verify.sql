@@ -263,12 +263,13 @@ SELECT COUNT(*) FROM {prefix}calls WHERE at_millis >= ? AND at_millis < ?
 SELECT state, COUNT(*) FROM ({bets_of_time}) AS b GROUP BY state
 
 -- Of calls whose postings may be folded, what is carried says whether they were there.
+-- name: is_not_folded
+c.at_millis >= COALESCE((SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis)
+
 -- name: unposted
 SELECT 'call_without_posting', account, source, operation, tx_id, account, 0, expected, 0, at_millis FROM (
     SELECT c.account, c.source, c.operation, c.tx_id, c.at_millis, {expected} AS expected
-    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND c.at_millis >= COALESCE(
-        (SELECT value FROM {prefix}meta WHERE name = 'pruned_before'), c.at_millis
-    )
+    FROM {prefix}calls AS c WHERE c.at_millis >= ? AND c.at_millis < ? AND {{posted}}
 ) AS c WHERE expected <> 0 AND {is_not_posted} AND NOT EXISTS ({moved_elsewhere}) LIMIT ?
 
 -- name: calls
