@@ -167,3 +167,18 @@ def test_a_forked_process_looks_by_itself(tmp_path: Path) -> None:
 def test_memory_has_nothing_to_look_at() -> None:
     """There is no database behind it that could be away."""
     assert not hasattr(MemoryLedger(), "ping")
+
+
+def test_the_next_look_is_made_after_one_that_got_no_thread(url: str, look: Look) -> None:
+    """A machine may be out of threads for a moment."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("threading.Thread.start", refuse)
+        ledger = SqlLedger.__new__(SqlLedger)
+        ledger._url, ledger._pinger = url, AsyncSqlLedger("sqlite:///:memory:")._pinger
+        with pytest.raises(LedgerUnavailableError, match="nobody could look, because of can't start new thread"):
+            ledger.ping()
+    assert ledger.ping().latency_millis > 0

@@ -233,6 +233,8 @@ class LimitedProtocol(HttpToolsProtocol):
     open_connections: ClassVar[Connections]
     #: The parser is between the first byte of a request and the end of its headers; or of its body.
     _in_headers = _in_request = False
+    #: A request began in the piece that came last.
+    _began = False
     #: Of headers that have not ended, beyond the first piece.
     _header_bytes = 0
     #: Requests that are there and not answered.
@@ -281,9 +283,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self.open_connections.reads_again(self)
 
     def data_received(self, data: bytes) -> None:
-        began_in_headers = self._in_headers
+        began_in_headers, self._began = self._in_headers, False
         super().data_received(data)
-        self._header_bytes = self._header_bytes + len(data) if began_in_headers and self._in_headers else 0
+        goes_on = began_in_headers and self._in_headers and not self._began
+        self._header_bytes = self._header_bytes + len(data) if goes_on else 0
         if self._header_bytes > _MOST_HEADER_BYTES:
             self.send_400_response("The headers are too long.")
         # Line breaks between requests count as the beginning of one: uvicorn takes them for a sign of life.
@@ -293,7 +296,7 @@ class LimitedProtocol(HttpToolsProtocol):
     # The names of httptools.
 
     def on_message_begin(self) -> None:
-        self._in_headers = self._in_request = True
+        self._in_headers = self._in_request = self._began = True
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:

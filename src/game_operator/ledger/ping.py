@@ -70,10 +70,17 @@ class Pinger:
         """Return the look under way, or begin one."""
         with self._lock:
             if self._latest is None or self._latest.done():
-                self._latest = Future()
-                self._latest.set_running_or_notify_cancel()  # A caller that gives up does not cancel it for the others.
-                Thread(target=self._run, args=(url, self._latest), name="game-operator-ping", daemon=True).start()
+                self._latest = self._begun(url)
             return self._latest
+
+    def _begun(self, url: str) -> Future[PingReport]:
+        look: Future[PingReport] = Future()
+        look.set_running_or_notify_cancel()  # A caller that gives up does not cancel it for the others.
+        try:
+            Thread(target=self._run, args=(url, look), name="game-operator-ping", daemon=True).start()
+        except RuntimeError as failed:  # The system has no thread left; the next look may get one.
+            raise _unavailable(f"nobody could look, because of {failed}") from failed
+        return look
 
     def _run(self, url: str, look: Future[PingReport]) -> None:
         try:
