@@ -590,7 +590,7 @@ def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: st
     """Maintain and the doctor before an upgrade say which, and the line that is said helps."""
     run_sql(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {clerk}")
     told = run("ledger", "maintain")
-    assert told.code == 1
+    assert told.code == 2
     assert f"permission denied for function {DEFAULT_PREFIX}make_day" in " ".join(told.err.split())
     assert "ledger schema --sql --grants ROLE" in " ".join(told.err.split())
     checks = run("doctor", "--upgrade", "--json").document["checks"]

@@ -125,7 +125,7 @@ class StoppedError(Exception):
 
 def stopped_by(error: GameOperatorError, command: str) -> StoppedError:
     """Return how to report that *error* ended *command*."""
-    if isinstance(error, ConfigurationError) or (isinstance(error, SchemaError) and error.statements):
+    if isinstance(error, ConfigurationError | SchemaError):
         code = ExitCode.USAGE
     else:
         out_of_reach = isinstance(error, TransportError | LedgerUnavailableError)
