@@ -586,6 +586,31 @@ def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str,
     assert "permission denied for schema" in run("ledger", "open", "p1", "--table-prefix", "new_").err
 
 
+def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> None:
+    """Whatever it may not do ends in a sentence with what to do, and in one document."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.keep_anomaly("deposit", "unreadable", encode_call(deposit("b2")))
+    run_sql(postgres_url, f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {clerk}")
+    for arguments in (
+        ("open", "p2"),
+        ("adjust", "p1", "1.00", "--reference", "r1"),
+        ("add-source", "s2"),
+        ("retry", 1),
+        ("resolve", 1),
+        ("totals", "--close"),
+        ("prune",),
+        ("maintain",),
+        ("migrate", "--back"),
+    ):
+        told = run("ledger", *arguments)
+        todo = "owner of the tables run `game-operator" if "--back" in arguments else "schema --sql --grants ROLE"
+        assert (told.code, told.out) == (2, ""), arguments
+        assert "lacks a right on the tables" in told.err
+        assert todo in told.err
+        assert run("ledger", *arguments, "--json").error["type"] == "SchemaError"
+    assert [run("ledger", name, "--table-prefix", "new_").code for name in ("migrate", "maintain")] == [2, 2]
+
+
 def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: str) -> None:
     """Maintain and the doctor before an upgrade say which, and the line that is said helps."""
     run_sql(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {clerk}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
+from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
 from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
@@ -35,7 +35,7 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
-from game_operator.ledger.engine.tables import back, rights_explained
+from game_operator.ledger.engine.tables import DENIED, back, rights_explained
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
@@ -321,7 +321,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
             UnknownSourceError: The ledger does not know the source of the anomaly.
         """
-        return self._done(self._retried(anomaly_id, terms, accept_foreign=accept_foreign))
+        work = self._retried(anomaly_id, terms, accept_foreign=accept_foreign)
+        return self._done(rights_explained(self._prefix, work))
 
     def resolve(self, anomaly_id: int) -> None:
         """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
@@ -506,7 +507,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def _write(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)
         with self._alone():
-            return at_once(self._written(script))
+            return at_once(rights_explained(self._prefix, self._written(script)))
 
     def _read(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)
@@ -599,7 +600,13 @@ def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]
 
 def migrated_back(ledger: SqlLedger) -> int:
     """Undo the latest migration of the tables; return the version they have then."""
-    return int(ledger._write(lambda: back(ledger._prefix)))
+    try:
+        return int(ledger._write(lambda: back(ledger._prefix)))
+    except SchemaError as refused:
+        if getattr(refused.__cause__, "sqlstate", None) != DENIED:
+            raise
+        remedy = "Let the owner of the tables run `game-operator ledger migrate --back`."
+        raise SchemaError(refused.what, remedy=remedy) from refused.__cause__
 
 
 def oldest_bets(ledger: SqlLedger, wanted: BetsWanted, most: int) -> list[BetRecord]:
