@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import json
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from unittest.mock import Mock
 import psycopg
 import pytest
 
+from game_operator.cli import main
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books.days import (
@@ -339,6 +341,28 @@ def test_an_export_that_fails_keeps_the_day(
     assert ledger.verify(full=True).sound
     assert f"dropped {day}" in ledger.maintain(export=tmp_path).partitions
     assert [file.name for file in tmp_path.iterdir()] == [f"{P}postings-{day}.csv"]
+
+
+def test_the_command_says_which_file_cannot_be_written(
+    ledger: SqlLedger,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk ends in a sentence or a document; with room, the next run goes on."""
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    arguments = ["ledger", "maintain", "--database", postgres_url, "--export", str(tmp_path)]
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        assert main(arguments) == 2
+        problem = f"'{tmp_path}/{P}postings-{day}.csv' cannot be written: No space left on device. The day was not dro"
+        assert capsys.readouterr().err.startswith(f"Error: {problem}")
+        assert main([*arguments, "--json"]) == 2
+        assert json.loads(capsys.readouterr().out)["error"]["message"].startswith(problem)
+    assert main(arguments) == 0
+    assert f"· dropped {day}" in capsys.readouterr().out
 
 
 # --- sequences --------------------------------------------------------------------------------------------------------

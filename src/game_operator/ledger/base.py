@@ -275,7 +275,15 @@ class LedgerBase(Forkable):
         if folder is None:
             return self._elsewhere(lambda: True)
         file = folder / f"{self._prefix}postings-{day}.csv"
-        return self._elsewhere(lambda: days.export_day(self._url, self._prefix, day, file))
+
+        def export() -> bool:
+            try:
+                return days.export_day(self._url, self._prefix, day, file)
+            except OSError as failed:
+                failed.filename = str(file)  # A full disk names none.
+                raise
+
+        return self._elsewhere(export)
 
     def _tidied(self) -> Work[None]:
         """Renew the statistics, and on SQLite bring what is committed from the WAL into the file."""

@@ -26,7 +26,7 @@ from game_operator.cli.reports.ledger import (
     show_migration_plan,
 )
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line
+from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
@@ -204,6 +204,11 @@ def maintain(
             report = ledger.maintain(seconds=seconds, older_than=timedelta(days=days), export=export)
         except ValueError as wrong:
             raise typer.BadParameter(str(wrong)) from None
+        except OSError as failed:  # Only files of an export are written.
+            raise ConfigurationError(
+                f"{shown(failed.filename)} cannot be written: {failed.strerror}. The day was not dropped.",
+                remedy="Make room, or pass another folder to --export.",
+            ) from None
     show_maintenance(report)
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO
 
