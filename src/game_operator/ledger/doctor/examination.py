@@ -124,6 +124,8 @@ def _checked(examined: Examined, name: str, check: Check) -> Script[list[DoctorC
         if getattr(failed, "sqlstate", None) not in _HIDDEN:
             raise
         yield Execute(_BACK, ())
+        if name == "tables":  # Without these nothing is known of the ledger.
+            return [_said(name, case("unreadable", prefix=examined.prefix, problem=_first_line(failed)))]
         return [_hidden(name, failed)]
     return [_said(name, each) for each in cases]
 
@@ -145,5 +147,8 @@ def _said(name: str, found: Case) -> DoctorCheck:
 
 def _hidden(name: str, failed: Exception) -> DoctorCheck:
     why = toml_texts(__package__, "doctor.toml")[name]["why"]
-    reason = str(failed).splitlines()[0]
-    return DoctorCheck(name, "not visible", f"not visible to this user: {reason}", why, _ASK_ANOTHER)
+    return DoctorCheck(name, "not visible", f"not visible to this user: {_first_line(failed)}", why, _ASK_ANOTHER)
+
+
+def _first_line(failed: Exception) -> str:
+    return str(failed).splitlines()[0]
