@@ -542,6 +542,20 @@ def test_statements_that_cannot_be_printed(run: Run, options: tuple[object, ...]
     assert problem in " ".join(told.err.replace("│", " ").split())
 
 
+@pytest.mark.parametrize("option", [("--from", 0), ("--grants", "wallet")], ids=["from", "grants"])
+def test_what_goes_with_sql_alone(run: Run, option: tuple[object, ...]) -> None:
+    """It would be ignored, and the answer taken for one about it."""
+    told = run("ledger", "schema", "--dialect", "postgres", *option)
+    assert (told.code, told.out) == (2, "")
+    assert "Pass --sql too" in " ".join(told.err.split())
+
+
+def test_the_version_of_a_program_that_asks_no_database(run: Run) -> None:
+    """Nothing is said of tables."""
+    assert run("ledger", "schema", "--dialect", "postgres").out == f"This program needs version {VERSION}.\n"
+    assert run("ledger", "schema", "--dialect", "sqlite", "--json").document == {"dialect": "sqlite", "to": VERSION}
+
+
 @pytest.fixture
 def clerk(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A role that may read and write all rows, and whose database is named by the environment."""

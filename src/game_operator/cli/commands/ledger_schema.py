@@ -25,6 +25,8 @@ def schema(
     from game_operator.ledger.engine.tables import VERSION
     from game_operator.ledger.staff.migration_plan import kind_of, online_statements, tables_version
 
+    if not sql and (since is not None or grants is not None):
+        raise typer.BadParameter("--from and --grants say which statements to print. Pass --sql too.")
     if dialect is not None and place.database:
         raise typer.BadParameter("--dialect asks no database. Pass --dialect or --database.")
     kind, version, online = dialect, 0, list[str]()
@@ -38,6 +40,9 @@ def schema(
         raise typer.BadParameter("--grants names a role of PostgreSQL. SQLite has no roles.")
     if since is not None and since > VERSION:
         raise typer.BadParameter(f"--from {since} is unknown: this program makes version {VERSION}.")
+    if dialect is not None and not sql:
+        answer({"dialect": kind, "to": VERSION}, f"This program needs version {VERSION}.")
+        return
     version = version if since is None else since
     document: dict[str, object] = {"dialect": kind, "from": version, "to": VERSION}
     if not sql:
