@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from game_operator.ledger.books.days import (
     make_day,
     missing_days,
 )
+from game_operator.ledger.books.maintain import Progress
 from game_operator.ledger.engine.tables import ddl
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
@@ -343,6 +345,11 @@ def test_an_export_that_fails_keeps_the_day(
     assert [file.name for file in tmp_path.iterdir()] == [f"{P}postings-{day}.csv"]
 
 
+def _out_of_time(progress: Progress) -> bool:
+    progress.finished = False
+    return False
+
+
 def test_the_command_says_which_file_cannot_be_written(
     ledger: SqlLedger,
     postgres_url: str,
@@ -363,6 +370,10 @@ def test_the_command_says_which_file_cannot_be_written(
         assert json.loads(capsys.readouterr().out)["error"]["message"].startswith(problem)
     assert main(arguments) == 0
     assert f"· dropped {day}" in capsys.readouterr().out
+    # All is done already, and no time is left.
+    monkeypatch.setattr("game_operator.ledger.books.maintain.Progress.goes_on", _out_of_time)
+    assert main(arguments) == 0
+    assert re.match(r"Out of time after \d+\.\d s, and the next run goes on: 0 rows", capsys.readouterr().out)
 
 
 # --- sequences --------------------------------------------------------------------------------------------------------
@@ -559,9 +570,9 @@ def test_maintain_makes_folds_exports_and_drops(ledger: SqlLedger, postgres_url:
     assert not ledger.maintain(export=tmp_path).sound
     assert rows(postgres_url, WHERE)[0] == (part(day), 4)
     damage(postgres_url, [f"UPDATE {part(day)} SET tx_id = 'withdraw:bet:open' WHERE id = 4"])
-    assert ledger.maintain(export=tmp_path).sound
-    last = ledger.maintain(export=tmp_path)
-    assert (last.finished, last.sound) == (True, True)
+    runs = [ledger.maintain(export=tmp_path) for _ in range(2)]
+    assert [(each.finished, each.sound) for each in runs] == [(True, True)] * 2
+    assert sum(each.pruned["postings"] for each in runs) == 4, "what goes with a partition is counted, too"
     assert rows(postgres_url, f"SELECT to_regclass('{part(day)}') IS NULL") == [(True,)]
     (file,) = tmp_path.iterdir()
     assert len(file.read_text("utf-8").splitlines()) == 5

@@ -172,9 +172,10 @@ def _show_findings(findings: Sequence["Finding"]) -> None:
 def show_maintenance(report: "MaintainReport") -> None:
     """Say in one line what a run of ``maintain`` did, and what is wrong in the books."""
     read, pruned = sum(report.read.values()), report.pruned
-    state = "Done" if report.finished else "Out of time: the next run goes on"
+    took = f"{report.seconds:.1f} s"
+    state = f"Done in {took}" if report.finished else f"Out of time after {took}, and the next run goes on"
     sentence = (
-        f"{state}, in {report.seconds:.1f} s: {counted(read, 'row')} read, {counted(report.sealed, 'posting')} sealed, "
+        f"{state}: {counted(read, 'row')} read, {counted(report.sealed, 'posting')} sealed, "
         f"{counted(report.read_again, 'slice')} read again, {counted(pruned['postings'], 'posting')} folded, "
         f"days before {report.days_closed} closed; "
     )

@@ -55,7 +55,7 @@ class MaintainReport(NamedTuple):
         read_again: How many slices were read again that were sealed before.
         checkpoint_millis: What came before this was read; None if never.
         days_closed: The first day that is not closed for totals, or "".
-        pruned: What ``prune`` dropped: postings, bodies of calls, bodies of anomalies.
+        pruned: What was dropped: postings, also with their partitions, bodies of calls, bodies of anomalies.
         partitions: What became of partitions by day, as texts; none on SQLite.
     """
 
@@ -109,7 +109,7 @@ class Progress:
         self._until = self.began + seconds
         self.verification = Verification(prefix)
         self.finished = True
-        self.sealed = self.read_again = 0
+        self.sealed = self.read_again = self.folded = 0
 
     def goes_on(self) -> bool:
         """Return whether there is time left; if not, the run is not finished."""
@@ -131,7 +131,7 @@ class Progress:
             self.read_again,
             marks.checkpoint_millis,
             close.closed_before,
-            {"postings": pruned.postings, "calls": pruned.calls, "anomalies": pruned.anomalies},
+            {"postings": pruned.postings + self.folded, "calls": pruned.calls, "anomalies": pruned.anomalies},
             tuple(partitions),
         )
 
@@ -277,6 +277,7 @@ class Maintenance:
                 yield from self._progress.verification.slice(self._read, each)
             yield from self._note(set())
             folded = yield self._write(partial(days.fold_day, self._prefix, day))
+            self._progress.folded += folded.postings
             done.append(
                 f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, {folded.postings} postings"
             )
