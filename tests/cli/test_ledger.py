@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -637,6 +638,22 @@ def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: st
     run_sql(postgres_url, todo.partition("Run: ")[2])
     assert run("ledger", "maintain").code == 0
     assert run("doctor", "--upgrade").code == 0
+
+
+def test_a_lock_that_another_transaction_holds(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence says where to read how to find it, and nothing of our statements."""
+    monkeypatch.setenv(VARIABLE, postgres_url)
+    play(postgres_url)
+    impatient = partial(SqlLedger, patience_seconds=0.1)
+    monkeypatch.setattr("game_operator.ledger.SqlLedger", impatient)
+    with psycopg.connect(postgres_url) as other:
+        other.execute("LOCK TABLE game_operator_accounts")
+        told = run("ledger", "adjust", "p1", "1.00", "--reference", "r1")
+    said = " ".join(told.err.split())
+    assert told.code == 3
+    assert "canceling statement due to lock timeout" in said
+    assert said.endswith('Another transaction holds a lock: docs/running.md, "Calls are stuck", says how to find it.')
+    assert "LINE" not in said
 
 
 def test_clocks(run: Run, database: str) -> None:

@@ -82,6 +82,19 @@ _GONE = (
 )
 
 
+def _unavailable(failed: psycopg.Error | UnwritableError, doubt: str) -> LedgerUnavailableError:
+    """Return the error for a server that did not do its part in time."""
+    # What libpq says may hold the address, but never the password. Our SQL, which the server quotes, helps nobody.
+    said = str(failed).partition("\nLINE ")[0][:300]
+    text = re.sub(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z", ". ", said)
+    remedy = "" if failed.sqlstate else "Check its address and password, and that the server runs."
+    if isinstance(failed, psycopg.errors.LockNotAvailable):
+        remedy = 'Another transaction holds a lock: docs/running.md, "Calls are stuck", says how to find it.'
+    return LedgerUnavailableError(
+        f"The ledger's PostgreSQL cannot be used: {' '.join(text.split())}{doubt}", remedy=remedy
+    )
+
+
 @lru_cache(512)
 def for_psycopg(sql: str) -> str:
     """Return *sql* with psycopg's placeholders."""
@@ -193,12 +206,7 @@ class _Store:
                     yield from self._drop()
                     self._raise_if_warned()
                 if time.monotonic() + nap > until:
-                    # What libpq says may hold the address, but never the password.
-                    text = re.sub(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z", ". ", str(failed)[:300])
-                    raise LedgerUnavailableError(
-                        f"The ledger's PostgreSQL cannot be used: {' '.join(text.split())}{doubt}",
-                        remedy="" if failed.sqlstate else "Check its address and password, and that the server runs.",
-                    ) from failed
+                    raise _unavailable(failed, doubt) from failed
             yield sleep(uniform(nap / 2, nap))  # noqa: S311 - spreads the attempts, hides nothing
             nap = min(nap * 2, 0.5)
 
