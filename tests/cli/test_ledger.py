@@ -114,6 +114,13 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(("retry", "-7"), 2, "-7", id="below zero"),
         pytest.param(("retry", f"{1 << 63}"), 1, "no anomaly 9223372036854775808", id="a number beyond 63 bits"),
         pytest.param(("bets", "--older-than", "2x"), 2, "write 2d, 12h or 30m", id="no age"),
+        pytest.param(
+            ("bets", "--since", "1d", "--until", "2d"), 2, "nothing is between", id="times in the wrong order"
+        ),
+        pytest.param(
+            ("bets", "--since", "1d", "--older-than", "2d"), 2, "and --older-than is", id="an age before them"
+        ),
+        pytest.param(("show", "--player", "p1", "--before", "x"), 2, "which `ledger show` prints", id="no such page"),
         pytest.param(("bets", "--limit", "0"), 2, "--limit", id="no bets at all"),
         pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
         pytest.param(("prune", "--days", "89"), 2, "--days", id="pruned too early"),
@@ -337,7 +344,7 @@ def test_old_bets(run: Run, database: str) -> None:
     assert run("ledger", "bets", "--limit", "3", "--json").document["more"] is False
     told = run("ledger", "bets", "--open", "--limit", "1").out
     assert "1970-01-01 00:00:00.003" in told
-    assert told.endswith("There are more than these 1: pass --limit.\n")
+    assert told.endswith("There are more than these 1: pass a greater --limit.\n")
     assert run("ledger", "bets", "--source", "t").out == "There are no such bets.\n"
 
 
@@ -489,6 +496,8 @@ def test_the_plan_of_a_migration(run: Run, database: str) -> None:
     told = run("ledger", "migrate", "--plan").out
     assert "New tables: game_operator_sources, " in told
     assert told.endswith(f"From version 1 to {VERSION}, in one transaction.\n")
+    other = run("ledger", "migrate", "--plan", "--table-prefix", "other_").out
+    assert other.endswith(f"\nThe tables do not exist: version {VERSION} is made, in one transaction.\n")
     assert f"have version 1, and this program needs version {VERSION}" in run("ledger", "schema").out
     assert run("ledger", "migrate").code == 0
     already = f"The tables game_operator_* have version {VERSION} already. There is nothing to migrate.\n"

@@ -65,6 +65,13 @@ def test_what_any_other_command_refuses(run: Run, url: str) -> None:
     assert (missing.code, "✗ tables: there are no tables other_*" in missing.out) == (1, True)
 
 
+def test_a_file_that_is_no_database(run: Run, tmp_path: Path) -> None:
+    """One check is one."""
+    (tmp_path / "w.db").write_bytes(b"x" * 8192)
+    told = run("ledger", "doctor", "--database", f"sqlite:///{tmp_path / 'w.db'}")
+    assert (told.code, told.out.splitlines()[-1]) == (1, "1 check: 1 finding, 0 recommendations.")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [

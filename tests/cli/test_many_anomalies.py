@@ -116,7 +116,9 @@ def test_the_first_ones(run: Run, database: str) -> None:
     document = run("ledger", "anomalies", "--limit", 2, "--json").document
     assert ([each["id"] for each in document["anomalies"]], document["more"]) == ([1, 2], True)
     assert run("ledger", "anomalies", "--limit", 6, "--json").document["more"] is False
-    assert run("ledger", "anomalies", "--limit", 5).out.endswith("There are more than these 5: pass --limit.\n")
+    assert run("ledger", "anomalies", "--limit", 5).out.endswith(
+        "There are more than these 5: pass a greater --limit.\n"
+    )
 
 
 def test_several_are_resolved(run: Run, database: str) -> None:

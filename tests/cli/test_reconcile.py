@@ -336,7 +336,7 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
     assert world.reconcile("findings").code == 0
     every = world.reconcile("findings", "--all", "--bet", paid)
     assert (every.code, "Paid: 2.00. Resolved by ann: deposits were lost" in every.out) == (0, True)
-    assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass --limit.\n")
+    assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass a greater --limit.\n")
     assert world.quick("--sample", "1").code == 1, "what was not paid still differs"
 
 

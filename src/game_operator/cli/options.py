@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
-from game_operator.cli.output import answering
+from game_operator.cli.output import answering, when
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_settings
@@ -77,6 +77,15 @@ def moment_in(text: str) -> int:
         problem = f"{text!r} is not a time: write 2d, 12h or 30m for so long ago, or 2026-11-22T12:00 in UTC."
         raise typer.BadParameter(problem) from None
     return ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def check_between(since: int | None, until: int | None, end: str = "--until") -> None:
+    """Raise BadParameter if no time is between --since and the option *end*."""
+    if since is not None and until is not None and since >= until:
+        raise typer.BadParameter(
+            f"--since is {when(since)} and {end} is {when(until)} UTC: nothing is between. An age is so long ago, so "
+            "--since takes the greater one."
+        )
 
 
 def span_in(text: str | timedelta) -> timedelta:

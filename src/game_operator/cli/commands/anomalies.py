@@ -12,8 +12,8 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
-from game_operator.cli.options import OnlySource, comma_separated, moment_in, read_profile
-from game_operator.cli.output import answer, say, wants_json, when
+from game_operator.cli.options import OnlySource, check_between, comma_separated, moment_in, read_profile
+from game_operator.cli.output import answer, say, wants_json
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
 from game_operator.money import amount_from_cents
@@ -45,12 +45,7 @@ class AnomalyFilters:
     id_prefix: str | None = None
 
     def __post_init__(self) -> None:
-        since, until = self.since_millis, self.until_millis
-        if since is not None and until is not None and since >= until:
-            raise typer.BadParameter(
-                f"--since is {when(since)} and --until is {when(until)} UTC: nothing is between. An age is so long "
-                "ago, so --since takes the greater one."
-            )
+        check_between(self.since_millis, self.until_millis)
         for text in (self.source, self.player_id, self.id_prefix, *(self.kind or ())):
             if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")

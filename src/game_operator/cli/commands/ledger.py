@@ -12,7 +12,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource
+from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, check_between
 from game_operator.cli.output import answer, say, show_details, show_rows, waiting, wants_json, when
 from game_operator.cli.reports.ledger import (
     MORE,
@@ -144,6 +144,8 @@ def bets(
 
     if only_open and state not in (None, BetState.OPEN):
         raise typer.BadParameter(f"--open lists OPEN bets, and --state is {state.value}. Pass one of the two.")
+    check_between(since, until)
+    check_between(since, older_than, "--older-than")
     ends = [end for end in (until, older_than) if end is not None]
     wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
     with place.opened(accounts=balances.accounts()) as ledger:

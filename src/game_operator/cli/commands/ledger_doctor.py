@@ -43,5 +43,5 @@ def doctor(
         show_check(check.verdict, check.name, check.found, todo=check.todo, why=check.why)
     findings = counted(len(report.findings), "finding")
     recommendations = counted(sum(check.verdict == "advice" for check in report.checks), "recommendation")
-    say(f"{len(report.checks)} checks: {findings}, {recommendations}.")
+    say(f"{counted(len(checks), 'check')}: {findings}, {recommendations}.")
     return ExitCode.FINE if report.sound else ExitCode.SAID_NO

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.migration_plan import MigrationPlan, TablePlan
 
 #: What stands below a list that was cut.
-MORE: Final = "There are more than these {}: pass --limit."
+MORE: Final = "There are more than these {}: pass a greater --limit."
 #: The fields that tables and lists show; the headings are made of their names.
 _BETS: Final = "opened_at_millis bet_id state player_id account wager_cents game round_id source"
 _CALLS: Final = "at_millis operation tx_id action amount_cents code balance_cents"
@@ -202,7 +202,8 @@ def show_migration_plan(plan: "MigrationPlan", prefix: str) -> None:
         _show_steps("Then, in one transaction" if plan.beside else "", plan.tables)
     if plan.made:
         say(f"New tables: {', '.join(plan.made)}.")
-    say(f"From version {plan.version or 'nothing'} to {plan.needed}, in one transaction.")
+    begin = f"From version {plan.version} to {plan.needed}"
+    say(f"{begin if plan.version else f'The tables do not exist: version {plan.needed} is made'}, in one transaction.")
 
 
 def _show_steps(title: str, tables: "Iterable[TablePlan]") -> None:

@@ -305,7 +305,9 @@ def _position(before: str | None) -> tuple[int, int]:
         return _LAST_MILLIS, 0
     found = re.fullmatch(r"(-?[0-9]{1,18})\.([0-9]{1,18})", before)
     if not found:
-        raise ValueError(f"before is {shown(before)}: pass the value of earlier that a page of the history has")
+        raise ValueError(
+            f"before is {shown(before)}: pass the earlier of a page of the history, which `ledger show` prints below it"
+        )
     return int(found[1]), int(found[2])
 
 
