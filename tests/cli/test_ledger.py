@@ -21,7 +21,8 @@ from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from tests.cli.support import Run, command, said
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in
+from tests.support.documents import ROOT
+from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
 from tests.support.version_1 import old_tables
 
@@ -633,6 +634,25 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         assert todo in told.err
         assert run("ledger", *arguments, "--json").error["type"] == "SchemaError"
     assert [run("ledger", name, "--table-prefix", "new_").code for name in ("migrate", "maintain")] == [2, 2]
+
+
+def test_an_owner_that_nobody_logs_in_as(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/ledger.md has it: the tables are its own, and the role that is granted can serve and maintain."""
+    wallet, owner = (f"{name}_{postgres_url.partition('///')[2].partition('?')[0]}" for name in ("wallet", "owner"))
+    page = (ROOT / "docs" / "ledger.md").read_text()
+    (recipe,) = re.findall(r"^```sql\n(CREATE ROLE ledger_owner NOLOGIN;\n.*?)^```", page, re.DOTALL | re.MULTILINE)
+    monkeypatch.setenv(VARIABLE, postgres_url.replace("user=postgres", f"user={wallet}"))
+    run_sql(postgres_url, f"CREATE ROLE {wallet} LOGIN")
+    try:
+        statements = run("ledger", "schema", "--sql", "--dialect", "postgres", "--grants", wallet).out
+        script(postgres_url, recipe.replace("ledger_owner", owner) + statements)
+        tables = rows(postgres_url, "SELECT DISTINCT tableowner FROM pg_tables WHERE starts_with(tablename, '{p}')")
+        assert tables == [(owner,)]
+        for arguments in (("open", "p1", "5.00"), ("maintain",), ("verify",)):
+            assert run("ledger", *arguments).code == 0, arguments
+    finally:
+        run_sql(postgres_url, f"DROP OWNED BY {wallet}, {owner}")
+        run_sql(postgres_url, f"DROP ROLE {wallet}, {owner}")
 
 
 def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: str) -> None:
