@@ -1,6 +1,8 @@
 """`game-operator ledger`: what staff does with a ledger, on SQLite and PostgreSQL."""
 
+import asyncio
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +15,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from game_operator.ledger import SqlLedger, TableAccounts, Terms
+from game_operator.errors import SchemaError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.models.webhooks import WebhookCall
@@ -634,6 +637,13 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         assert todo in told.err
         assert run("ledger", *arguments, "--json").error["type"] == "SchemaError"
     assert [run("ledger", name, "--table-prefix", "new_").code for name in ("migrate", "maintain")] == [2, 2]
+
+    async def awaited() -> None:
+        async with AsyncSqlLedger(os.environ[VARIABLE]) as ledger:
+            await ledger.open_account("p2", Decimal(1))
+
+    with pytest.raises(SchemaError, match="lacks a right"):
+        asyncio.run(awaited())
 
 
 def test_an_owner_that_nobody_logs_in_as(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
