@@ -25,8 +25,10 @@ from game_operator.ledger.engine.address import path_of
 from game_operator.ledger.engine.schema_sql import schema_sql
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.ledger.sql import migrated_back, write_with
+from tests.support.calendar import Calendar
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.times import RunningClock
 from tests.support.version_1 import old_tables, old_withdraw
 from tests.support.version_3 import tables_of_version_3
 
@@ -124,6 +126,69 @@ def test_the_way_back(database_url: str) -> None:
         assert ledger.sources() == ["", "other"]
         assert ledger.apply(deposit("b3")).applied
         assert ledger.verify().sound
+
+
+_CARRIED = "SELECT account, cents, last_id, at_millis FROM {p}carried ORDER BY account"
+_CARRIES = "SELECT tx_id, id FROM {p}postings WHERE operation = 'carry'"
+
+
+def _back_and_forward(url: str) -> list[tuple[Any, ...]]:
+    """Go back and forward again; return the postings that carried what was folded meanwhile."""
+    with SqlLedger(url) as ledger:
+        migrated_back(ledger)
+    carries = rows(url, _CARRIES)
+    with SqlLedger(url) as ledger:
+        assert ledger.verify(full=True).findings == ()
+        assert ledger.verify().findings == ()
+    return carries
+
+
+def test_what_is_folded_goes_back_and_forward(database_url: str) -> None:
+    """Newer postings of the same accounts still come later than what is folded, whatever is done how often."""
+    with Calendar(database_url, -100) as calendar, calendar.ledger() as ledger:
+        for player_id in ("p1", "p2", "even"):
+            ledger.open_account(player_id, Decimal(100))
+            assert ledger.apply(withdraw(f"old {player_id}", player_id=player_id)).applied
+        for player_id in ("p1", "p2", "even"):
+            assert ledger.apply(deposit(f"old {player_id}", player_id=player_id)).applied
+        ledger.adjust("even", Decimal("-107.50"), reference="cash-out")
+        calendar.move(100)
+        for player_id in ("p1", "p2"):
+            assert ledger.apply(withdraw(f"new {player_id}", player_id=player_id)).applied
+        assert ledger.maintain().sound
+    carried = rows(database_url, _CARRIED)
+    assert [row[:2] for row in carried] == [("even", 0), ("p1", 10_750), ("p2", 10_750)]
+    for _ in range(2):
+        assert sorted(_back_and_forward(database_url)) == [(row[0], row[2]) for row in carried[1:]]
+        assert rows(database_url, _CARRIED) == carried
+    with SqlLedger(database_url) as ledger:
+        assert ledger.maintain().sound
+        assert ledger.apply(deposit("new p1")).applied
+        assert ledger.verify(full=True).findings == ()
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["nothing is left", "an open bet is left"])
+def test_what_is_folded_goes_back_where_its_ids_are_given_again(
+    sqlite_url: str, clock: RunningClock, is_open: bool
+) -> None:
+    """All that came last is folded, so several rows have the id of what is left, or none."""
+    with SqlLedger(sqlite_url, clock_millis=clock) as ledger:
+        ledger.open_account("p3", Decimal(100))
+        if is_open:
+            assert ledger.apply(withdraw("open", player_id="p3")).applied
+        for player_id in ("p1", "p2"):
+            ledger.open_account(player_id, Decimal(100))
+        clock.millis += 200 * DAY_MILLIS
+        ledger.prune(90 * DAY_MILLIS, now_millis=clock.millis)
+        for player_id in ("p1", "p2", "p3"):
+            ledger.adjust(player_id, Decimal(1), reference=player_id)
+        assert ledger.verify(full=True).sound
+    carried = rows(sqlite_url, _CARRIED)
+    assert {row[2] for row in carried} == ({1, 2} if is_open else {0})
+    assert len(_back_and_forward(sqlite_url)) == 3
+    assert rows(sqlite_url, _CARRIED) == carried
+    assert len(_back_and_forward(sqlite_url)) == 3
+    assert rows(sqlite_url, _CARRIED) == carried
 
 
 def test_no_way_back_from_a_breaking_migration(database_url: str) -> None:

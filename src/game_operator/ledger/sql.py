@@ -601,7 +601,7 @@ def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]
 def migrated_back(ledger: SqlLedger) -> int:
     """Undo the latest migration of the tables; return the version they have then."""
     try:
-        return int(ledger._write(lambda: back(ledger._prefix)))
+        return int(ledger._write(lambda: back(ledger._fit.kind, ledger._prefix)))
     except SchemaError as refused:
         if getattr(refused.__cause__, "sqlstate", None) != DENIED:
             raise

@@ -263,14 +263,24 @@ def check_writer(prefix: str) -> Script[None]:
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
+#: With the id of the last one that was folded, so that an account's postings stay in the order of their times.
 _CARRIED_BACK = (
-    "INSERT INTO {prefix}postings (from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-    "SELECT CASE WHEN cents < 0 THEN account END, CASE WHEN cents > 0 THEN account END, abs(cents), '', 'carry', "
-    "account, at_millis FROM {prefix}carried WHERE cents <> 0"
+    "INSERT INTO {prefix}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
+    "SELECT {id}, CASE WHEN cents < 0 THEN account END, CASE WHEN cents > 0 THEN account END, abs(cents), '', 'carry', "
+    "account, at_millis FROM {prefix}carried AS kept WHERE cents <> 0"
 )
+_CARRIED_ID: dict[Kind, str] = {
+    "postgres": "last_id",
+    # Several rows may have the id of one posting, see lower_carried. Those below all others are not given to new ones.
+    "sqlite": (
+        "CASE WHEN row_number() OVER (PARTITION BY last_id ORDER BY account) > 1 "
+        "OR EXISTS (SELECT 1 FROM {prefix}postings AS p WHERE p.id = last_id) "
+        "THEN -row_number() OVER (ORDER BY account) ELSE last_id END"
+    ),
+}
 
 
-def back(prefix: str) -> Script[int]:
+def back(kind: Kind, prefix: str) -> Script[int]:
     """
     Undo the latest migration, so that programs of the version before can be started again; return that version.
 
@@ -289,8 +299,8 @@ def back(prefix: str) -> Script[int]:
             "them: there is no way back. Restore a backup, or stay with this version."
         )
     if version == 4:  # Version 3 looks for what is carried among the postings.
-        yield Execute(_CARRIED_BACK.format(prefix=prefix), ())
-        yield Execute(f"DELETE FROM {prefix}carried", ())  # noqa: S608
+        yield Execute(_CARRIED_BACK.format(prefix=prefix, id=_CARRIED_ID[kind].format(prefix=prefix)), ())
+        yield Execute(f"UPDATE {prefix}carried SET cents = 0", ())  # noqa: S608
     if version == 2:  # Version 1 knows of no such row.
         yield Execute(f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'", ())  # noqa: S608 - a checked prefix
     yield Execute(f"UPDATE {prefix}meta SET value = {version - 1} WHERE name = 'version'", ())  # noqa: S608

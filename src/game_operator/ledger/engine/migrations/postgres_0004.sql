@@ -103,8 +103,8 @@ UPDATE {prefix}meta SET value = 4 WHERE name = 'pruning';
 INSERT INTO {prefix}carried AS kept (account, cents, last_id, at_millis)
     SELECT tx_id, CASE WHEN to_account IS NULL THEN -amount_cents ELSE amount_cents END, id, at_millis
     FROM {prefix}postings WHERE operation = 'carry'
-    ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents, last_id = excluded.last_id,
-        at_millis = excluded.at_millis;
+    -- The way back leaves the rest of a row.
+    ON CONFLICT (account) DO UPDATE SET cents = kept.cents + excluded.cents;
 DELETE FROM {prefix}postings WHERE operation = 'carry';
 UPDATE {prefix}meta SET value = 0 WHERE name = 'pruning';
 
