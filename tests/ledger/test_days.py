@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -21,6 +22,7 @@ import pytest
 from game_operator.cli import main
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import SqlLedger
+from game_operator.ledger.books import days as module
 from game_operator.ledger.books.days import (
     DAYS_AHEAD,
     detached_days,
@@ -608,3 +610,67 @@ def test_two_exports_at_once(
     assert not any(done)
     (file,) = tmp_path.iterdir()
     assert len(file.read_text("utf-8").splitlines()) == 4
+
+
+#: What one session does, and what another that has waited for it is told then.
+AT_ONCE = {
+    "make": (("make",), "there"),
+    "fold": (("fold",), "(detached,0)"),
+    "fold that was dropped": (("fold", "drop"), "(missing,0)"),
+    "drop": (("drop",), "missing"),
+}
+
+
+@pytest.mark.parametrize("case", AT_ONCE)
+def test_two_change_a_day_at_once(ledger: SqlLedger, postgres_url: str, case: str) -> None:
+    """The one that has waited finds it done, even if it has looked at the partition before."""
+    names, expected = AT_ONCE[case]
+    day = str(today() + timedelta(20)) if case == "make" else str(age(postgres_url, 100))
+    close_and_seal(ledger)
+    if case == "drop":
+        assert ledger._write(lambda: fold_day(P, day)).reason == ""
+    calls = [f"SELECT CAST({P}{name}_day('{day}') AS text)".encode() for name in names]
+    # On a busy machine the other one must not give up before it is seen to wait.
+    run(postgres_url, f"ALTER FUNCTION {{p}}{names[0]}_day(date) SET lock_timeout = '30s'")
+    with (
+        ThreadPoolExecutor(1) as thread,
+        psycopg.connect(postgres_url) as first,
+        psycopg.connect(postgres_url) as other,
+    ):
+        # What it has planned and looked up before, it does not look up again.
+        for each in (str(today()), "2020-01-01"):
+            other.execute(f"SELECT {P}{names[0]}_day('{each}')".encode())
+            other.commit()
+        other.execute("SELECT to_regclass(%s)", [part(date.fromisoformat(day))])
+        for call in calls:
+            first.execute(call)
+        answer = thread.submit(lambda: other.execute(calls[0]).fetchone())
+        while rows(postgres_url, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") == []:
+            assert not answer.done()
+        first.commit()
+        assert answer.result() == (expected,)
+    assert ledger.verify(full=True).sound
+
+
+def test_what_another_run_does_meanwhile_is_not_listed(
+    ledger: SqlLedger, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day that it has folded, and one that it has dropped."""
+    days = [str(age(postgres_url, 100)), str(today() - timedelta(110))]
+    close_and_seal(ledger)
+    run(postgres_url, f"CREATE TABLE {part(date.fromisoformat(days[1]))} (LIKE {{p}}postings)")
+
+    def folded(prefix: str, day: str) -> Any:
+        assert ledger._write(lambda: fold_day(P, day)).reason == ""
+        return fold_day(prefix, day)
+
+    def dropped(_url: str, _prefix: str, day: str, _path: Path) -> bool:
+        return bool(ledger._write(lambda: drop_day(P, day)) == "dropped")
+
+    monkeypatch.setattr(module, "fold_day", folded)
+    monkeypatch.setattr(module, "export_day", dropped)
+    with SqlLedger(postgres_url) as mine:
+        report = mine.maintain(export=tmp_path)
+    assert [line for line in report.partitions if not line.startswith("made")] == []
+    assert rows(postgres_url, f"SELECT to_regclass('{part(date.fromisoformat(days[0]))}')") == [(None,)]
+    assert ledger.verify(full=True).sound

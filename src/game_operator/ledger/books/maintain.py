@@ -278,6 +278,8 @@ class Maintenance:
             yield from self._note(set())
             folded = yield self._write(partial(days.fold_day, self._prefix, day))
             self._progress.folded += folded.postings
+            if folded.reason in ("missing", "detached"):  # Another run has folded it meanwhile.
+                continue
             done.append(
                 f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, {folded.postings} postings"
             )
@@ -285,7 +287,8 @@ class Maintenance:
             if not self._progress.goes_on():
                 break
             if (yield export(day)):
-                done.append(f"{yield self._write(partial(days.drop_day, self._prefix, day))} {day}")
+                answer = yield self._write(partial(days.drop_day, self._prefix, day))
+                done += [] if answer == "missing" else [f"{answer} {day}"]  # Another run may have dropped it meanwhile.
         return done
 
     def _times_again(self, start: int, share: float, now_millis: int) -> Work[int]:

@@ -227,7 +227,11 @@ CREATE OR REPLACE FUNCTION {prefix}make_day(day date) RETURNS text
             RETURN 'out of range';
         END IF;
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
-        IF to_regclass(day_table) IS NOT NULL THEN
+        -- What another has made while this one waited is known to the catalog. It need not be known to to_regclass.
+        IF EXISTS (
+            SELECT FROM pg_class WHERE relname = '{prefix}postings_' || to_char(day, 'YYYYMMDD')
+                AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('this_schema.{prefix}postings'))
+        ) THEN
             RETURN 'there';
         ELSIF day_number < (SELECT value FROM this_schema.{prefix}meta WHERE name = 'days_since') THEN
             RETURN 'before';
@@ -342,7 +346,8 @@ CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
         held bigint;
     BEGIN
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
-        IF day_number < 0 OR to_regclass(day_table) IS NULL THEN
+        -- To to_regclass alone, what another has dropped while this one waited may seem to be there.
+        IF day_number < 0 OR NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass(day_table)) THEN
             RETURN 'missing';
         ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table)) THEN
             RETURN 'attached';
