@@ -459,6 +459,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             older_than: A timedelta, or milliseconds; at least 90 days.
             now_millis: The time it is, instead of the clock's: SQLite's is this machine's, PostgreSQL's the server's.
+                It is taken as given: with one in the future, what is younger than 90 days is dropped, too.
 
         Raises:
             TypeError, ValueError: *older_than* is neither, or under 90 days.
@@ -596,6 +597,11 @@ def are_balances_elsewhere(ledger: SqlLedger) -> bool:
 def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]:
     """Return the sources that the ledger knows, with how many bets of each are OPEN."""
     return ledger._survey(lambda: source_details(ledger._prefix, most_bets), "listing")
+
+
+def clock_of(ledger: SqlLedger) -> int:
+    """Return the time by the ledger's clock in Unix milliseconds: on PostgreSQL by the server's."""
+    return int(ledger._read(lambda: ledger._fit.now_millis()))
 
 
 def migrated_back(ledger: SqlLedger) -> int:

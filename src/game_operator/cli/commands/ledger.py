@@ -42,6 +42,8 @@ Player = Annotated[str, typer.Argument(metavar="PLAYER", help="The account, whic
 _WITH_NEGATIVE_AMOUNTS = {"ignore_unknown_options": True}
 #: How long a migration waits for locks.
 _MIGRATION_SECONDS = 60.0
+#: How far this machine's clock may be ahead of a server's.
+_MOST_AHEAD_MILLIS = 60_000
 #: As far as open bets are counted.
 _MOST_BETS = 1_000
 
@@ -178,13 +180,29 @@ def prune(*, days: Annotated[int, typer.Option(min=90)] = 90, now: Moment = None
     """
     Delete old bodies, and sum up old postings. The ids that identify a repeat are kept for ever.
 
-    It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now.
+    It refuses where the clock and the newest posting cannot both be right: look at the clock, and pass --now, which may
+    not be in the future.
     """
     with place.opened() as ledger, waiting("Pruning …"):
+        if now is not None:
+            _check_not_ahead(ledger, now)
         report = ledger.prune(timedelta(days=days), now_millis=now)
     answer(report._asdict(), f"Before {when(report.before_millis)} UTC, except what is still open:")
     names = {"calls": "without body and reply", "postings": "folded", "anomalies": "resolved, without body"}
     show_details((name, f"{getattr(report, name)} {what}") for name, what in names.items())
+
+
+def _check_not_ahead(ledger: "SqlLedger", now: int) -> None:
+    """Raise BadParameter if *now* is in the future: what is young would pass for old, and nothing brings it back."""
+    from game_operator.ledger.sql import clock_of
+
+    clock = clock_of(ledger)
+    if now > clock + _MOST_AHEAD_MILLIS:
+        raise typer.BadParameter(
+            f"--now is in the future: by the ledger's clock it is {when(clock)} UTC. What is younger than 90 days "
+            "would be deleted. Pass a time that is not in the future, or correct that clock: SQLite's is this "
+            "machine's, PostgreSQL's the server's."
+        )
 
 
 @ledgers.command()
