@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
+from tests.support.version_3 import bets_of_version_3
 
 pytestmark = pytest.mark.tables
 
@@ -254,9 +255,48 @@ def test_triggers_that_are_gone(served: str) -> None:
     assert verdicts(served, "guards") == {"fine"}
     table = "" if is_sqlite(served) else " ON {p}postings"
     run_sql(served, f"DROP TRIGGER {{p}}postings_stay{table}")
-    assert found(served, "guards") == [
-        ("finding", "these triggers are missing or switched off: game_operator_postings_stay")
-    ]
+    text = "these triggers are missing or switched off: game_operator_postings_stay"
+    if not is_sqlite(served):  # A partition's goes with it.
+        text += ", game_operator_postings_stay on game_operator_postings_default"
+    assert found(served, "guards") == [("finding", text)]
+
+
+def _switched_off(url: str, table: str) -> str:
+    """Return what is said while the triggers of *table* are off."""
+    run_sql(url, f"ALTER TABLE {table} DISABLE TRIGGER ALL")
+    ((verdict, text),) = found(url, "guards")
+    run_sql(url, f"ALTER TABLE {table} ENABLE TRIGGER ALL")
+    assert verdict == "finding"
+    assert verdicts(url, "guards") == {"fine"}
+    return text.removeprefix("these triggers are missing or switched off: ")
+
+
+@pytest.fixture
+def upgraded(postgres: PostgresServer) -> Iterator[str]:
+    """A database whose tables had version 3."""
+    url = postgres.create_database()
+    bets_of_version_3(url, "b1")
+    SqlLedger(url).close()
+    yield url
+    postgres.drop_database(url)
+
+
+def test_triggers_of_partitions(upgraded: str) -> None:
+    """Each has its own, also the default one, what was there before days were, and a folded day."""
+    ahead = datetime.now(UTC).date() + timedelta(10)
+    for more in range(3):
+        run_sql(upgraded, "SELECT {p}make_day(?)", ahead + timedelta(more))
+    assert verdicts(upgraded, "guards") == {"fine"}
+    names = [f"{DEFAULT_PREFIX}postings_{end}" for end in ("default", "before", f"{ahead:%Y%m%d}")]
+    stay, remain = f"{DEFAULT_PREFIX}postings_stay", f"{DEFAULT_PREFIX}postings_remain"
+    for name in names:
+        assert _switched_off(upgraded, name) == f"{stay} on {name}, {remain} on {name}"
+    run_sql(upgraded, f"ALTER TABLE {{p}}postings DETACH PARTITION {names[-1]}")
+    assert verdicts(upgraded, "guards") == {"fine"}
+    assert _switched_off(upgraded, names[-1]) == f"{remain} on {names[-1]}"
+    run_sql(upgraded, "ALTER TABLE {p}postings DISABLE TRIGGER ALL")
+    ((_, text),) = found(upgraded, "guards")
+    assert text.endswith(", …")
 
 
 def test_no_ledger_there(served: str) -> None:

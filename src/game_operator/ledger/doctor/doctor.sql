@@ -31,15 +31,30 @@ SELECT COUNT(*), MIN(opened_at_millis) FROM (
     ORDER BY opened_at_millis LIMIT ?
 ) AS old
 
+-- Triggers that are missing, or off.
 -- name: guards_in_sqlite
-SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{prefix}postings'
+SELECT '{prefix}postings_' || column1 AS guard FROM (VALUES ('stay'), ('remain')) WHERE guard NOT IN (
+    SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{prefix}postings'
+)
 
 -- What follows is for PostgreSQL.
 -- name: tables_in_postgres
 SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 
+-- Each partition has triggers of its own. That of rows is gone from a day that is folded, because it is detached.
 -- name: guards_in_postgres
-SELECT CAST(tgname AS text) FROM pg_trigger WHERE tgrelid = to_regclass('{prefix}postings') AND tgenabled IN ('O', 'A')
+SELECT '{prefix}postings_' || guard || CASE WHEN held.oid <> postings.oid THEN ' on ' || quote_ident(held.relname) ELSE '' END
+FROM (VALUES (1, 'stay'), (2, 'remain')) AS guards (place, guard)
+CROSS JOIN (SELECT CAST(to_regclass('{prefix}postings') AS oid) AS oid) AS postings
+LEFT JOIN pg_class AS held ON held.oid = postings.oid
+    OR held.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = postings.oid)
+    OR guard = 'remain' AND held.relkind = 'r' AND starts_with(CAST(held.relname AS text), '{prefix}postings_2')
+        AND length(held.relname) = length('{prefix}postings_') + 8
+        AND held.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = postings.oid)
+WHERE NOT EXISTS (
+    SELECT FROM pg_trigger
+    WHERE tgrelid = held.oid AND tgname = '{prefix}postings_' || guard AND tgenabled IN ('O', 'A')
+) ORDER BY held.oid <> postings.oid, held.relname, place
 
 -- name: settings
 SELECT name, setting FROM pg_settings WHERE name IN (

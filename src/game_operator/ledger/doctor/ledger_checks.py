@@ -96,11 +96,9 @@ def _times(examined: Examined) -> Script[list[Case]]:
 
 def _guards(examined: Examined) -> Script[list[Case]]:
     """Look for the triggers that keep postings as they are."""
-    rows = yield from examined.asked(f"guards_in_{examined.kind}")
-    known = {row[0] for row in rows}
-    names = [f"{examined.prefix}{name}" for name in ("postings_stay", "postings_remain")]
-    missing = [name for name in names if name not in known]
-    return [case("missing", names=", ".join(missing)) if missing else case("there")]
+    missing = [row[0] for row in (yield from examined.asked(f"guards_in_{examined.kind}"))]
+    names = ", ".join(missing[:_MOST_NAMED]) + (", …" if len(missing) > _MOST_NAMED else "")
+    return [case("missing", names=names) if missing else case("there")]
 
 
 def _verified(examined: Examined) -> list[Case]:
