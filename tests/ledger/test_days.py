@@ -221,6 +221,23 @@ def test_a_day_that_somebody_detached_is_not_dropped(ledger: SqlLedger, postgres
     assert ledger._write(lambda: drop_day(P, str(day))) == "not folded"
 
 
+@pytest.mark.parametrize("kind", ["VIEW", "TABLE"])
+def test_what_somebody_else_has_made_is_not_dropped(ledger: SqlLedger, postgres_url: str, kind: str) -> None:
+    """The owner of a view would have its functions run by the owner of the tables."""
+    role = "stranger_" + postgres_url.partition("///")[2].partition("?")[0]
+    name = f"{P}postings_20200101"
+    run(postgres_url, f"CREATE ROLE {role}")
+    try:
+        run(postgres_url, f"CREATE {kind} {name} AS SELECT 1 AS one")
+        run(postgres_url, f"ALTER {kind} {name} OWNER TO {role}")
+        assert ledger._write(lambda: drop_day(P, "2020-01-01")) == "missing"
+        assert ledger.maintain().finished
+        assert rows(postgres_url, f"SELECT one FROM {name}") == [(1,)]
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")
+
+
 def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str) -> None:
     """PUBLIC may not run them, their path is fixed, and all run as the tables' owner."""
     sql = (

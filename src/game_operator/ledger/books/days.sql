@@ -34,7 +34,9 @@ SELECT to_date(right(relname, 8), 'YYYYMMDD') AS day, to_date(right(relname, 8),
 FROM pg_class AS part
 WHERE relkind = 'r' AND starts_with(CAST(relname AS text), '{prefix}postings_2')
     AND length(relname) = length('{prefix}postings_') + 8
-    AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('{prefix}postings'))
+    AND (relnamespace, relowner) = (
+        SELECT relnamespace, relowner FROM pg_class WHERE oid = to_regclass('{prefix}postings')
+    )
 
 -- name: detached
 SELECT CAST(day AS text) FROM ({days}) AS known WHERE NOT is_attached ORDER BY day

@@ -346,8 +346,13 @@ CREATE OR REPLACE FUNCTION {prefix}drop_day(day date) RETURNS text
         held bigint;
     BEGIN
         PERFORM pg_advisory_xact_lock(hashtext('{prefix}days'));
-        -- To to_regclass alone, what another has dropped while this one waited may seem to be there.
-        IF day_number < 0 OR NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass(day_table)) THEN
+        -- To to_regclass alone, what another has dropped while this one waited may seem to be there. And what somebody
+        -- else has made under this name, such as a view, would run as the owner.
+        IF day_number < 0 OR NOT EXISTS (
+            SELECT FROM pg_class AS part JOIN pg_class AS whole USING (relowner)
+            WHERE part.oid = to_regclass(day_table) AND part.relkind = 'r'
+                AND whole.oid = to_regclass('this_schema.{prefix}postings')
+        ) THEN
             RETURN 'missing';
         ELSIF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = to_regclass(day_table)) THEN
             RETURN 'attached';
