@@ -221,6 +221,22 @@ def test_a_day_that_somebody_detached_is_not_dropped(ledger: SqlLedger, postgres
     assert ledger._write(lambda: drop_day(P, str(day))) == "not folded"
 
 
+def test_maintain_beside_a_backup(ledger: SqlLedger, postgres_url: str) -> None:
+    """pg_dump keeps a lock on all tables: no day is made or folded, and all the rest is done."""
+    age(postgres_url, 100)
+    ledger.open_account("p2", Decimal(1))
+    with (
+        psycopg.connect(postgres_url) as dump,
+        SqlLedger(postgres_url, patience_seconds=1) as keeper,
+    ):
+        dump.execute(f"LOCK TABLE {P}postings IN ACCESS SHARE MODE".encode())
+        report = keeper.maintain()
+    assert (report.finished, report.sound) == (True, True)
+    assert report.sealed > 0
+    assert [each.partition(" ")[2] for each in report.partitions] == ["is not made: busy", "stays: busy"]
+    assert ledger.maintain().partitions[0].startswith("made ")
+
+
 @pytest.mark.parametrize("kind", ["VIEW", "TABLE"])
 def test_what_somebody_else_has_made_is_not_dropped(ledger: SqlLedger, postgres_url: str, kind: str) -> None:
     """The owner of a view would have its functions run by the owner of the tables."""

@@ -13,6 +13,7 @@ from functools import partial
 from math import ceil
 from typing import Any, NamedTuple
 
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.books import days
 from game_operator.ledger.books.prune import PruneReport
 from game_operator.ledger.books.slices import (
@@ -28,7 +29,7 @@ from game_operator.ledger.books.slices import (
     slices_of_day,
     unread_slices,
 )
-from game_operator.ledger.books.totals import DAY_MILLIS, TotalsClose, day_text
+from game_operator.ledger.books.totals import DAY_MILLIS, LOCKED, TotalsClose, day_text
 from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script, Work
@@ -256,9 +257,21 @@ class Maintenance:
         for day in (yield self._read(partial(days.missing_days, self._prefix))):
             if not self._progress.goes_on():
                 break
-            if (yield self._write(partial(days.make_day, self._prefix, day))) == "made":
+            answer = yield from self._changed(partial(days.make_day, self._prefix, day))
+            if answer is None:
+                return [*made, f"{day} is not made: busy"]
+            if answer == "made":
                 made.append(f"made {day}")
         return made
+
+    def _changed(self, script: Callable[[], Script[Any]]) -> Work[Any]:
+        """Run a script that changes partitions; return None if others keep the tables locked, as a backup does."""
+        try:
+            return (yield self._write(script))
+        except LedgerUnavailableError as failed:
+            if getattr(failed.__cause__, "sqlstate", None) != LOCKED:
+                raise
+            return None
 
     def days_folded(self, before_day: int, export: Callable[[str], Any]) -> Work[list[str]]:
         """
@@ -276,7 +289,9 @@ class Maintenance:
             for each in slices:
                 yield from self._progress.verification.slice(self._read, each)
             yield from self._note(set())
-            folded = yield self._write(partial(days.fold_day, self._prefix, day))
+            folded = yield from self._changed(partial(days.fold_day, self._prefix, day))
+            if folded is None:
+                return [*done, f"{day} stays: busy"]
             self._progress.folded += folded.postings
             if folded.reason in ("missing", "detached"):  # Another run has folded it meanwhile.
                 continue
@@ -287,7 +302,9 @@ class Maintenance:
             if not self._progress.goes_on():
                 break
             if (yield export(day)):
-                answer = yield self._write(partial(days.drop_day, self._prefix, day))
+                answer = yield from self._changed(partial(days.drop_day, self._prefix, day))
+                if answer is None:
+                    return [*done, f"{day} stays: busy"]
                 done += [] if answer == "missing" else [f"{answer} {day}"]  # Another run may have dropped it meanwhile.
         return done
 

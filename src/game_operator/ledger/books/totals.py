@@ -32,7 +32,8 @@ _MOST_BEHIND: Final = timedelta(days=30)
 _TAKEN: Final = frozenset({"wagers", "rain"})
 _STORED_COLUMNS: Final = "day, source, instance, game, currency, kind, late"
 #: PostgreSQL's code for a lock that was not given in time.
-_NOT_AVAILABLE: Final = "55P03"
+#: A lock was not to be had in time.
+LOCKED: Final = "55P03"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -292,7 +293,7 @@ def _lock(prefix: str) -> Script[None]:
         yield Execute(_sql(prefix)["brief"], ())
         yield Execute(_sql(prefix)["lock"], ())
     except Exception as failed:
-        if getattr(failed, "sqlstate", None) != _NOT_AVAILABLE:
+        if getattr(failed, "sqlstate", None) != LOCKED:
             raise
         raise _StillOpenError(
             "A transaction that has moved money is still open, so no days can be closed: its posting would be missing. "
