@@ -435,3 +435,32 @@ def test_what_version_3_has_folded_is_carried(database_url: str) -> None:
             assert ledger.verify().findings == ()
             assert ledger.verify(full=True).findings == ()
         assert rows(database_url, "SELECT account, cents FROM {p}carried") == [("p1", 700)]
+
+
+@pytest.mark.parametrize(
+    ("made", "named", "dropped"),
+    [
+        ("CREATE VIEW daily AS SELECT sum(amount_cents) FROM {p}postings", "the view daily", "DROP VIEW daily"),
+        (
+            "CREATE PUBLICATION replica FOR TABLE {p}calls, {p}postings",
+            "the publication replica",
+            "ALTER PUBLICATION replica DROP TABLE {p}postings",
+        ),
+        (
+            "CREATE TABLE notes (posting bigint REFERENCES {p}postings (id))",
+            "the foreign key notes_posting_fkey",
+            "DROP TABLE notes",
+        ),
+    ],
+    ids=["view", "publication", "foreign key"],
+)
+def test_what_refers_to_postings_is_not_left_behind(postgres_url: str, made: str, named: str, dropped: str) -> None:
+    """It would go on with the old part of the table alone: a standby by logical replication would lack postings."""
+    tables_of_version_3(postgres_url)
+    run(postgres_url, made)
+    with pytest.raises(SchemaError, match=f"replaces .* refer to it: {named}\\. Drop them"), SqlLedger(postgres_url):
+        pass
+    run(postgres_url, dropped)
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        assert ledger.verify().sound

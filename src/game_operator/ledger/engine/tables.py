@@ -32,6 +32,8 @@ VERSION = 4
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
+#: Something refers to a table that a migration replaces.
+_IN_USE = "55006"
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
@@ -204,16 +206,18 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[No
 
 
 def by_owner(prefix: str, script: Script[T]) -> Script[T]:
-    """Run *script*, which changes tables; raise SchemaError if this user may not."""
+    """Run *script*, which changes tables; raise SchemaError if this user may not, or others refer to a table."""
     try:
         return (yield from script)
     except Exception as failed:
+        if getattr(failed, "sqlstate", None) == _IN_USE:
+            remedy = "Drop them, migrate, and make them again. Nothing was changed."
+            raise SchemaError(f"{str(failed).splitlines()[0]}.", remedy=remedy) from failed
         if getattr(failed, "sqlstate", None) != DENIED:
             raise
         raise SchemaError(
             f"The ledger's user may not look after the tables {prefix}*: {str(failed).splitlines()[0]}. Let somebody "
-            "who may run the statements that migrate=False prints, and grant it SELECT, INSERT, UPDATE (prune: DELETE) "
-            "and SELECT, UPDATE on the sequences."
+            "who may run what `game-operator ledger schema --sql --grants ROLE` prints, for the role of this user."
         ) from failed
 
 

@@ -123,9 +123,23 @@ DO $$
         first_day bigint;
         last_id bigint;
         holder record;
+        referring text;
     BEGIN
         IF (SELECT relkind FROM pg_class WHERE oid = to_regclass('{prefix}postings')) = 'p' THEN
             RETURN;
+        END IF;
+        -- They would go on with what was there alone, and miss each new posting without a word.
+        SELECT string_agg(what, ', ' ORDER BY what) INTO referring FROM (
+            SELECT 'the view ' || CAST(CAST(ev_class AS regclass) AS text) FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = objid
+            WHERE classid = CAST('pg_rewrite' AS regclass) AND refobjid = to_regclass('{prefix}postings')
+            UNION SELECT 'the publication ' || quote_ident(pubname) FROM pg_publication_rel
+            JOIN pg_publication ON pg_publication.oid = prpubid WHERE prrelid = to_regclass('{prefix}postings')
+            UNION SELECT 'the foreign key ' || quote_ident(conname) FROM pg_constraint
+            WHERE contype = 'f' AND confrelid = to_regclass('{prefix}postings')
+        ) AS users (what);
+        IF referring IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = 'The migration replaces {prefix}postings by a '
+                'partitioned table, and these refer to it: ' || referring;
         END IF;
         LOCK TABLE {prefix}postings IN ACCESS EXCLUSIVE MODE;
         first_day := greatest((SELECT value FROM {prefix}meta WHERE name = 'days_since'), next_day);
