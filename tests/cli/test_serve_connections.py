@@ -311,6 +311,21 @@ def test_headers_without_end_are_cut_off(keys: KeyFiles) -> None:
                 client.send_for_ever()
 
 
+def test_headers_of_many_requests_are_not_added_up(keys: KeyFiles) -> None:
+    """Each piece ends within the headers of the next request."""
+    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
+    request = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 1_000 + b"\r\n\r\n"
+    half = len(request) // 2
+    with (
+        asgi_server(app, http=Connections(9, 10).protocol_class(), loop="uvloop") as port,
+        RawClient(port) as client,
+    ):
+        client.send(request[:half])
+        for _ in range(100):
+            client.send(request[half:] + request[:half])
+            assert client.reply()[0] == 404
+
+
 def test_how_many_connections_there_may_be(run: Run, keys: KeyFiles, database: str) -> None:
     """By default as many as the limit of open files allows; more are refused with the number that fits."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -7,6 +7,7 @@ import os
 import re
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +21,7 @@ import psycopg
 import pytest
 
 from game_operator.cli import main
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import days as module
 from game_operator.ledger.books.days import (
@@ -707,3 +708,25 @@ def test_what_another_run_does_meanwhile_is_not_listed(
     assert [line for line in report.partitions if not line.startswith("made")] == []
     assert rows(postgres_url, f"SELECT to_regclass('{part(date.fromisoformat(days[0]))}')") == [(None,)]
     assert ledger.verify(full=True).sound
+
+
+@pytest.mark.parametrize(("export", "error"), [("", ValueError), ("missing", NotADirectoryError)])
+def test_an_export_to_no_folder_changes_nothing(
+    ledger: SqlLedger, postgres_url: str, tmp_path: Path, export: str, error: type[Exception]
+) -> None:
+    """Found at the end, it would leave folded days behind, and no statistics."""
+    day = age(postgres_url, 100)
+    close_and_seal(ledger)
+    with pytest.raises(error, match="export is '"):
+        ledger.maintain(export=export and tmp_path / export)
+    assert rows(postgres_url, f"SELECT count(*) FROM pg_inherits WHERE inhrelid = '{part(day)}'::regclass") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:hunter2@[::1/db", "postgresql://u:hunter2@h/db?password=hunter2&foo=bar"]
+)
+def test_no_traceback_has_the_password(url: str, tmp_path: Path) -> None:
+    """Libpq quotes the whole of an address that it cannot read."""
+    with pytest.raises(ConfigurationError) as caught:
+        export_day(url, P, "2026-01-01", tmp_path / "day.csv")
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value)).replace(repr(url), "")

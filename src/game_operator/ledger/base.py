@@ -9,7 +9,7 @@ from pathlib import Path
 from random import uniform
 from typing import Any, ClassVar, TypeVar
 
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
 from game_operator.ledger.books import days, totals
@@ -244,6 +244,8 @@ class LedgerBase(Forkable):
                 "export writes partitions, which only PostgreSQL has: this database is SQLite, and nothing was done. "
                 "Leave export out. A backup of the file keeps what goes."
             )
+        if export is not None and not export.is_dir():
+            raise NotADirectoryError(f"export is {shown(str(export))}, which is no folder: make it. Nothing was done.")
         progress, prefix = Progress(self._prefix, seconds), self._prefix
         last_millis = yield self._read(partial(last_run, prefix))
         close = yield from self._days_closed(None)

@@ -494,6 +494,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             SchemaError: On PostgreSQL, this user lacks a right.
             OSError: A file in *export* cannot be written.
         """
+        if export == "":
+            raise ValueError("export is '', which names no folder. Leave it out to write no files.")
         work = self._maintained(seconds, older_than, None if export is None else Path(export))
         return self._done(rights_explained(self._prefix, work))
 

@@ -54,19 +54,27 @@ def address_of(url: str) -> str:
     Return *url* as libpq reads it.
 
     Raises:
-        ConfigurationError: A slash or an at sign of a password was not escaped: libpq would take the rest of it for
-            the name of a host or a database, and show it.
+        ConfigurationError: It cannot be read. Or a slash or an at sign of a password was not escaped: libpq would take
+            the rest of it for the name of a host or a database, and show it.
     """
     rest = url.partition("://")[2]
     place = rest.partition("?")[0]
     userinfo, at, _ = place.partition("@")
     # For libpq the first @ ends the password; with a slash before it there is none.
     if place.count("@") > 1 or (at and "/" in userinfo):
-        raise unreadable()
-    return f"postgresql://{rest}"
+        raise _unreadable()
+    address = f"postgresql://{rest}"
+    import psycopg  # An extra.
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(address)
+    except psycopg.ProgrammingError:  # Its text has the whole address.
+        raise _unreadable() from None
+    return address
 
 
-def unreadable() -> ConfigurationError:
+def _unreadable() -> ConfigurationError:
     """Return the error for an address that cannot be read. It shows nothing, for any part may be of the password."""
     return ConfigurationError(
         "The ledger's address cannot be read. Write postgresql://user:password@host:5432/database, and percent-encode "

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.address import address_of, unreadable
+from game_operator.ledger.engine.address import address_of
 from game_operator.ledger.engine.script import (
     SAVE,
     AskOperator,
@@ -123,10 +123,6 @@ class _Store:
         self._express = Express(prefix, CLOCK)
         self._identities, self._pooler = Identities(prefix), pooler
         self._url = address_of(url)
-        try:
-            conninfo_to_dict(self._url)
-        except psycopg.ProgrammingError:
-            raise unreadable() from None
         self._patience_seconds = patience_seconds
         self._pid = os.getpid()
         #: How many hosts of the address to pass over first: former primaries.
