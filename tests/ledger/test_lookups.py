@@ -168,7 +168,7 @@ def test_what_is_no_position(sqlite_url: str, before: str) -> None:
     """Only what a page gives is taken."""
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        with pytest.raises(ValueError, match="pass the value of earlier"):
+        with pytest.raises(ValueError, match="pass the earlier of a page"):
             ledger.account_history("p1", before=before)
 
 
