@@ -104,7 +104,7 @@ def test_a_call_that_is_recorded_after_its_answer_is_paid_twice() -> None:
         send = connection.send
 
         def sent(data: bytes) -> bool:
-            time.sleep(0.005)  # The break takes its time to come through.
+            time.sleep(0.03)  # The break takes its time to come through.
             gone = connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) or not send(data)
             if gone:
                 wallet.forget()
