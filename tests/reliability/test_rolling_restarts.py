@@ -97,13 +97,11 @@ def test_a_rolling_restart_costs_no_call_its_answer(
 
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("url", "workers"), [("sqlite", 1), ("postgres", 1), ("postgres", 3)], indirect=["url"])
 def test_twenty_rolling_restarts(
     url: str, workers: int, private_key: RSAPrivateKey, tmp_path: Path, record_property: Figures
 ) -> None:
     """The same, again and again, on both databases; SQLite has one worker."""
-    if workers > 1 and url.startswith("sqlite"):
-        pytest.skip("SQLite has one worker")
     record_property("figures", _restarted(url, private_key, tmp_path, times=20 // workers, workers=workers))
 
 

@@ -41,7 +41,7 @@ SELECT '{prefix}postings_' || column1 AS guard FROM (VALUES ('stay'), ('remain')
 -- name: tables_in_postgres
 SELECT CAST(relname AS text) FROM pg_class WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)
 
--- Each partition has triggers of its own. That of rows is gone from a day that is folded, because it is detached.
+-- A partition has triggers, too. PostgreSQL drops that of rows when a day is folded, because it is detached.
 -- name: guards_in_postgres
 SELECT '{prefix}postings_' || guard || CASE WHEN held.oid <> postings.oid THEN ' on ' || quote_ident(held.relname) ELSE '' END
 FROM (VALUES (1, 'stay'), (2, 'remain')) AS guards (place, guard)

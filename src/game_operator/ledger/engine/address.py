@@ -57,6 +57,9 @@ def address_of(url: str) -> str:
         ConfigurationError: It cannot be read. Or a slash or an at sign of a password was not escaped: libpq would take
             the rest of it for the name of a host or a database, and show it.
     """
+    import psycopg  # An extra.
+    from psycopg.conninfo import conninfo_to_dict
+
     rest = url.partition("://")[2]
     place = rest.partition("?")[0]
     userinfo, at, _ = place.partition("@")
@@ -64,9 +67,6 @@ def address_of(url: str) -> str:
     if place.count("@") > 1 or (at and "/" in userinfo):
         raise _unreadable()
     address = f"postgresql://{rest}"
-    import psycopg  # An extra.
-    from psycopg.conninfo import conninfo_to_dict
-
     try:
         conninfo_to_dict(address)
     except psycopg.ProgrammingError:  # Its text has the whole address.
