@@ -1,17 +1,20 @@
 """A quick look whether the database answers and takes writes, beside the calls and never in their way."""
 
 import asyncio
+import math
 import os
+import socket
 import sqlite3
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock, Thread, Timer
 from typing import Final
 
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, without_password
 
 _STATE: Final = (
@@ -20,6 +23,8 @@ _STATE: Final = (
 )
 #: The least that libpq takes; it bounds the thread, and not its caller.
 _CONNECT_SECONDS: Final = 2
+#: A server that is connected and silent for so long is given up, and the next look connects anew.
+_ANSWER_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +49,7 @@ class Pinger:
     Looks at a database over a separate connection, in a thread, and never twice at a time.
 
     Only a thread has a bound that always holds: to find a host's address may take any time. What hangs is left to the
-    thread, and later callers wait for the same look.
+    thread, and later callers wait for the same look. They raise ValueError for a timeout that is not above 0.
     """
 
     def __init__(self) -> None:
@@ -53,6 +58,7 @@ class Pinger:
 
     def ping(self, url: str, timeout_seconds: float) -> PingReport:
         """Return what a look at *url* finds; raise LedgerUnavailableError if it fails or takes longer than this."""
+        _check_seconds(timeout_seconds)
         try:
             return self._look(url).result(timeout_seconds)
         except TimeoutError:
@@ -60,6 +66,7 @@ class Pinger:
 
     async def ping_async(self, url: str, timeout_seconds: float) -> PingReport:
         """Do the same for a task."""
+        _check_seconds(timeout_seconds)
         try:
             async with asyncio.timeout(timeout_seconds):
                 return await asyncio.wrap_future(self._look(url))
@@ -89,6 +96,11 @@ class Pinger:
             look.set_exception(failed)
 
 
+def _check_seconds(timeout_seconds: float) -> None:
+    if not 0 < timeout_seconds < math.inf:
+        raise ValueError(f"timeout_seconds is {shown(timeout_seconds)}: pass a number of seconds above 0")
+
+
 def _too_slow(timeout_seconds: float) -> LedgerUnavailableError:
     return LedgerUnavailableError(f"The ledger's database did not answer within {timeout_seconds:g} s.")
 
@@ -102,16 +114,35 @@ def _look_at_postgres(url: str) -> PingReport:
         with psycopg.connect(
             address_of(url), autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
         ) as connection:
-            before = time.time()
-            row = connection.execute(_STATE).fetchone()
-            after = time.time()
-    except psycopg.Error as failed:
+            with _cut_after(_ANSWER_SECONDS, connection.fileno()):
+                before = time.time()
+                row = connection.execute(_STATE).fetchone()
+                after = time.time()
+    except (psycopg.Error, RuntimeError) as failed:  # RuntimeError: the system has no thread left to cut it.
         raise _unavailable(without_password(" ".join(str(failed).split()), url)[:300]) from failed
     assert row is not None
     difference = row[1] - (before + after) / 2 * 1000
     return PingReport(
         latency_millis=_millis_since(began), clock_difference_millis=round(difference), writable=not row[0]
     )
+
+
+@contextmanager
+def _cut_after(seconds: float, descriptor: int) -> Iterator[None]:
+    """Cut the connection with this *descriptor* if the block takes longer: else it may wait for hours, as TCP does."""
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+
+        def cut() -> None:
+            with suppress(OSError):  # It was closed meanwhile.
+                same.shutdown(socket.SHUT_RDWR)
+
+        timer = Timer(seconds, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _look_at_sqlite(path: str) -> PingReport:

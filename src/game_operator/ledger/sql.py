@@ -223,10 +223,11 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         not see.
 
         Args:
-            timeout_seconds: The longest that it waits.
+            timeout_seconds: The longest that it waits; above 0.
 
         Raises:
             LedgerUnavailableError: The database does not answer in time.
+            ValueError: *timeout_seconds* is not above 0.
         """
         return self._pinger.ping(self._url, timeout_seconds)
 

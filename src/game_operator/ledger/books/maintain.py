@@ -296,7 +296,7 @@ class Maintenance:
             if folded.reason in ("missing", "detached"):  # Another run has folded it meanwhile.
                 continue
             done.append(
-                f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, {folded.postings} postings"
+                f"{day} stays: {folded.reason}" if folded.reason else f"folded {day}, postings: {folded.postings}"
             )
         for day in (yield self._read(partial(days.detached_days, self._prefix))):
             if not self._progress.goes_on():
