@@ -206,6 +206,7 @@ def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
+@pytest.mark.drawn(1)
 def test_processes_share_a_store_and_lose_nothing(
     request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str
 ) -> None:

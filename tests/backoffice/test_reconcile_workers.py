@@ -90,6 +90,7 @@ def world(postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.drawn(1)
 def test_threads(world: World, workers: int) -> None:
     """They share one client and one ledger."""
     reconciler = Reconciler(world.client, world.wallet, **QUICK)

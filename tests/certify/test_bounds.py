@@ -328,7 +328,7 @@ _UNREADABLE = {"null", "an array", "a number", "no JSON", "no UTF-8", "a mark at
 
 
 @pytest.mark.parametrize("odd", [pytest.param(body, id=name) for name, body in _ODD.items() if name not in _UNREADABLE])
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(5)
 def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     """Balances are told as they should be, and all else is odd: scenarios get far, and stumble over nothing."""
     wallet = opened()
@@ -392,6 +392,7 @@ def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], 
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.drawn(2)
 def test_odd_answers_now_and_then(seed: int) -> None:
     """A right wallet behind something that spoils every tenth answer: no scenario stumbles, wherever it happens."""
     wallet = opened()

@@ -221,6 +221,7 @@ class ReadsHundredths(PlainWallet):
         pytest.param(ReadsHundredths, 100_000, "left 999.95", id="hundredths read"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:
     """The mistake of the first days is told by its name, and stands for whatever else fails by it (spec §2.1)."""
     wallet = wrong([service_key().public_key()])

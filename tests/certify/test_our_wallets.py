@@ -86,6 +86,7 @@ def _nightly(names: Iterable[str], gate: Container[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("ledger", _nightly(KINDS, _IN_THE_GATE), indirect=True)
+@pytest.mark.drawn(1)
 def test_each_ledger_passes(ledger: AnyLedger) -> None:
     """With all supplied: blocked players, failures, restarts, a second wallet on the same database, pruning."""
     report = certified_ours(ledger, Profile(deposit_batch=True))

@@ -44,6 +44,7 @@ def test_the_wallet_by_hand_passes() -> None:
         pytest.param({"claim_types": ()}, id="no jackpot brings money back"),
     ],
 )
+@pytest.mark.drawn(3)
 def test_our_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
     """Whatever is assumed, nothing is found, not even by advice (docs/decisions/0012 to 0014)."""
     report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["D"])

@@ -60,7 +60,7 @@ def without_reader(*args: str, **environ: str) -> Told:
     ("reply", "code"),
     [pytest.param(CARRIED_OUT, 0, id="carried out"), pytest.param(REFUSED, 1, id="refused")],
 )
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_a_reader_that_has_gone_changes_no_verdict(
     settings: dict[str, str], more: tuple[str, ...], reply: Reply, code: int
 ) -> None:

@@ -228,6 +228,7 @@ def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url
 
 
 @pytest.mark.outside
+@pytest.mark.drawn(1)
 def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) -> None:
     """What was answered is in the ledger; what was not is settled by its repeat (spec §3)."""
     opened(database, p1="1000.00")

@@ -194,6 +194,7 @@ def _bet_ids(server: HostileServer) -> list[list[str]]:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("name", _PROGRAMS)
+@pytest.mark.drawn(3)
 def test_each_process_has_connections_of_its_own(name: str, ended: dict[str, Ended]) -> None:
     """Parent and child speak over different connections; your client stays where it was used (docs/decisions/0004)."""
     _, bet_ids, told = _PROGRAMS[name]

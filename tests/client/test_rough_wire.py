@@ -158,6 +158,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         ),
     ],
 )  # fmt: skip
+@pytest.mark.drawn(6)
 def test_whatever_a_server_does_it_ends_soon_and_costs_little(
     script: Callable[[Connection], None], raised: type[Exception] | tuple[type[Exception], ...]
 ) -> None:

@@ -129,6 +129,7 @@ def test_balances_and_histories_are_asked_for_by_a_text_or_a_tuple(ledger: SqlLe
     ["p1", LOOKALIKE, ("p1",), ("p1", "EUR", "x"), ("p1", ""), ("p1", 7), ("p1", "x" * 257), ["p1", "EUR"], None, ()],
     ids=repr,
 )
+@pytest.mark.drawn(7)
 def test_what_account_of_answers_is_checked(ledger: SqlLedger, url: str, answer: Any) -> None:
     """Another number of parts is the program's mistake: taken for an unknown player, it would decline the bet."""
     wrong = Terms(account_of=lambda call: answer)

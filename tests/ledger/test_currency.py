@@ -101,6 +101,7 @@ async def _later(_call: MovingCall) -> str:
     ],
 )
 @pytest.mark.parametrize("within", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
+@pytest.mark.drawn(16)
 def test_a_wrong_answer_refuses_nothing(
     url: str,
     within: Any,
@@ -148,6 +149,7 @@ def _joined(kind: WalletKind, url: str) -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("kind", WALLETS, ids=str)
+@pytest.mark.drawn(6)
 def test_joined(kind: WalletKind, request: pytest.FixtureRequest, tmp_path: Any) -> None:
     """Joined wallets of every kind keep it, too."""
     is_sqlite = kind.database == "sqlite"

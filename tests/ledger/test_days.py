@@ -191,6 +191,7 @@ SPOILED: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("reason", SPOILED)
+@pytest.mark.drawn(2)
 def test_a_day_that_is_not_folded(ledger: SqlLedger, postgres_url: str, reason: str) -> None:
     """It gives the reason, and nothing was changed."""
     day = age(postgres_url, 91)

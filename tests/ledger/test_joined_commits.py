@@ -485,6 +485,7 @@ _TELLS_NOT = [kind for kind in KINDS if kind.database == "sqlite" or "asyncpg" i
 
 
 @pytest.mark.parametrize("kind", [*_TELLS, *_TELLS_NOT], ids=str)
+@pytest.mark.drawn(6)
 def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
     kind: CallerKind, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

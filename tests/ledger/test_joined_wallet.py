@@ -127,6 +127,7 @@ def _writing(player: Player, entry: str = "mine") -> Any:
     return after
 
 
+@pytest.mark.drawn(6)
 def test_the_call_and_own_statements_are_committed_before_the_answer(player: Player) -> None:
     """Both are there once SUCCESS was answered; refusals and repeats run them too, player-balance does not."""
     wallet = player.opened.wallet(_writing(player))

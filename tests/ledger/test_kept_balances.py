@@ -213,6 +213,7 @@ def test_a_trigger_that_only_takes_notes_is_fine(make: Callable[[str], str], dat
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.drawn(5)
 def test_in_the_callers_transaction_too(make: Callable[[str], str], kind: CallerKind) -> None:
     """Over every kind of connection: the call is undone, and the caller's transaction goes on."""
     url = make(kind.database)

@@ -56,6 +56,7 @@ def any_step(ledger: SqlLedger, draw: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.drawn(3)
 def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
     """All calls that name it, with all they posted, however the bet has got on."""
     draw = random.Random(seed)

@@ -264,6 +264,7 @@ def test_folding_leaves_the_seals_right(sqlite_url: str, clock: RunningClock) ->
         assert ledger.verify(full=True).sound
 
 
+@pytest.mark.drawn(1)
 def test_beside_calls_and_another_run(database_url: str) -> None:
     """Two runs at once, beside threads that play: each books' reading is sound, and everything is sealed once."""
     stop = threading.Event()

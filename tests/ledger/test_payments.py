@@ -66,6 +66,7 @@ def owed_for(ledger: SqlLedger, first: DepositCall | RollbackCall, *calls: Movin
         pytest.param(lost(), late(0), -500, 0, id="a loss of a refunded bet"),
     ],
 )
+@pytest.mark.drawn(5)
 def test_what_is_owed_is_posted(
     ledger: SqlLedger, first: DepositCall | RollbackCall, call: MovingCall, owed_cents: int, due_cents: int
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_payment_has_a_call_and_a_posting(ledger: SqlLedger, url: str) -> None
         pytest.param([1, 2, 3], [2, 1, 0], [-297, -1, -1], id="three of them"),
     ],
 )
+@pytest.mark.drawn(4)
 def test_two_late_calls_do_not_pay_twice(
     ledger: SqlLedger, amounts: Sequence[int], order: Sequence[int], paid: Sequence[int]
 ) -> None:
@@ -227,6 +229,7 @@ def _new_finding(url: str, *, owed_cents: int | None = 200, subject: str = "b1",
         pytest.param({"subject": "declined"}, "'declined' is DECLINED", id="of a declined bet"),
     ],
 )
+@pytest.mark.drawn(5)
 def test_what_is_not_paid(ledger: SqlLedger, url: str, finding: dict[str, Any], problem: str) -> None:
     """It is refused with the reason; nothing is moved or resolved."""
     ledger.apply(withdraw("spent", amount_cents=0, action="RAIN"))

@@ -166,6 +166,7 @@ def test_what_is_done_beside_undoes_it(ledger: SqlLedger) -> None:
     [("spent", "SPENT"), ("tomb", "TOMBSTONE"), ("declined", "DECLINED"), ("rolled", "ROLLED_BACK")],
 )
 @pytest.mark.parametrize("call", [won(5), lost()], ids=["a win", "a refund"])
+@pytest.mark.drawn(6)
 def test_only_open_bets_are_settled(ledger: SqlLedger, bet_id: str, state: str, call: Any) -> None:
     """A bet in any other state is refused, and stays as it is."""
     ledger.apply(withdraw("spent", amount_cents=0, action="RAIN"))

@@ -50,6 +50,7 @@ def _table(unit: str = "cents") -> TableAccounts:
         pytest.param("bigint", "micros", "19999999", "28009999", id="micros"),
     ],
 )
+@pytest.mark.drawn(4)
 def test_own_tables_in_every_unit(url: str, run: Run, kind: str, unit: str, before: str, after: str) -> None:
     """A repair and a payment move the very column, to the last digit; each once."""
     run(f"CREATE TABLE players (id varchar(40) PRIMARY KEY, balance {kind} NOT NULL)")

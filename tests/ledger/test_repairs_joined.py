@@ -182,6 +182,7 @@ def _of_django(desk: Desk) -> Any:
     return connections[desk.opened.transaction.keywords["using"]]  # type: ignore[attr-defined]  # A partial.
 
 
+@pytest.mark.drawn(4)
 def test_a_transaction_that_does_not_commit_is_not_believed(desk: Desk) -> None:
     """Neither a repair nor a payment is reported as made; with confirm="never" that is the caller's affair."""
     call = won(700, desk.bet, desk.player)

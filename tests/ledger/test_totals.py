@@ -109,6 +109,7 @@ def posted(url: str) -> int:
         ),
     ],
 )
+@pytest.mark.drawn(9)
 def test_what_counts_as_what(url: str, calls: list[MovingCall], expected: dict[str, tuple[int, int]]) -> None:
     """Each posting is of one kind; gross gaming revenue is wagers − wins − refunds, and nothing else."""
     with SqlLedger(url) as ledger:
@@ -500,6 +501,7 @@ def started(url: str, now_millis: int) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.outside
+@pytest.mark.drawn(1)
 def test_processes_that_close_at_once(database_url: str) -> None:
     """Each posting is stored once, while calls go on."""
     with SqlLedger(database_url, patience_seconds=30) as ledger:
@@ -526,6 +528,7 @@ def test_processes_that_close_at_once(database_url: str) -> None:
 
 
 @pytest.mark.outside
+@pytest.mark.drawn(1)
 def test_a_close_that_is_killed(database_url: str) -> None:
     """At whatever moment, it leaves all or nothing; the next one goes on from there."""
     with SqlLedger(database_url, patience_seconds=30) as ledger:

@@ -705,6 +705,7 @@ PROFILES = [
 
 
 @pytest.mark.parametrize("rules", PROFILES)
+@pytest.mark.drawn(2)
 def test_generated_histories_are_sound(database_url: str, rules: Profile) -> None:
     """Whatever comes in whatever order, from threads that share commits, the books agree (spec §3, §6)."""
     calls = list(random_calls(random_of(7), 600, 4))

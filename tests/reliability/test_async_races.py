@@ -32,6 +32,7 @@ async def _together(apply: Callable[[WebhookCall], Awaitable[Outcome]], parts: S
 @pytest.mark.parametrize(
     "players", [pytest.param(["p0"], id="one hot player"), pytest.param(PLAYERS, id="many players")]
 )
+@pytest.mark.drawn(2)
 async def test_64_tasks_of_two_ledgers(url: str, players: list[str]) -> None:
     """D05: 32 tasks each on two ledgers of one database: the books bear out every answer."""
     open_accounts(url, openings(players))

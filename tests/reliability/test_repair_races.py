@@ -72,6 +72,7 @@ def _raced(url: str, works: Sequence[Callable[[SqlLedger], Any]]) -> list[Any]:
         pytest.param(lost(), 500, id="a refund"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_a_repair_and_the_call_it_stands_for(
     ledger: SqlLedger, url: str, stands_for: DepositCall | RollbackCall, cents: int
 ) -> None:

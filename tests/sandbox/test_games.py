@@ -198,6 +198,7 @@ def test_a_maximum_win_that_is_too_low_is_paid_every_time(genre: str, max_win_ce
         pytest.param("Tombola", "90", 10, PLENTY, id="a genre that is unknown"),
     ],
 )
+@pytest.mark.drawn(7)
 def test_a_long_run_returns_the_rtp(genre: str, rtp: str | None, wager_cents: int, max_win_cents: int) -> None:
     """10,000 wagers give back, and win, within four standard deviations of what the odds say (spec §2.5)."""
     game, count, random = game_of(genre, rtp), 10_000, Random(5)

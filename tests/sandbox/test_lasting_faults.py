@@ -301,6 +301,7 @@ def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None
 
 @pytest.mark.slow
 @pytest.mark.outside
+@pytest.mark.drawn(1)
 def test_a_storm_is_asked_again_after_late_calls(ledger_url: str) -> None:
     """SQLite and PostgreSQL: differences, fewer after the held calls, only other wins after the lost ones."""
     with storm_of_ledger(ledger_url, bets=400, faults=MIXED) as (stormed, ledger):

@@ -113,6 +113,7 @@ def test_nothing_is_left_behind(public_key: RSAPublicKey) -> None:
         ),
     ],
 )
+@pytest.mark.drawn(2)
 def test_a_client_that_stays_does_not_hold_it_up(public_key: RSAPublicKey, start: bytes) -> None:
     """The sandbox ends within a moment, and hangs up on whoever is still there."""
     with Sandbox(operator_public_key=public_key) as sandbox:

@@ -111,6 +111,7 @@ WITH_ANSWERS = [
 
 @pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize(("wallet", "problem"), WITH_ANSWERS)
+@pytest.mark.drawn(2)
 def test_a_wrong_answer_is_named_with_its_bet(wallet: type[RightWallet], problem: str, audit: str) -> None:
     """However it is audited, answers are: each bet that was answered so, and no other."""
     faults = "early-rollback=0.5,other-content=0.1"
@@ -156,6 +157,7 @@ WITH_BALANCES = [
 
 
 @pytest.mark.parametrize(("wallet", "audit"), WITH_BALANCES)
+@pytest.mark.drawn(4)
 def test_a_wrong_balance_is_narrowed_down(wallet: type[RightWallet], audit: str) -> None:
     """One call after the other: a player's first wrong balance has at most three suspects, the bet among them."""
     report, courier = storm(wallet, audit=audit, faults=NOTHING_LOST)
@@ -192,6 +194,7 @@ def test_everything_refused_is_no_pass() -> None:
 
 
 @pytest.mark.parametrize("guarded", [pytest.param(True, id="with a lock"), pytest.param(False, id="without")])
+@pytest.mark.drawn(1)
 def test_a_wallet_that_forgets_under_load(private_key: RSAPrivateKey, guarded: bool) -> None:
     """B13: a balance read before a wait and written after it; over HTTP, sixteen calls at once, balances alone."""
     head = head_of(bets=150, players=2)
@@ -250,7 +253,7 @@ LOST = [
 
 @pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize(("kind", "fault", "differs"), LOST)
-@pytest.mark.drawn(10)
+@pytest.mark.drawn(5)
 def test_a_call_that_nobody_repeats_is_named_exactly(kind: str, fault: str, differs: bool, audit: str) -> None:
     """H05, preset none: the one bet or claim whose call was lost, and only where the loss left a difference."""
     head = head_of(bets=140, players=20)
@@ -305,7 +308,7 @@ def test_lost_calls_make_expected_differences_alone(audit: str, seed: int) -> No
     "wallet",
     [NoTombstone, KeyedOnTxIdAlone, RefundsTwice, PaysRepeatsTwice, AnswersWithoutCrediting, SlipsInTheBackground],
 )
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(3)
 def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit: str) -> None:
     """Preset none, and a fifth of all calls lost: a wrong wallet fails for what it did, not for what was lost."""
     faults = "request-lost=0.1,reply-lost=0.1,duplicate=0.2,early-rollback=0.5"
@@ -331,6 +334,7 @@ def written(report: StormReport, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("batches", [pytest.param(False, id="one by one"), pytest.param(True, id="in batches")])
+@pytest.mark.drawn(1)
 def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> None:
     """Sixteen calls at once, then one by one: the same bodies in the order of sending, and the same bug found."""
     # A deposit that overtakes its withdraw may be refused twice while both are under way, and once when they are not.
@@ -385,6 +389,7 @@ def test_a_storm_of_the_same_seed_has_the_same_history() -> None:
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.9])
+@pytest.mark.drawn(1)
 def test_what_a_trace_lacks_is_played_after_it(tmp_path: Path, kept: float) -> None:
     """A trace that was cut between two lines: the rest of the plan follows, and all is audited."""
     report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)

@@ -94,6 +94,7 @@ def assert_nothing_told(error: BaseException, *secrets: bytes | str) -> None:
 
 
 @pytest.mark.parametrize(("document", "passphrase"), READABLE)
+@pytest.mark.drawn(7)
 def test_a_key_in_any_usual_form_signs(
     documents: dict[str, bytes], document: str, passphrase: str | bytes | None, public_key: RSAPublicKey, tmp_path: Path
 ) -> None:

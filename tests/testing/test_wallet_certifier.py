@@ -123,6 +123,7 @@ KINDS = [_handler, _async_handler, _asgi, _wsgi, _handle, _test_client, _async_f
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", KINDS)
+@pytest.mark.drawn(3)
 def test_whatever_a_wallet_is_it_is_certified(
     wallet_certifier: WalletCertifier, receiver: WebhookReceiver, ledger: MemoryLedger, make: Callable[..., Any]
 ) -> None:

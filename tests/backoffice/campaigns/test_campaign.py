@@ -230,6 +230,7 @@ def _end_leases(ledger: SqlLedger) -> None:
     ],
 )
 @pytest.mark.parametrize("number", [1, 10])
+@pytest.mark.drawn(5)
 def test_any_refusal_of_the_first_ten_stops(
     service: GrantingService, memory: SqlLedger, plot: httpx.Response, why: str, number: int
 ) -> None:

@@ -131,6 +131,7 @@ def _check(url: str, lost: dict[str, int], before: int) -> None:
     assert_idle(url, sessions=5)
 
 
+@pytest.mark.drawn(1)
 def test_killed_while_reconciling(url: str, lost: dict[str, int], tmp_path: Path) -> None:
     """Three times; on PostgreSQL another process is at work beside it."""
     killed(url, lost, tmp_path / "log", kills=3, seed=1)

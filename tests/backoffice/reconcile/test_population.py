@@ -127,6 +127,7 @@ def test_bets_of_unresolved_anomalies(ledger: SqlLedger, database_url: str) -> N
     assert found(ledger, begun(ledger)) == ["a", "b"]
 
 
+@pytest.mark.drawn(1)
 def test_the_sample(ledger: SqlLedger, database_url: str) -> None:
     """None, all, or a share by the seed: of settled, refused and cancelled bets that a service still knows."""
     states = ("CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED")
@@ -149,6 +150,7 @@ ODD = ["", " ", "'", '"', "\\", "%s", "?", "{p}", "\n", "\x01", "é", "\U0001f3b
 
 @pytest.mark.parametrize("count", [PAGE - 1, PAGE, PAGE + 1, 2 * PAGE])
 @pytest.mark.parametrize("state", ["OPEN", "SPENT"])
+@pytest.mark.drawn(5)
 def test_pages_with_equal_times_and_odd_ids(ledger: SqlLedger, database_url: str, state: str, count: int) -> None:
     """Each bet is found once, on both sides of the limit of a page."""
     names = [f"x{number:04}" for number in range(count - len(ODD))] + ODD
@@ -156,6 +158,7 @@ def test_pages_with_equal_times_and_odd_ids(ledger: SqlLedger, database_url: str
     assert found(ledger, begun(ledger)) == sorted(names, key=lambda name: name.encode())
 
 
+@pytest.mark.drawn(1)
 def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
     """However many bets there are, a page at a time is in memory."""
     put(database_url, [a_bet(f"b{number:06}", "OPEN", MIN_AGE) for number in range(20_000)])
@@ -183,6 +186,7 @@ _INDEXES = {
 
 
 @pytest.mark.parametrize("analyzed", [False, True], ids=["no statistics", "statistics"])
+@pytest.mark.drawn(4)
 def test_each_page_follows_its_index(ledger: SqlLedger, database_url: str, *, analyzed: bool) -> None:
     """Among many bets that are settled, also before the database has any statistics."""
     put(database_url, [a_bet(f"b{number:05}", "CLOSED", MIN_AGE) for number in range(5_000)])

@@ -32,6 +32,7 @@ MINUTE = timedelta(minutes=1)
 # --- what is repaired ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 def test_lost_settlements_are_repaired_once(any_desk: Desk) -> None:
     """A dry run moves nothing; a repair moves each once, with the operator's own rows; the late calls move nothing."""
     desk = any_desk
@@ -206,7 +207,7 @@ def test_a_run_that_is_a_day_old_goes_on_dry(desk: Desk) -> None:
 # --- brakes and people -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.drawn(14)
+@pytest.mark.drawn(9)
 @pytest.mark.parametrize(
     ("brakes", "settled"),
     [
@@ -293,6 +294,7 @@ def desk_max_win(desk: Desk) -> int:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.drawn(6)
 def test_hostile_evidence_moves_nothing(desk: Desk, name: str) -> None:
     """It is a finding with its evidence, seen again and again, and closed by a look that agrees; and kept for good."""
     lie, verdict = HOSTILE[name]
@@ -379,6 +381,7 @@ def test_a_claim_between_the_looks(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("look", [1, 2])
+@pytest.mark.drawn(5)
 def test_a_deposit_that_comes_while_we_look(any_desk: Desk, look: int) -> None:
     """It settles the bet, and nothing is settled twice nor found."""
     desk = any_desk
@@ -439,6 +442,7 @@ def test_one_bet_whose_own_rows_cannot_be_written(desk: Desk, error: Exception) 
 # --- late calls ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 def test_a_late_deposit_of_another_amount(any_desk: Desk) -> None:
     """It moves nothing, and what is owed is a finding that looks do not close."""
     desk = any_desk

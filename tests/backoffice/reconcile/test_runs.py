@@ -188,6 +188,7 @@ def _round(desk: Desk, **more: Any) -> tuple[str, list[str]]:
     return played.round_id, [played.bet_ids[0], second.bet_ids[0]]
 
 
+@pytest.mark.drawn(3)
 def test_others_play_in_the_same_round(any_desk: Desk) -> None:
     """Strangers' bets are not ours to know."""
     desk = any_desk
@@ -198,6 +199,7 @@ def test_others_play_in_the_same_round(any_desk: Desk) -> None:
     assert desk.findings() == []
 
 
+@pytest.mark.drawn(3)
 def test_a_bet_that_we_never_heard_of(any_desk: Desk) -> None:
     """A player of ours is in a round that we look at, by a bet whose withdraw never came."""
     desk = any_desk
