@@ -144,7 +144,7 @@ def test_a_connection_that_falls_silent_is_given_up(
     """A cut cable says nothing for hours. The next look connects anew."""
     monkeypatch.setattr("game_operator.ledger.ping._ANSWER_SECONDS", 0.2)
     with forgetful(postgres) as url:
-        with pytest.raises(LedgerUnavailableError, match="does not answer: .*closed"):
+        with pytest.raises(LedgerUnavailableError, match=r"does not answer: .*closed"):
             look(url, timeout_seconds=20)
         assert look(url, timeout_seconds=20).writable
 
@@ -152,7 +152,7 @@ def test_a_connection_that_falls_silent_is_given_up(
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
 def test_a_timeout_is_above_0(look: Look, seconds: float, tmp_path: Path) -> None:
     """Else each look would say that the database does not answer."""
-    with pytest.raises(ValueError, match="timeout_seconds is .*above 0"):
+    with pytest.raises(ValueError, match=r"timeout_seconds is .*above 0"):
         look(f"sqlite:///{tmp_path / 'wallet.db'}", timeout_seconds=seconds)
 
 

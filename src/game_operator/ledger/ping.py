@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread, Timer
-from typing import Final
+from typing import Any, Final
 
 from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, without_password
@@ -109,15 +109,16 @@ def _look_at_postgres(url: str) -> PingReport:
     import psycopg
 
     began = time.monotonic()
+    # Nothing is prepared or set: a pooler may be between.
+    options: dict[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": _CONNECT_SECONDS}
     try:
-        # Nothing is prepared or set: a pooler may be between.
-        with psycopg.connect(
-            address_of(url), autocommit=True, prepare_threshold=None, connect_timeout=_CONNECT_SECONDS
-        ) as connection:
-            with _cut_after(_ANSWER_SECONDS, connection.fileno()):
-                before = time.time()
-                row = connection.execute(_STATE).fetchone()
-                after = time.time()
+        with (
+            psycopg.connect(address_of(url), **options) as connection,
+            _cut_after(_ANSWER_SECONDS, connection.fileno()),
+        ):
+            before = time.time()
+            row = connection.execute(_STATE).fetchone()
+            after = time.time()
     except (psycopg.Error, RuntimeError) as failed:  # RuntimeError: the system has no thread left to cut it.
         raise _unavailable(without_password(" ".join(str(failed).split()), url)[:300]) from failed
     assert row is not None

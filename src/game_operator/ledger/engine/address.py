@@ -78,8 +78,8 @@ def _unreadable() -> ConfigurationError:
     """Return the error for an address that cannot be read. It shows nothing, for any part may be of the password."""
     return ConfigurationError(
         "The ledger's address cannot be read. Write postgresql://user:password@host:5432/database, and percent-encode "
-        "what is special in the password: / is %2F, ? is %3F, # is %23, @ is %40, % is %25. After a ?, write parameters "
-        "that libpq knows, such as sslmode=verify-full."
+        "what is special in the password: / is %2F, ? is %3F, # is %23, @ is %40, % is %25. What follows a ? are "
+        "parameters of libpq, such as sslmode=verify-full."
     )
 
 
