@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 import socket
 import sqlite3
 import time
@@ -10,14 +9,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event, Thread
 
 import psycopg
 import pytest
 
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, PingReport, SqlLedger
-from tests.support.postgres import PostgresServer
 
 pytestmark = pytest.mark.tables
 
@@ -56,44 +53,6 @@ def silent() -> Iterator[tuple[str, socket.socket]]:
     """Yield the address of a server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"postgresql://wallet:{PASSWORD}@127.0.0.1:{listener.getsockname()[1]}/wallet", listener
-
-
-@contextmanager
-def forgetful(server: PostgresServer) -> Iterator[str]:
-    """Yield the address of a proxy that forwards, but forgets its first connection as soon as it is greeted."""
-    over = Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=_forward, args=(listener, str(server.folder / ".s.PGSQL.5432"), over))
-        thread.start()
-        try:
-            yield f"postgresql://postgres@127.0.0.1:{listener.getsockname()[1]}/postgres?sslmode=disable"
-        finally:
-            over.set()
-            thread.join()
-
-
-def _forward(listener: socket.socket, server: str, over: Event) -> None:
-    others: dict[socket.socket, socket.socket] = {}
-    forgotten: list[socket.socket] = []
-    while not over.is_set():
-        for side in select.select([listener, *others], [], [], 0.02)[0]:
-            if side is listener:
-                client, upstream = listener.accept()[0], socket.socket(socket.AF_UNIX)
-                upstream.connect(server)
-                others |= {client: upstream, upstream: client}
-                continue
-            if side not in others:
-                continue
-            data, other = side.recv(65536), others[side]
-            other.sendall(data)
-            greeted = data.endswith(b"Z\0\0\0\5I") and not forgotten
-            if greeted or not data:
-                del others[side], others[other]
-                forgotten += [side, other]
-                if not greeted:
-                    other.shutdown(socket.SHUT_WR)
-    for side in (*others, *forgotten):
-        side.close()
 
 
 def test_a_database_that_answers_and_takes_writes(url: str, look: Look) -> None:
@@ -138,15 +97,19 @@ def test_it_never_waits_longer_than_it_may(look: Look) -> None:
     assert PASSWORD not in str(failed.value)
 
 
-def test_a_connection_that_falls_silent_is_given_up(
-    postgres: PostgresServer, look: Look, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cut cable says nothing for hours. The next look connects anew."""
+def test_a_connection_that_falls_silent_is_given_up(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is connected and not answered, as behind a cut cable, for hours. The next look connects anew."""
     monkeypatch.setattr("game_operator.ledger.ping._ANSWER_SECONDS", 0.2)
-    with forgetful(postgres) as url:
+    url = f"{postgres_url}&options=-c%20search_path%3Dslow%2Cpg_catalog%2Cpublic"
+    with SqlLedger(url) as ledger, psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA slow")
+        connection.execute(
+            "CREATE FUNCTION slow.pg_is_in_recovery() RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(60) IS NULL'"
+        )
         with pytest.raises(LedgerUnavailableError, match=r"does not answer: .*closed"):
-            look(url, timeout_seconds=20)
-        assert look(url, timeout_seconds=20).writable
+            ledger.ping(timeout_seconds=20)
+        connection.execute("DROP SCHEMA slow CASCADE")
+        assert ledger.ping(timeout_seconds=20).writable
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
