@@ -15,7 +15,7 @@ from threading import Lock, Thread, Timer
 from typing import Any, Final
 
 from game_operator.errors import LedgerUnavailableError, shown
-from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, without_password
+from game_operator.ledger.engine.address import IN_MEMORY, address_of, is_postgres, path_of, sentences
 
 _STATE: Final = (
     "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
@@ -86,7 +86,7 @@ class Pinger:
         try:
             Thread(target=self._run, args=(url, look), name="game-operator-ping", daemon=True).start()
         except RuntimeError as failed:  # The system has no thread left; the next look may get one.
-            raise _unavailable(f"nobody could look, because of {failed}") from failed
+            raise _unavailable(f"nobody could look, because of {failed}.") from failed
         return look
 
     def _run(self, url: str, look: Future[PingReport]) -> None:
@@ -120,7 +120,7 @@ def _look_at_postgres(url: str) -> PingReport:
             row = connection.execute(_STATE).fetchone()
             after = time.time()
     except (psycopg.Error, RuntimeError) as failed:  # RuntimeError: the system has no thread left to cut it.
-        raise _unavailable(without_password(" ".join(str(failed).split()), url)[:300]) from failed
+        raise _unavailable(sentences(failed, url)) from failed
     assert row is not None
     difference = row[1] - (before + after) / 2 * 1000
     return PingReport(
@@ -156,13 +156,13 @@ def _look_at_sqlite(path: str) -> PingReport:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", timeout=0, uri=True)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except sqlite3.Error as failed:
-        raise _unavailable(str(failed)) from failed
+        raise _unavailable(sentences(failed)) from failed
     writable = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
     return PingReport(latency_millis=_millis_since(began), clock_difference_millis=0, writable=writable)
 
 
 def _unavailable(reason: str) -> LedgerUnavailableError:
-    return LedgerUnavailableError(f"The ledger's database does not answer: {reason}.")
+    return LedgerUnavailableError(f"The ledger's database does not answer: {reason}")
 
 
 def _millis_since(began: float) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.engine.address import address_of, without_password
+from game_operator.ledger.engine.address import address_of, sentences
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import check_writer, sql_texts
 
@@ -93,8 +93,7 @@ def export_day(url: str, prefix: str, day: str, path: Path) -> bool:
     except psycopg.errors.UndefinedTable:
         return False
     except psycopg.Error as failed:
-        reason = without_password(" ".join(str(failed).split()), url)[:300]
-        raise LedgerUnavailableError(f"The day cannot be exported: {reason}.") from failed
+        raise LedgerUnavailableError(f"The day cannot be exported: {sentences(failed, url)}") from failed
     return True
 
 

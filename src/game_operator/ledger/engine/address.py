@@ -9,8 +9,12 @@ from game_operator.errors import ConfigurationError, shown
 
 _SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
 _HIDDEN = "***"
+#: Where a driver begins a new line with a new sentence, or ends without a full stop.
+_SENTENCE_END = re.compile(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z")
 #: SQLite's name for a database in memory.
 IN_MEMORY = ":memory:"
+#: What to do where the server has not answered at all.
+CHECK_SERVER = "Check its address and password, and that the server runs."
 #: Without any of these there is no password: neither in an address nor in libpq's "host=db password=…".
 _SECRET_SIGNS = frozenset(":@=? ")
 
@@ -104,6 +108,12 @@ def shown_address(url: str) -> str:
     user, colon, _ = userinfo.partition(":")
     hidden = f"{user}{colon}{_HIDDEN if colon else ''}{at}{place}"
     return f"{scheme}://" + _SECRET_PARAMETER.sub(rf"\1{_HIDDEN}", hidden)
+
+
+def sentences(failed: BaseException, url: str = "") -> str:
+    """Return what a driver says on one line, without the password of *url* and without our SQL, which servers quote."""
+    said = without_password(str(failed), url).partition("\nLINE ")[0][:300]
+    return " ".join(_SENTENCE_END.sub(". ", said).split())
 
 
 def without_password(text: str, url: str) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -12,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.address import address_of
+from game_operator.ledger.engine.address import CHECK_SERVER, address_of, sentences
 from game_operator.ledger.engine.script import (
     SAVE,
     AskOperator,
@@ -84,15 +83,11 @@ _GONE = (
 
 def _unavailable(failed: psycopg.Error | UnwritableError, doubt: str) -> LedgerUnavailableError:
     """Return the error for a server that did not do its part in time."""
-    # What libpq says may hold the address, but never the password. Our SQL, which the server quotes, helps nobody.
-    said = str(failed).partition("\nLINE ")[0][:300]
-    text = re.sub(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z", ". ", said)
-    remedy = "" if failed.sqlstate else "Check its address and password, and that the server runs."
+    remedy = "" if failed.sqlstate else CHECK_SERVER
     if isinstance(failed, psycopg.errors.LockNotAvailable):
         remedy = 'Another transaction holds a lock: docs/running.md, "Calls are stuck", says how to find it.'
-    return LedgerUnavailableError(
-        f"The ledger's PostgreSQL cannot be used: {' '.join(text.split())}{doubt}", remedy=remedy
-    )
+    # What libpq says may hold the address, but never the password.
+    return LedgerUnavailableError(f"The ledger's PostgreSQL cannot be used: {sentences(failed)}{doubt}", remedy=remedy)
 
 
 @lru_cache(512)

@@ -23,7 +23,7 @@ from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
-from game_operator.ledger.engine.address import address_of, path_of, without_password
+from game_operator.ledger.engine.address import CHECK_SERVER, address_of, is_postgres, path_of, sentences
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import AskOperator, Execute, Script, Step, drive
 from game_operator.ledger.engine.tables import (
@@ -404,8 +404,11 @@ class Listing:
                 connection.close()
                 raise
         except self._error as failed:
-            reason = without_password(" ".join(str(failed).split()), self._url)[:300]
-            raise LedgerUnavailableError(f"The ledger's tables cannot be read: {reason}.") from failed
+            never_answered = is_postgres(self._url) and getattr(failed, "sqlstate", None) is None
+            raise LedgerUnavailableError(
+                f"The ledger's tables cannot be read: {sentences(failed, self._url)}",
+                remedy=CHECK_SERVER if never_answered else "",
+            ) from failed
         self._connection = connection
         return result
 
