@@ -186,8 +186,8 @@ def _rows(urls: dict[int, str], make_cold: Callable[[], None], calls: int) -> It
             with ThreadPoolExecutor(32) as threads:
                 made = (fresh_withdraw(_players(size)) for _ in range(8 * calls))
                 list(threads.map(ledger.apply, made))
+    new = _worked("verify", urls)  # Of calls that were just made, so that memory has what they wrote.
     yield from _cold_looks(urls, drawn, make_cold)
-    new = _worked("verify", urls)
     for url in urls.values():
         _a_day_passes(url)
     night, idle = _worked("maintain", urls), _worked("prune", urls)
