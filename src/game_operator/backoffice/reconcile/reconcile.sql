@@ -47,7 +47,7 @@ WHERE state NOT IN ('OPEN', 'SPENT') AND source = ?
 -- name: lately_settled
 SELECT bet_id FROM (
     SELECT bet_id, state, settled_by, settled_at_millis FROM {prefix}bets
-    WHERE source = ? ORDER BY opened_at_millis DESC LIMIT 2000
+    WHERE source = ? AND opened_at_millis >= 0 ORDER BY opened_at_millis DESC LIMIT 2000
 ) AS latest WHERE state IN ('CLOSED', 'ROLLED_BACK') AND settled_by IS NULL AND settled_at_millis <= ?
 ORDER BY settled_at_millis DESC LIMIT ?
 

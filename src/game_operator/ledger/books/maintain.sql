@@ -20,7 +20,8 @@ SELECT quote_ident(relname) FROM pg_class WHERE relkind IN ('r', 'p') AND NOT re
 -- name: first
 SELECT MIN(opened_at_millis) FROM (
     SELECT (
-        SELECT opened_at_millis FROM {prefix}bets AS b WHERE b.source = s.name ORDER BY b.opened_at_millis LIMIT 1
+        SELECT opened_at_millis FROM {prefix}bets AS b WHERE b.source = s.name AND b.opened_at_millis >= 0
+        ORDER BY b.opened_at_millis LIMIT 1
     ) AS opened_at_millis FROM {prefix}sources AS s
 ) AS firsts
 

@@ -45,11 +45,12 @@ SELECT item ->> 0, item ->> 1, item ->> 2, item ->> 3, item ->> 4, item ->> 5, C
     item ->> 12, item ->> 13, decode(item ->> 14, 'hex'), item ->> 15, item ->> 16, item ->> 17
 FROM {json_rows} ORDER BY 1 ON CONFLICT DO NOTHING
 
+-- The limit limits nothing. With it, plans that are made over empty tables expect few rows and look each bet up by its key.
 -- name: postgres_changed_bets
 UPDATE {prefix}bets SET state = item ->> 0, won_cents = CAST(item ->> 1 AS bigint),
     settled_at_millis = CAST(item ->> 2 AS bigint), deposit_tx_id = item ->> 3, round_id = item ->> 4,
     settled_by = item ->> 5
-FROM {json_rows} WHERE source = item ->> 6 AND bet_id = item ->> 7 AND (
+FROM (SELECT item FROM {json_rows} LIMIT (SELECT 1000000)) AS rows (item) WHERE source = item ->> 6 AND bet_id = item ->> 7 AND (
     state IN ('OPEN', 'SPENT') OR (state = 'CLOSED' AND deposit_tx_id IS NULL AND item ->> 8 = 'CLOSED')
 )
 

@@ -70,7 +70,7 @@ def _row(index: int, item: Item) -> tuple[Any, ...] | None:
         digest = call.body_digest.hex() if call.body else None
         rest: tuple[Any, ...] = (-call.amount_cents, call.instance_id, call.game, call.round_id, state.value, digest)
     elif isinstance(call, DepositCall) and not call.is_claim and call.won_cents in (None, call.amount_cents):
-        rest = (call.amount_cents, call.instance_id, call.game, call.round_id, None, None)
+        rest = (call.amount_cents, call.instance_id, call.game, call.round_id, BetState.OPEN.value, None)
     else:
         return None
     named = (call.player_id, call.tx_id, call.action, call.bet_id)

@@ -1,7 +1,9 @@
 -- The statements of the express lane; express.py says what they take. All parameters are text.
 -- Look-ups are scalar subqueries: NOT EXISTS becomes a join, which a plan made over empty tables would do by scanning.
 
--- A batch: $1 is the rows as one JSON array of arrays, in the order of item's columns; $2 is the source.
+-- A batch: $1 is the rows as one JSON array of arrays, in the order of item's columns; $2 is the source. A bet that
+-- is to be closed is compared with the deposit's row alone: with constants, such as 'OPEN', a plan that is made over empty
+-- tables would walk an index of all open bets, or of the source.
 -- name: batch
 WITH item AS MATERIALIZED (
     SELECT CAST((row ->> 0) AS bigint) AS n,
@@ -25,7 +27,7 @@ WITH item AS MATERIALIZED (
         WHERE account = ANY(ARRAY(SELECT account FROM item)) AND {may_write} ORDER BY account FOR UPDATE
     ) AS each
 ), able AS MATERIALIZED (
-    SELECT item.*, locked.balance_cents AS before_cents,
+    SELECT item.*, CAST($2 AS text) AS source, locked.balance_cents AS before_cents,
         greatest(clock, at_millis + 1) + row_number() OVER (PARTITION BY account ORDER BY n) - 1 AS at_millis,
         locked.balance_cents + sum(least(delta_cents, 0)) OVER (PARTITION BY account) >= 0 AS can_pay
     FROM item JOIN locked USING (account)
@@ -42,8 +44,8 @@ WITH item AS MATERIALIZED (
     SET state = 'CLOSED', won_cents = able.amount_cents, settled_at_millis = able.at_millis,
         deposit_tx_id = able.tx_id, round_id = coalesce(able.round_id, bet.round_id)
     FROM able
-    WHERE able.operation = 'deposit' AND bet.bet_id = able.bet_id AND bet.source = $2
-        AND bet.state = 'OPEN' AND bet.player_id = able.account AND bet.account = able.account
+    WHERE able.operation = 'deposit' AND bet.bet_id = able.bet_id AND bet.source = able.source
+        AND bet.state = able.state AND bet.player_id = able.account AND bet.account = able.account
     RETURNING able.*
 ), done AS MATERIALIZED (
     SELECT *,
