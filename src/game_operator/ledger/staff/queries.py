@@ -448,7 +448,7 @@ def _sqlite_connection(path: str, use: Use) -> sqlite3.Connection:
 
 def page_sizes(most: int) -> Iterator[int]:
     """Yield how many records each page of a list has: few at first, because they may lie all over the table."""
-    return chain((min(100, most),), repeat(most))
+    return chain((min(64, most),), repeat(most))
 
 
 def nothing() -> Script[None]:
