@@ -133,7 +133,7 @@ def test_killed_200_times(
 ) -> None:
     """Two hundred kills or more, spread over all steps."""
     trial = Trial(books, tmp_path, random_of(2))
-    _killed(trial, maintainer, 80, trial.all_steps(maintainer), seed=2)
+    _killed(trial, maintainer, 100, trial.all_steps(maintainer), seed=2)
     record_property("figures", trial.figures(kind))
     assert trial.kills >= 200
 
