@@ -95,6 +95,26 @@ def paged(ledger: SqlLedger, most: int, between: Callable[[], object] = lambda: 
         page = ledger.account_history("p1", most=most, before=page.earlier)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.drawn(2)
+def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
+    """Each of them, whatever it is of: a withdraw, a deposit, a rollback, a claim, a repair or a payment."""
+    draw = random.Random(seed)
+    with SqlLedger(url) as ledger:
+        for player in ("p1", "p2"):
+            ledger.open_account(player, Decimal(100))
+        for _ in range(60):
+            any_step(ledger, draw)
+        found = paged(ledger, 5)
+    posted = rows(
+        url,
+        "SELECT p.operation, p.tx_id, c.bet_id FROM {p}postings AS p LEFT JOIN {p}calls AS c ON "
+        "c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id "
+        "WHERE 'p1' IN (p.from_account, p.to_account) ORDER BY p.id DESC",
+    )
+    assert [(move.operation, move.tx_id, move.bet_id) for move in found] == posted
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 6, 7, 8, 50])
 def test_pages_of_an_account(url: str, most: int) -> None:
     """Each movement once, the newest first, what is carried as the oldest; both sides of the end of a page."""

@@ -263,22 +263,44 @@ def account_history(prefix: str, account: str, most: int, before: str | None) ->
         if (yield from is_marked(prefix)):
             advice = "The balances are in your own table, and no call has moved that account yet."
         raise AccountNotFoundError(f"There is no account {shown(account)}.", remedy=advice)
-    found = yield from _movements(prefix, account, position, rows[0][1], most + 1)
+    found = yield from _postings(prefix, account, position, rows[0][1], most + 1)
     if len(found) <= most:
         found += yield Execute(_sql(prefix)["carried"], (account,))
     page = found[:most]
     earlier = f"{page[-1][-1]}.{page[-1][0]}" if len(found) > most else None
     bets = yield Execute(_sql(prefix)["open_bets"], (account, most))
-    latest = tuple(Movement(*row[1:]) for row in reversed(page))
+    latest = yield from _movements(prefix, page[::-1])
     balance_cents, at_millis = rows[0]
     return AccountHistory(account, balance_cents, at_millis, latest, tuple(map(bet_of, bets)), earlier)
 
 
-def _movements(
+def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Script[tuple[Movement, ...]]:
+    """
+    Return the *postings* of one account, in order of time, with the bets that their calls named.
+
+    Bets are read first: withdraw and deposit are found in one row, and those of a player lie side by side in an index.
+    Calls have no order there, so each that is looked up reads a page of the index more.
+    """
+    if not postings:
+        return ()
+    account, since, until = postings[0][4], postings[0][-1], postings[-1][-1]
+    bets = yield Execute(_sql(prefix)["bets_of_movements"], (account, since, until, 2 * len(postings)))
+    known = {(source, "withdraw", withdraw): bet_id for source, withdraw, _, bet_id in bets}
+    known |= {(source, "deposit", deposit): bet_id for source, _, deposit, bet_id in bets}
+    found = []
+    for _, operation, tx_id, source, *rest in postings:
+        call = (source, operation, tx_id)
+        if call not in known and operation != "carry":
+            known[call] = next(iter((yield Execute(_sql(prefix)["bet_of_call"], call))), (None,))[0]
+        found.append(Movement(operation, tx_id, source, known.get(call), *rest))
+    return tuple(found)
+
+
+def _postings(
     prefix: str, account: str, position: tuple[int, int], newest: int, most: int
 ) -> Script[list[Sequence[Any]]]:
     """
-    Return the *most* latest movements before *position* of an account that moved last at *newest*.
+    Return the *most* latest postings before *position* of an account that moved last at *newest*.
 
     They are read from spans of days, each as long as it takes by what was found so far. PostgreSQL looks at every
     partition that a statement may concern, which takes longer than to read what is asked for.

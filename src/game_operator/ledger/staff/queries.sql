@@ -44,15 +44,20 @@ SELECT balance_cents, at_millis FROM {prefix}accounts WHERE account = ?
 UNION ALL SELECT NULL, at_millis FROM {prefix}clocks WHERE account = ?
 
 -- name: movements_of_account
-SELECT p.id, p.operation, p.tx_id, p.source, c.bet_id, {account}, {delta}, p.at_millis
-FROM (
-    SELECT * FROM {prefix}postings AS p
-    WHERE {account} = ? AND (at_millis, id) < (?, ?) AND at_millis <= ? AND at_millis >= ?
-    ORDER BY at_millis DESC, id DESC LIMIT ?
-) AS p LEFT JOIN {prefix}calls AS c ON c.source = p.source AND c.operation = p.operation AND c.tx_id = p.tx_id
+SELECT id, operation, tx_id, source, {account}, {delta}, at_millis FROM {prefix}postings AS p
+WHERE {account} = ? AND (at_millis, id) < (?, ?) AND at_millis <= ? AND at_millis >= ?
+ORDER BY at_millis DESC, id DESC LIMIT ?
+
+-- A bet was opened at the time of its withdraw's movement.
+-- name: bets_of_movements
+SELECT source, withdraw_tx_id, deposit_tx_id, bet_id FROM {prefix}bets
+WHERE player_id = ? AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
+
+-- name: bet_of_call
+SELECT bet_id FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id = ?
 
 -- name: carried
-SELECT last_id, 'carry', account, '', NULL, account, cents, at_millis FROM {prefix}carried WHERE account = ?
+SELECT last_id, 'carry', account, '', account, cents, at_millis FROM {prefix}carried WHERE account = ?
 
 -- The index of open bets, of which there are few, and no table.
 -- name: open_bets
