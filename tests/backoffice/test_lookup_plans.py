@@ -38,7 +38,7 @@ _DAY: Final = 86_400_000
 #: Indexes of few rows, which may be read whole: what is open, what is to be looked at, and what names nobody.
 _FEW: Final = {
     f"{DEFAULT_PREFIX}{name}"
-    for name in ("bets_open", "bets_spent", "anomalies_waiting", "anomalies_nameless", "findings_waiting")
+    for name in ("bets_open_by_time", "bets_spent", "anomalies_waiting", "anomalies_nameless", "findings_waiting")
 }
 #: Tables that do not grow with the bets. A run is a row of ``runs``.
 _SMALL: Final = {f"{DEFAULT_PREFIX}{name}" for name in ("sources", "meta", "runs")}

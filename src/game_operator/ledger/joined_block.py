@@ -114,8 +114,7 @@ class JoinedBlock:
                 partial(repair_bet, repair, self._terms), connection, partial(self._do_after, call, connection)
             )
         )
-        assert call.bet_id is not None
-        yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, call.bet_id, self._terms.source))
+        yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
 
     def pay(self, payment: Payment) -> Work[Paid]:

@@ -178,7 +178,7 @@ def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
 
 
 _INDEXES = {
-    "open": "bets_open",
+    "open": "bets_open_by_time",
     "spent": "bets_spent",
     "repaired": "bets_repaired",
     "anomalies": "anomalies_unresolved",

@@ -120,10 +120,16 @@ def claim_that_names(source: str, bet_id: str, dialect: SqlDialect) -> Script[st
     return rows[0][0] if rows else None
 
 
-def settled_at(prefix: str, bet_id: str, source: str) -> Script[int | None]:
-    """Return when a bet was settled without a call; None if that is not committed."""
-    found = yield from bet_script(prefix, bet_id, source)
-    return None if found is None or found.settled_by is None else found.settled_at_millis
+def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
+    """Return when *repair* settled its bet; None if that is not committed, or somebody else has settled the bet."""
+    call = repair.call
+    assert call.bet_id is not None
+    found = yield from bet_script(prefix, call.bet_id, source)
+    # The time does not tell them apart: two may settle a bet in the same millisecond.
+    left = (BetState.CLOSED, call.amount_cents) if isinstance(call, DepositCall) else (BetState.ROLLED_BACK, None)
+    if found is None or (found.state, found.won_cents, found.settled_by) != (*left, repair.settled_by):
+        return None
+    return found.settled_at_millis
 
 
 def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:

@@ -53,6 +53,10 @@ CREATE INDEX IF NOT EXISTS {prefix}bets_of_player ON {prefix}bets (player_id, op
 -- Bets of a source by time. The index it replaces led through the bets of all other sources, too.
 CREATE INDEX IF NOT EXISTS {prefix}bets_of_source ON {prefix}bets (source, opened_at_millis);
 DROP INDEX IF EXISTS {prefix}bets_opened;
+-- Open bets by time. The account is in it to find those of one without reading the rows of all others.
+CREATE INDEX IF NOT EXISTS {prefix}bets_open_by_time ON {prefix}bets (opened_at_millis, bet_id, account)
+    WHERE state = 'OPEN';
+DROP INDEX IF EXISTS {prefix}bets_open;
 CREATE INDEX IF NOT EXISTS {prefix}bets_rare ON {prefix}bets (state, opened_at_millis)
     WHERE state <> 'OPEN' AND state <> 'SPENT' AND state <> 'CLOSED';
 
