@@ -154,7 +154,7 @@ def test_a_damaged_store_is_usage(asked: Games, tmp_path: Path) -> None:
         pytest.param(("--database", "sqlite:///x"), "need --changes, --watch or --accept-held", id="a database alone"),
         pytest.param(("--changes", "--store", "x", "--database", "y"), "exclude each other", id="two stores"),
         pytest.param(("30",), "SECONDS needs --watch", id="seconds alone"),
-        pytest.param(("--watch", "0.5"), "SECONDS': Input should be greater than or equal to 1", id="too often"),
+        pytest.param(("--watch", "0.5"), "SECONDS': The smallest value is 1.", id="too often"),
         pytest.param(("--changes", "--store", "/no/such/x.json"), "no folder '/no/such'", id="no folder"),
         pytest.param(("--changes", "--database", "sqlite:////no/x.db"), "no folder '/no'", id="no folder for it"),
     ],

@@ -162,7 +162,7 @@ def test_bets_of_which_little_is_known(run: Run, file: str) -> None:
     told = run("ledger", "show", "nope")
     assert (told.code, told.out) == (
         1,
-        "Nothing ever named the bet 'nope'. Does its wallet name a --source? A player needs --player.\n",
+        "No call names the bet 'nope'. If its wallet has a source, add --source. For a player, pass --player.\n",
     )
     assert run("ledger", "show", "nope", "--json").document["bet"] is None
     told = run("ledger", "show", "early")

@@ -36,6 +36,7 @@ from game_operator.ledger.books.days import (
 )
 from game_operator.ledger.books.maintain import Progress
 from game_operator.ledger.engine.tables import ddl
+from game_operator.ledger.sql import migrated_back
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, rows, run
@@ -237,6 +238,29 @@ def test_maintain_beside_a_backup(ledger: SqlLedger, postgres_url: str) -> None:
     assert report.sealed > 0
     assert [each.partition(" ")[2] for each in report.partitions] == ["is not made: busy", "stays: busy"]
     assert ledger.maintain().partitions[0].startswith("made ")
+
+
+def test_a_copy_with_a_name_that_is_no_day(ledger: SqlLedger, postgres_url: str) -> None:
+    """Its name has as many characters as a partition's."""
+    run(postgres_url, "CREATE TABLE {p}postings_2025_old AS SELECT * FROM {p}postings")
+    assert ledger.maintain().finished
+    assert next(check for check in ledger.doctor().checks if check.name == "guards").verdict == "fine"
+
+
+def test_the_way_back_beside_a_fold(ledger: SqlLedger, postgres_url: str) -> None:
+    """What is carried while the tables go back is not lost: it is moved with the rest, or stays."""
+    run(postgres_url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
+    with psycopg.connect(postgres_url) as fold, ThreadPoolExecutor(1) as pool:
+        fold.execute(f"UPDATE {P}carried SET cents = cents + 200".encode())
+        back = pool.submit(migrated_back, ledger)
+        until = time.monotonic() + 20
+        while not rows(postgres_url, "SELECT 1 FROM pg_locks WHERE NOT granted") and time.monotonic() < until:
+            time.sleep(0.01)
+        fold.commit()
+        assert back.result() == 3
+    carried = rows(postgres_url, "SELECT sum(cents)::bigint FROM {p}carried")[0][0]
+    posted = rows(postgres_url, "SELECT sum(amount_cents)::bigint FROM {p}postings WHERE operation = 'carry'")[0][0]
+    assert (carried, posted) == (0, 500)
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "TABLE"])

@@ -236,6 +236,8 @@ def test_sources_and_prefixes_that_are_expected(served: str) -> None:
         ("finding", "calls of '' are taken, and were not expected"),
         ("finding", "'live' is expected and not registered: its calls are refused"),
     ]
+    run_sql(served, "DELETE FROM {p}sources")
+    assert verdicts(served, "sources", sources=["live"]) == {"fine"}
     assert verdicts(served, "other ledgers") == {"fine"}
     assert verdicts(served, "other ledgers", prefixes=["casino_"]) == {"finding"}
     SqlLedger(served, table_prefix="casino_").close()

@@ -115,6 +115,28 @@ def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
     assert [(move.operation, move.tx_id, move.bet_id) for move in found] == posted
 
 
+def test_movements_of_damaged_books_name_the_bets_of_their_calls(url: str) -> None:
+    """Another bet names the call, too; and the only one that does is of another account."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for bet_id in ("b1", "b2", "b3"):
+            ledger.apply(withdraw(bet_id))
+        damage(url, ["UPDATE {p}bets SET withdraw_tx_id = 'withdraw:bet:b1' WHERE bet_id = 'b2'"])
+        damage(url, ["UPDATE {p}bets SET withdraw_tx_id = 'withdraw:bet:b3', account = 'p2' WHERE bet_id = 'b2'"])
+        found = paged(ledger, 50)
+    assert [move.bet_id for move in found] == ["b3", "b2", "b1", None]
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_page_of_nothing_is_refused(url: str, most: int) -> None:
+    """Both sides of the smallest page."""
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        with pytest.raises(ValueError, match=f"most is {most}: pass 1 or more"):
+            ledger.account_history("p1", most=most)
+        assert len(ledger.account_history("p1", most=1).movements) == 1
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 6, 7, 8, 50])
 def test_pages_of_an_account(url: str, most: int) -> None:
     """Each movement once, the newest first, what is carried as the oldest; both sides of the end of a page."""
@@ -189,7 +211,7 @@ def test_what_is_no_position(sqlite_url: str, before: str) -> None:
     """Only what a page gives is taken."""
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        with pytest.raises(ValueError, match="pass the earlier of a page"):
+        with pytest.raises(ValueError, match="must be the earlier of a page"):
             ledger.account_history("p1", before=before)
 
 

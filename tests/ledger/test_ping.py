@@ -1,6 +1,7 @@
 """`ledger.ping`: whether the database answers, in bounded time, and never in the way of calls."""
 
 import asyncio
+import errno
 import os
 import socket
 import sqlite3
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -189,6 +191,15 @@ def test_a_forked_process_looks_by_itself(tmp_path: Path) -> None:
 def test_memory_has_nothing_to_look_at() -> None:
     """There is no database behind it that could be away."""
     assert not hasattr(MemoryLedger(), "ping")
+
+
+def test_a_look_that_gets_no_descriptor(postgres_url: str, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may be out of them for a moment; the next look finds the database."""
+    with monkeypatch.context() as patch:
+        patch.setattr("os.dup", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(LedgerUnavailableError, match="Too many open files"):
+            look(postgres_url)
+    assert look(postgres_url).writable
 
 
 def test_the_next_look_is_made_after_one_that_got_no_thread(url: str, look: Look) -> None:

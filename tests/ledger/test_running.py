@@ -60,6 +60,7 @@ def _clock_ahead(url: str) -> None:
 
 ON_SQLITE: dict[str, Setting] = {
     "Maintain": _bets,
+    "Take a backup": _bets,
     "Check the books": _bets,
     "Look at what waits": _bets,
     "Read the totals of a day": _bets,
@@ -71,11 +72,12 @@ ON_SQLITE: dict[str, Setting] = {
     "Money may have moved twice": _bets,
     "The disk is full": _bets,
     "The clock was wrong": _clock_ahead,
+    "The file is damaged": _bets,
     "A backup was restored": _bets,
     "A migration failed": _bets,
 }
-ON_POSTGRES = ("Watch growth and free space", "Keep or drop old details", "Calls are stuck")
-ELSEWHERE = ("The primary is lost", "The pooler is in the wrong mode", "The wallet is not ready")
+ON_POSTGRES = ("Watch growth and free space", "Keep or drop old details", "Calls are stuck", "A key leaked")
+ELSEWHERE = ("The primary is lost", "The standby is lost", "The pooler is in the wrong mode", "The wallet is not ready")
 
 
 def test_every_command_is_run() -> None:
@@ -112,6 +114,7 @@ def test_a_task_of_postgres(heading: str, postgres_url: str, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     with closing(psycopg.connect(postgres_url, application_name="report")) as other:
         other.execute("SELECT 1 FROM game_operator_accounts FOR UPDATE")
+        monkeypatch.setenv("PID", str(other.info.backend_pid))
         _run_section(heading, monkeypatch, postgres_url)
 
 
@@ -127,6 +130,18 @@ def test_the_primary_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         primary.kill()
         monkeypatch.chdir(tmp_path)
         _run_section("The primary is lost", monkeypatch, url.replace(str(primary.folder), str(standby.folder)))
+
+
+@pytest.mark.outside
+@pytest.mark.torture
+def test_the_standby_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A primary whose commits wait for a standby that is not there."""
+    with PostgresServer() as primary:
+        url = primary.create_database()
+        _bets(url)
+        execute(url, "ALTER SYSTEM SET synchronous_standby_names = 'standby1'")
+        execute(url, "SELECT pg_reload_conf()")
+        _run_section("The standby is lost", monkeypatch, url)
 
 
 def _become_standby(standby: PostgresServer, primary: PostgresServer) -> None:

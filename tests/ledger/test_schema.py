@@ -291,6 +291,9 @@ def test_addresses_that_are_none(url: str) -> None:
         ("postgresql://u:se@cret@h/d", "postgresql://u:***@h/d"),
         ("postgresql://u@h/d?password=secret&a=b", "postgresql://u@h/d?password=***&a=b"),
         ("postgresql://u@h/d?a=b&sslpassword=secret", "postgresql://u@h/d?a=b&sslpassword=***"),
+        ("postgresql://u@h/d?pass%77ord=secret", "postgresql://u@h/d?pass%77ord=***"),
+        ("postgresql://u@h/d?scram_client_key=secret", "postgresql://u@h/d?scram_client_key=***"),
+        ("postgresql://u@h/d?oauth_client_secret=secret&a=b", "postgresql://u@h/d?oauth_client_secret=***&a=b"),
         ("postgresql://h/d", "postgresql://h/d"),
         ("sqlite:///wallet.db", "sqlite:///wallet.db"),
         ("host=h password=secret", "***"),
@@ -319,6 +322,8 @@ def test_a_message_without_the_password(password: str) -> None:
         "postgresql+psycopg://u:p@hunter2@127.0.0.1:1/d?a=b",
         "postgresql://u:p@hunter2/x@127.0.0.1:1/d",
         "postgresql://u:@@127.0.0.1:1/d",
+        "postgresql://u:hunter2\0@h/d",
+        "postgresql://u:hunter2\udcfc@h/d",
     ],
 )
 def test_a_password_that_is_not_escaped(url: str) -> None:

@@ -451,8 +451,24 @@ def test_what_version_3_has_folded_is_carried(database_url: str) -> None:
             "the foreign key notes_posting_fkey",
             "DROP TABLE notes",
         ),
+        (
+            "CREATE TRIGGER outbox BEFORE UPDATE ON {p}postings FOR EACH ROW "
+            "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "the trigger outbox",
+            "DROP TRIGGER outbox ON {p}postings",
+        ),
+        (
+            "CREATE RULE quiet AS ON UPDATE TO {p}postings DO INSTEAD NOTHING",
+            "the rule quiet",
+            "DROP RULE quiet ON {p}postings",
+        ),
+        (
+            "CREATE POLICY own ON {p}postings FOR SELECT USING (amount_cents > 0)",
+            "the policy own",
+            "DROP POLICY own ON {p}postings",
+        ),
     ],
-    ids=["view", "publication", "foreign key"],
+    ids=["view", "publication", "foreign key", "trigger", "rule", "policy"],
 )
 def test_what_refers_to_postings_is_not_left_behind(postgres_url: str, made: str, named: str, dropped: str) -> None:
     """It would go on with the old part of the table alone: a standby by logical replication would lack postings."""

@@ -177,7 +177,7 @@ def _address(server: PostgresServer, database: str) -> str:
 
 
 def _variables(server: PostgresServer) -> Mapping[str, str]:
-    return {"PGHOST": str(server.folder), "PGPORT": "5432", "PGUSER": "postgres", "PGDATABASE": "postgres"}
+    return {"PGHOST": str(server.folder), "PGPORT": "5432", "PGUSER": "postgres", "DAY": "2026-11-23"}
 
 
 @contextmanager
@@ -202,7 +202,7 @@ def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
             traffic.go_on()
         run(restore, tmp_path, **_variables(postgres))
         assert_restored(restored, original, before, traffic.log)
-        run(fence, tmp_path, **_variables(postgres))
+        run(fence, tmp_path, **_variables(postgres), PGDATABASE="casino")
         with pytest.raises(psycopg.OperationalError, match="not currently accepting connections"):
             execute(original, "SELECT 1")
 

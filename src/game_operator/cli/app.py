@@ -9,6 +9,7 @@ reports it.
 import errno
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,6 +45,14 @@ from game_operator.cli.output import say
 from game_operator.errors import GameOperatorError
 
 _NAME = "game-operator"
+#: What Typer and its validator say of a value, and what we say instead.
+_WORDS = {
+    r"Input should be greater than or equal to (\S+)": r"The smallest value is \1.",
+    r"Input should be less than or equal to (\S+)": r"The largest value is \1.",
+    r"Value error, ": "",
+    r"\bdir (.+) does not exist\.": r"There is no folder \1.",
+    r"\bfile (.+) does not exist\.": r"There is no file \1.",
+}
 
 # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
 app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
@@ -169,10 +178,17 @@ def _outcome(args: list[str]) -> int:
         # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
         context: Any = getattr(misused, "ctx", None)
         advice = f"Try: {context.command_path if context else _NAME} --help"
-        stopped = StoppedError(ExitCode.USAGE, misused.format_message(), advice=advice, name="UsageError")
+        stopped = StoppedError(ExitCode.USAGE, _plain(misused.format_message()), advice=advice, name="UsageError")
     except typer.Abort:
         pass
     return stopped.show(as_json=as_json)
+
+
+def _plain(problem: str) -> str:
+    """Return what is wrong with an option, in words that say what to pass."""
+    for pattern, words in _WORDS.items():
+        problem = re.sub(pattern, words, problem)
+    return problem
 
 
 @cache

@@ -59,8 +59,8 @@ def error_text(error: GameOperatorError) -> str:
         remedy = (
             "Run `game-operator ledger migrate`: programs that run already go on."
             if error.version
-            else "Is --table-prefix right? `game-operator ledger open` makes them; `game-operator serve --no-migrate` "
-            "prints the statements."
+            else "Check --database and --table-prefix. For a new ledger, `game-operator ledger open` makes them; "
+            "`game-operator serve --no-migrate` prints the statements."
         )
     if isinstance(error, RequestNotSentError) and any(
         word in error.reason.upper().replace(" ", "_") for word in _NO_TLS

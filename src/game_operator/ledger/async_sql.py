@@ -226,7 +226,7 @@ class AsyncSqlLedger(LedgerBase):
         if not has_own_snapshot(self._url):
             return await self._read(script)
         await self._read(queries.nothing)  # It makes the tables, should nobody have done so yet.
-        return await asyncio.to_thread(queries.survey, self._url, script, use)
+        return await asyncio.to_thread(queries.survey, self._url, script, use, self._prefix)
 
     async def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
         if not has_own_snapshot(self._url):

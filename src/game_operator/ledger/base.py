@@ -318,7 +318,8 @@ class LedgerBase(Forkable):
             while position is not None and goes_on():
                 dropped, position = yield self._write(partial(run.batch, batch, position))
                 run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
-                yield self._sleep(PAUSE_SECONDS)
+                if dropped:
+                    yield self._sleep(PAUSE_SECONDS)
         return run.report
 
     def _sealed(self, until: int, before_day: int) -> Work[None]:

@@ -119,7 +119,7 @@ def _look_at_postgres(url: str) -> PingReport:
             before = time.time()
             row = connection.execute(_STATE).fetchone()
             after = time.time()
-    except (psycopg.Error, RuntimeError) as failed:  # RuntimeError: the system has no thread left to cut it.
+    except (psycopg.Error, RuntimeError, OSError) as failed:  # The system has no thread or descriptor left.
         raise _unavailable(sentences(failed, url)) from failed
     assert row is not None
     difference = row[1] - (before + after) / 2 * 1000

@@ -331,7 +331,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:
         """Return all that is known of a bet; indexes lead to it, over a connection beside the ledger's."""
-        return self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "listing")
+        return self._survey(partial(queries.bet_history, self._prefix, bet_id, source), "history")
 
     def account_history(
         self, player_id: str | tuple[str, ...], *, most: int = 50, before: str | None = None
@@ -349,10 +349,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
         Raises:
             AccountNotFoundError: There is no such account.
-            ValueError: *before* is not the ``earlier`` of a page.
+            ValueError: *most* is below 1, or *before* is not the ``earlier`` of a page.
         """
         account = account_asked_for(player_id, self._accounts)
-        return self._survey(partial(queries.account_history, self._prefix, account, most, before), "listing")
+        return self._survey(partial(queries.account_history, self._prefix, account, most, before), "history")
 
     def verify(self, *, full: bool = False) -> BooksReport:
         """
@@ -519,7 +519,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             return self._store.read(script)  # type: ignore[no-any-return]  # What the script returns.
 
     def _survey(self, script: Callable[[], Script[T]], use: Use = "survey") -> T:
-        return queries.survey(self._url, script, use) if has_own_snapshot(self._url) else self._read(script)
+        has_own = has_own_snapshot(self._url)
+        return queries.survey(self._url, script, use, self._prefix) if has_own else self._read(script)
 
     def _in_pages(self, work: Callable[[Reader], Work[T]]) -> T:
         """Do *work* that reads page after page, each from a snapshot, beside our connection where that is possible."""

@@ -137,7 +137,7 @@ def anomalies(
     bodies: bool = False,
     place: LedgerOptions,
 ) -> None:
-    """List what somebody should look at: refused deposits and rollbacks, conflicts, calls that cannot be read."""
+    """List calls that a person should check: refused deposits and rollbacks, conflicts, calls that cannot be read."""
     resolved = None if every else False
     with place.opened() as ledger:
         filters.check_kinds(ledger)

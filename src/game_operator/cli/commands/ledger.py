@@ -83,7 +83,7 @@ def show(
     *,
     bet_id: Annotated[str | None, typer.Argument()] = None,
     player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
-    most: Annotated[int, typer.Option(min=1)] = 50,
+    most: Annotated[int, typer.Option("--most", "--limit", min=1)] = 50,
     before: str | None = None,
     source: str = "",
     place: LedgerOptions,
@@ -140,7 +140,7 @@ def bets(
     place: LedgerOptions,
     balances: BalancesOptions,
 ) -> None:
-    """List bets, the oldest first. One that stays open for long is worth a question to the provider."""
+    """List bets, the oldest first. Ask the provider about bets that stay open."""
     from game_operator.ledger.sql import oldest_bets
     from game_operator.ledger.staff.queries import BetsWanted
 

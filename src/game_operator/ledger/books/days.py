@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger.engine.address import address_of, sentences
+from game_operator.ledger.engine.address import address_of, limits_of, sentences
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import check_writer, sql_texts
 
 #: How many days ahead are made unless more are asked for; 60 at most.
 DAYS_AHEAD = 14
+_PATIENCE_SECONDS = 5.0
 
 
 class Folded(NamedTuple):
@@ -85,7 +86,11 @@ def export_day(url: str, prefix: str, day: str, path: Path) -> bool:
 
     sql = _sql(prefix)
     try:
-        with psycopg.connect(address_of(url), client_encoding="utf8") as connection, connection.cursor() as cursor:
+        options = limits_of(url, _PATIENCE_SECONDS)
+        with (
+            psycopg.connect(address_of(url), client_encoding="utf8", **options) as connection,
+            connection.cursor() as cursor,
+        ):
             if cursor.execute(sql["export_alone"].encode()).fetchone() != (True,):
                 return False
             with cursor.copy(sql["export"].format(day=day.replace("-", "")).encode()) as blocks:

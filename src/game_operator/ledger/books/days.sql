@@ -27,16 +27,18 @@ SELECT reason, postings FROM {prefix}fold_day(CAST(CAST(? AS text) AS date))
 -- name: drop
 SELECT {prefix}drop_day(CAST(CAST(? AS text) AS date))
 
--- Days that have a partition, attached or not.
+-- Days that have a partition, attached or not. A copy that somebody made may have a name that is no day.
 -- name: days
-SELECT to_date(right(relname, 8), 'YYYYMMDD') AS day, to_date(right(relname, 8), 'YYYYMMDD') - date '1970-01-01' AS number,
-    EXISTS (SELECT FROM pg_inherits WHERE inhrelid = part.oid) AS is_attached
-FROM pg_class AS part
-WHERE relkind = 'r' AND starts_with(CAST(relname AS text), '{prefix}postings_2')
-    AND length(relname) = length('{prefix}postings_') + 8
-    AND (relnamespace, relowner) = (
-        SELECT relnamespace, relowner FROM pg_class WHERE oid = to_regclass('{prefix}postings')
-    )
+SELECT day, day - date '1970-01-01' AS number, EXISTS (SELECT FROM pg_inherits WHERE inhrelid = part.oid) AS is_attached
+FROM (
+    SELECT oid, to_date(substring(CAST(relname AS text) FROM '_(2[0-9][0-9][0-9][0-9][0-9][0-9][0-9])$'), 'YYYYMMDD') AS day
+    FROM pg_class
+    WHERE relkind = 'r' AND starts_with(CAST(relname AS text), '{prefix}postings_2')
+        AND length(relname) = length('{prefix}postings_') + 8
+        AND (relnamespace, relowner) = (
+            SELECT relnamespace, relowner FROM pg_class WHERE oid = to_regclass('{prefix}postings')
+        )
+) AS part WHERE day IS NOT NULL
 
 -- name: detached
 SELECT CAST(day AS text) FROM ({days}) AS known WHERE NOT is_attached ORDER BY day

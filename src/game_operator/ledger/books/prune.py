@@ -24,6 +24,8 @@ PAUSE_SECONDS = 0.02
 
 _BATCH = 1_000
 _FAR = 2**62
+#: How many slices a batch looks at.
+_MOST_SLICES = 100
 _MOST_AHEAD = timedelta(days=1)
 _MOST_BEHIND = timedelta(days=30)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -138,19 +140,28 @@ class Prune:
         return (yield from batch(position))
 
     def _fold(self, after: tuple[int, int]) -> Script[tuple[int, Any]]:
-        """Fold what is old of the next slice; days in which something is damaged stay as they are."""
-        slices = yield from live_slices(self._prefix, after, 1)
-        if not slices or slices[0].day >= self.before_day:
-            return 0, None
-        if slices[0].day in self._kept_days:
-            return 0, (slices[0].day, _FAR)
-        folded: list[Any] = []
-        if slices[0].postings:
+        """Fold what is old of the next slice that has any; days in which something is damaged stay as they are."""
+        position = after
+        for _ in range(_MOST_SLICES):
+            slices = yield from live_slices(self._prefix, position, 1)
+            if not slices or slices[0].day >= self.before_day:
+                return 0, None
+            is_kept = slices[0].day in self._kept_days
+            position = (slices[0].day, _FAR) if is_kept else slices[0][:2]
+            # Of bets that stay OPEN, old slices stay: each run only looks at them.
+            if is_kept or not slices[0].postings or not (yield Execute(self._sql["has_old"], self._bounds(slices[0]))):
+                continue
             # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
             yield Execute(self._sql["unlock"], [(4,)], many=True)
             folded = yield from self._taken(slices[0])
             yield Execute(self._sql["unlock"], [(0,)], many=True)
-        return len(folded), slices[0][:2]
+            return len(folded), position
+        return 0, position
+
+    def _bounds(self, known: Slice) -> tuple[int, int, int, int]:
+        """Return what the postings of a slice that are old are between: ids and times."""
+        start = known.day * DAY_MILLIS
+        return known.first_id, known.last_id, start, min(start + DAY_MILLIS, self._before)
 
     def _taken(self, known: Slice) -> Script[list[Any]]:
         """Delete and carry what is old of a slice, and seal what is left of it; return what was deleted."""
@@ -158,9 +169,7 @@ class Prune:
         # What no close has stored is kept, too: folded, it would be missing in the totals.
         if not found or found[0][0] or known.last_id > (yield from last_close(self._prefix)).position:
             return []
-        start = known.day * DAY_MILLIS
-        bounds = (known.first_id, known.last_id, start, min(start + DAY_MILLIS, self._before))
-        folded = yield Execute(self._sql["take_old"], bounds)
+        folded = yield Execute(self._sql["take_old"], self._bounds(known))
         if folded:
             yield from self._carry(folded)
             rows = yield from slice_rows(self._prefix, known)

@@ -12,8 +12,8 @@ SELECT 1 WHERE EXISTS (SELECT 1 FROM {prefix}slices WHERE folded_at_millis IS NU
 SELECT findings FROM {prefix}slices WHERE day = ? AND last_id = ? AND folded_at_millis IS NULL
 
 -- A posting without its call stays: folded, the books would seem sound.
--- name: take_old
-DELETE FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ? AND at_millis < ?
+-- name: old
+FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ? AND at_millis < ?
     AND EXISTS (
         SELECT 1 FROM {prefix}calls AS c
         LEFT JOIN {prefix}bets AS b ON b.source = c.source AND b.bet_id = c.bet_id AND c.operation = 'withdraw'
@@ -21,7 +21,12 @@ DELETE FROM {prefix}postings WHERE id >= ? AND id <= ? AND at_millis >= ? AND at
             AND c.tx_id = {prefix}postings.tx_id
             AND (b.state IS NULL OR b.state <> 'OPEN')
     )
-RETURNING id, {account}, {delta}, at_millis
+
+-- name: has_old
+SELECT 1 {old} LIMIT 1
+
+-- name: take_old
+DELETE {old} RETURNING id, {account}, {delta}, at_millis
 
 -- name: highest
 SELECT COALESCE((SELECT MAX(id) FROM {prefix}postings), 0), value FROM {prefix}meta WHERE name = 'checkpoint_position'

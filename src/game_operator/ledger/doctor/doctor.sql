@@ -49,7 +49,7 @@ CROSS JOIN (SELECT CAST(to_regclass('{prefix}postings') AS oid) AS oid) AS posti
 LEFT JOIN pg_class AS held ON held.oid = postings.oid
     OR held.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = postings.oid)
     OR guard = 'remain' AND held.relkind = 'r' AND starts_with(CAST(held.relname AS text), '{prefix}postings_2')
-        AND length(held.relname) = length('{prefix}postings_') + 8
+        AND length(held.relname) = length('{prefix}postings_') + 8 AND right(held.relname, 8) ~ '^[0-9]*$'
         AND held.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = postings.oid)
 WHERE NOT EXISTS (
     SELECT FROM pg_trigger

@@ -3,11 +3,14 @@
 import re
 from importlib import import_module
 from pathlib import Path, PurePath
+from typing import Any
 from urllib.parse import unquote
 
 from game_operator.errors import ConfigurationError, shown
 
-_SECRET_PARAMETER = re.compile(r"([?&](?:ssl)?password=)([^&]*)", re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&]([^=&]*)=)([^&]*)")
+#: What the name of a parameter has that nobody may see: password, sslpassword, scram_client_key, oauth_client_secret.
+_SECRET_WORDS = ("password", "secret", "_key")
 _HIDDEN = "***"
 #: Where a driver begins a new line with a new sentence, or ends without a full stop.
 _SENTENCE_END = re.compile(r"(?<=[^\s.:?])\s*\n\s*(?=[A-Z])|(?<=[^\s.?])\s*\Z")
@@ -67,8 +70,10 @@ def address_of(url: str) -> str:
     rest = url.partition("://")[2]
     place = rest.partition("?")[0]
     userinfo, at, _ = place.partition("@")
+    # libpq ends at U+0000, and cannot be given a lone surrogate, which a byte of another encoding becomes.
+    is_text = "\0" not in url and url.isprintable()
     # For libpq the first @ ends the password; with a slash before it there is none.
-    if place.count("@") > 1 or (at and "/" in userinfo):
+    if not is_text or place.count("@") > 1 or (at and "/" in userinfo):
         raise _unreadable()
     address = f"postgresql://{rest}"
     try:
@@ -76,6 +81,28 @@ def address_of(url: str) -> str:
     except psycopg.ProgrammingError:  # Its text has the whole address.
         raise _unreadable() from None
     return address
+
+
+# Any: what psycopg.connect takes.
+def limits_of(url: str, patience_seconds: float) -> dict[str, Any]:
+    """
+    Return parameters of libpq by which a silent server is given up; none that the address *url* sets.
+
+    Else libpq waits for hours for a server that vanishes without a word: a cut cable, a firewall's restart. With these,
+    the connection is given up and the next of several hosts is found within a receiver's budget.
+    """
+    from psycopg.conninfo import conninfo_to_dict
+
+    seconds = max(2, round(patience_seconds))
+    given = conninfo_to_dict(address_of(url))
+    wanted = {
+        "connect_timeout": max(2, seconds // 2),
+        "tcp_user_timeout": 1000 * seconds,
+        "keepalives_idle": seconds,
+        "keepalives_interval": max(1, seconds // 3),
+        "keepalives_count": 3,
+    }
+    return {name: value for name, value in wanted.items() if name not in given}
 
 
 def _unreadable() -> ConfigurationError:
@@ -107,7 +134,12 @@ def shown_address(url: str) -> str:
     userinfo, at, place = rest.rpartition("@")
     user, colon, _ = userinfo.partition(":")
     hidden = f"{user}{colon}{_HIDDEN if colon else ''}{at}{place}"
-    return f"{scheme}://" + _SECRET_PARAMETER.sub(rf"\1{_HIDDEN}", hidden)
+    return f"{scheme}://" + _PARAMETER.sub(lambda found: found[1] + _HIDDEN if _is_secret(found) else found[0], hidden)
+
+
+def _is_secret(parameter: re.Match[str]) -> bool:
+    name = unquote(parameter[2]).lower()
+    return any(word in name for word in _SECRET_WORDS)
 
 
 def sentences(failed: BaseException, url: str = "") -> str:
@@ -119,7 +151,7 @@ def sentences(failed: BaseException, url: str = "") -> str:
 def without_password(text: str, url: str) -> str:
     """Return *text*, such as a driver's message, without the password that stands in *url*."""
     userinfo = url.partition("://")[2].rpartition("@")[0]
-    found = [userinfo.partition(":")[2], *(match[2] for match in _SECRET_PARAMETER.finditer(url))]
+    found = [userinfo.partition(":")[2], *(each[3] for each in _PARAMETER.finditer(url) if _is_secret(each))]
     # As written and as meant; a single letter would blot out the message, and reveals nothing.
     forms = {form for secret in found for form in (secret, unquote(secret)) if len(form) > 1}
     for secret in sorted(forms, key=len, reverse=True):

@@ -303,6 +303,9 @@ def back(kind: Kind, prefix: str) -> Script[int]:
             "them: there is no way back. Restore a backup, or stay with this version."
         )
     if version == 4:  # Version 3 looks for what is carried among the postings.
+        if kind == "postgres":  # What others carry at this moment is either moved as well, or waits and stays.
+            yield Execute(f"SELECT pg_advisory_xact_lock(hashtext('{prefix}days'))", ())
+            yield Execute(f"LOCK TABLE {prefix}carried IN SHARE ROW EXCLUSIVE MODE", ())
         yield Execute(_CARRIED_BACK.format(prefix=prefix, id=_CARRIED_ID[kind].format(prefix=prefix)), ())
         yield Execute(f"UPDATE {prefix}carried SET cents = 0", ())  # noqa: S608
     if version == 2:  # Version 1 knows of no such row.

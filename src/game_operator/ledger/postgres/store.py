@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.address import CHECK_SERVER, address_of, sentences
+from game_operator.ledger.engine.address import CHECK_SERVER, address_of, limits_of, sentences
 from game_operator.ledger.engine.script import (
     SAVE,
     AskOperator,
@@ -261,21 +261,10 @@ class _Store:
 
     def _connected(self) -> Work[Any]:
         """Connect, and return the connection."""
-        # Else libpq waits for hours for a server that vanishes without a word: a cut cable, a firewall's restart. With
-        # these, the connection is given up and the next of several hosts is found within a receiver's budget.
-        seconds = max(2, round(self._patience_seconds))
-        wanted = {
-            "connect_timeout": max(2, seconds // 2),
-            "tcp_user_timeout": 1000 * seconds,
-            "keepalives_idle": seconds,
-            "keepalives_interval": max(1, seconds // 3),
-            "keepalives_count": 3,
-        }
-        given = conninfo_to_dict(self._url)
-        parameters: dict[str, Any] = {name: value for name, value in wanted.items() if name not in given}
+        parameters = limits_of(self._url, self._patience_seconds)
         # An id has one spelling in bytes, even if the database, the user or the environment prefers another encoding.
         parameters["client_encoding"] = "utf8"
-        parameters |= _turned(given, self._passed_over)
+        parameters |= _turned(conninfo_to_dict(self._url), self._passed_over)
         kind: Any = psycopg.AsyncConnection if self._awaits else psycopg.Connection
         connection = yield kind.connect(self._url, autocommit=True, **parameters)
         try:

@@ -23,7 +23,7 @@ from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
-from game_operator.ledger.engine.address import CHECK_SERVER, address_of, is_postgres, path_of, sentences
+from game_operator.ledger.engine.address import CHECK_SERVER, address_of, is_postgres, limits_of, path_of, sentences
 from game_operator.ledger.engine.dialects import Balances
 from game_operator.ledger.engine.script import AskOperator, Execute, Script, Step, drive
 from game_operator.ledger.engine.tables import (
@@ -43,7 +43,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 #: Makes the script that reads a page of at most so many records, those that follow one.
 Page: TypeAlias = Callable[[R | None, int], Script[list[R]]]
-Use: TypeAlias = Literal["survey", "listing", "pages"]
+Use: TypeAlias = Literal["survey", "listing", "history", "pages"]
 
 _PATIENCE_SECONDS = 5.0
 _LAST_MILLIS = 2**62
@@ -254,8 +254,10 @@ def account_history(prefix: str, account: str, most: int, before: str | None) ->
 
     Raises:
         AccountNotFoundError: There is no such account.
-        ValueError: *before* is not the ``earlier`` of such a page.
+        ValueError: *most* is below 1, or *before* is not the ``earlier`` of such a page.
     """
+    if most < 1:
+        raise ValueError(f"most is {most}: pass 1 or more")
     position = _position(before)
     rows = yield Execute(_sql(prefix)["balance_and_time"], (account, account))
     if not rows:
@@ -285,8 +287,12 @@ def _movements(prefix: str, postings: Sequence[Sequence[Any]]) -> Script[tuple[M
         return ()
     account, since, until = postings[0][4], postings[0][-1], postings[-1][-1]
     bets = yield Execute(_sql(prefix)["bets_of_movements"], (account, since, until, 2 * len(postings)))
-    known = {(source, "withdraw", withdraw): bet_id for source, withdraw, _, bet_id in bets}
-    known |= {(source, "deposit", deposit): bet_id for source, _, deposit, bet_id in bets}
+    named = [((source, "withdraw", withdraw), bet_id) for source, withdraw, _, bet_id in bets]
+    named += [((source, "deposit", deposit), bet_id) for source, _, deposit, bet_id in bets]
+    known = dict(named)
+    for call, bet_id in named:
+        if known.get(call, bet_id) != bet_id:  # In damaged books two bets name one call, which decides then.
+            del known[call]
     found = []
     for _, operation, tx_id, source, *rest in postings:
         call = (source, operation, tx_id)
@@ -328,7 +334,8 @@ def _position(before: str | None) -> tuple[int, int]:
     found = re.fullmatch(r"(-?[0-9]{1,18})\.([0-9]{1,18})", before)
     if not found:
         raise ValueError(
-            f"before is {shown(before)}: pass the earlier of a page of the history, which `ledger show` prints below it"
+            f"before is {shown(before)}, and must be the earlier of a page of the history. Copy the value that "
+            "`ledger show --player` prints below the movements"
         )
     return int(found[1]), int(found[2])
 
@@ -356,7 +363,8 @@ class Listing:
     """
     Reads the pages of one list from the database at *url*, over a connection that ``close`` gives up.
 
-    Threads may take turns, as those do that read for an event loop. For the use ``pages`` the tables have *prefix*.
+    Threads may take turns, as those do that read for an event loop. For the uses ``history`` and ``pages`` the tables
+    have *prefix*.
     """
 
     def __init__(self, url: str, use: Use = "listing", prefix: str = "") -> None:
@@ -383,7 +391,7 @@ class Listing:
                 # Despite what the database, the user or the environment prefers: an id has one spelling in bytes.
                 client_encoding="utf8",
                 prepare_threshold=None,  # Behind a pooler the next page may meet another server connection.
-                connect_timeout=round(_PATIENCE_SECONDS),
+                **limits_of(url, _PATIENCE_SECONDS),
             )
 
     def read(self, script: Callable[[], Script[T]]) -> T:
@@ -442,9 +450,9 @@ class Listing:
         return cursor.fetchall() if cursor.description else []
 
 
-def survey(url: str, script: Callable[[], Script[T]], use: Use = "survey") -> T:
+def survey(url: str, script: Callable[[], Script[T]], use: Use = "survey", prefix: str = "") -> T:
     """Run *script* as ``Listing.read`` does, over a connection that is set for reading whole tables, or for *use*."""
-    with contextlib.closing(Listing(url, use)) as reader:
+    with contextlib.closing(Listing(url, use, prefix)) as reader:
         return reader.read(script)
 
 

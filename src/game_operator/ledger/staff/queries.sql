@@ -51,7 +51,7 @@ ORDER BY at_millis DESC, id DESC LIMIT ?
 -- A bet was opened at the time of its withdraw's movement.
 -- name: bets_of_movements
 SELECT source, withdraw_tx_id, deposit_tx_id, bet_id FROM {prefix}bets
-WHERE player_id = ? AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
+WHERE player_id = ? AND account = player_id AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
 
 -- name: bet_of_call
 SELECT bet_id FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id = ?
@@ -78,6 +78,10 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'
 -- name: begin_pages
 {begin}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE; SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off;
 SET LOCAL random_page_cost = 4; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0
+
+-- The lock is as above: what is folded between two statements would be in neither.
+-- name: begin_history
+{begin_listing}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE
 
 -- A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
 -- name: begin_listing

@@ -142,6 +142,10 @@ DO $$
             JOIN pg_publication ON pg_publication.oid = prpubid WHERE prrelid = to_regclass('{prefix}postings')
             UNION SELECT 'the foreign key ' || quote_ident(conname) FROM pg_constraint
             WHERE contype = 'f' AND confrelid = to_regclass('{prefix}postings')
+            UNION SELECT 'the trigger ' || quote_ident(tgname) FROM pg_trigger WHERE tgrelid = to_regclass('{prefix}postings')
+                AND NOT tgisinternal AND tgname NOT IN ('{prefix}postings_stay', '{prefix}postings_remain')
+            UNION SELECT 'the rule ' || quote_ident(rulename) FROM pg_rewrite WHERE ev_class = to_regclass('{prefix}postings')
+            UNION SELECT 'the policy ' || quote_ident(polname) FROM pg_policy WHERE polrelid = to_regclass('{prefix}postings')
         ) AS users (what);
         IF referring IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'object_in_use', MESSAGE = 'The migration replaces {prefix}postings by a '
