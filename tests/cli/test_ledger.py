@@ -124,7 +124,7 @@ def test_accounts(run: Run, database: str) -> None:
         pytest.param(
             ("bets", "--since", "1d", "--older-than", "2d"), 2, "and --older-than is", id="an age before them"
         ),
-        pytest.param(("show", "--player", "p1", "--before", "x"), 2, "which `ledger show` prints", id="no such page"),
+        pytest.param(("show", "--player", "p1", "--before", "x"), 2, "must be the earlier of a page", id="no such page"),
         pytest.param(("bets", "--limit", "0"), 2, "--limit", id="no bets at all"),
         pytest.param(("resolve", "7"), 1, "no anomaly 7", id="an unknown anomaly resolved"),
         pytest.param(("prune", "--days", "89"), 2, "--days", id="pruned too early"),
@@ -162,7 +162,7 @@ def test_bets_of_which_little_is_known(run: Run, file: str) -> None:
     told = run("ledger", "show", "nope")
     assert (told.code, told.out) == (
         1,
-        "No call names the bet 'nope'. If its wallet has a source, add --source. For a player, pass --player.\n",
+        "No call names the bet 'nope'. If it is of a source, add --source. For a player, pass --player.\n",
     )
     assert run("ledger", "show", "nope", "--json").document["bet"] is None
     told = run("ledger", "show", "early")
@@ -317,8 +317,8 @@ def test_tables_that_are_not_there(run: Run, database: str) -> None:
     told = run("ledger", "verify")
     assert (told.code, told.out) == (2, "")
     assert told.err == (
-        "Error: There are no tables game_operator_* in this database. Is --table-prefix right? `game-operator ledger "
-        "open` makes them; `game-operator serve --no-migrate` prints the statements.\n"
+        "Error: There are no tables game_operator_* in this database. Check --database and --table-prefix. For a new "
+        "ledger, `game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements.\n"
     )
     assert "no tables zz_*" in run("ledger", "anomalies", "--table-prefix", "zz_", "--json").error["message"]
     assert run("ledger", "verify", "--table-prefix", "other_").code == 0
@@ -552,9 +552,7 @@ def script(url: str, statements: str) -> None:
         pytest.param(("--dialect", "postgres", "--grants", 'a"; DROP'), "is invalid", id="a quote in a role"),
         pytest.param(("--dialect", "postgres", "--grants", "a$$b"), "is invalid", id="a dollar in a role"),
         pytest.param(("--dialect", "sqlite", "--from", VERSION + 1), "is unknown", id="a version to come"),
-        pytest.param(
-            ("--dialect", "sqlite", "--from", -1), "greater than or equal to 0", id="a version that never was"
-        ),
+        pytest.param(("--dialect", "sqlite", "--from", -1), "The smallest value is 0.", id="a version that never was"),
         pytest.param(("--dialect", "sqlite", "--database", "sqlite:///w.db"), "asks no database", id="both"),
         pytest.param(("--database", "sqlite:///:memory:"), "no tables yet", id="in memory"),
         pytest.param(("--dialect", "sqlite", "--table-prefix", "a-b"), "prefix", id="a prefix that cannot be"),

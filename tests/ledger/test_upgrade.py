@@ -452,8 +452,7 @@ def test_what_version_3_has_folded_is_carried(database_url: str) -> None:
             "DROP TABLE notes",
         ),
         (
-            "CREATE TRIGGER outbox BEFORE UPDATE ON {p}postings FOR EACH ROW "
-            "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "CREATE TRIGGER outbox BEFORE UPDATE ON {p}postings EXECUTE FUNCTION {p}refuse_change()",
             "the trigger outbox",
             "DROP TRIGGER outbox ON {p}postings",
         ),

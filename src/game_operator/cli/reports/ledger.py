@@ -65,9 +65,7 @@ def show_bet(bet_id: str, history: "BetHistory") -> None:
     anomalies = list(map(anomaly_document, history.anomalies))
     answer({"bet_id": bet_id} | history._asdict() | {"bet": bet, "anomalies": anomalies})
     if history.is_unknown:
-        say(
-            f"No call names the bet {shown(bet_id)}. If its wallet has a source, add --source. For a player, pass --player."
-        )
+        say(f"No call names the bet {shown(bet_id)}. If it is of a source, add --source. For a player, pass --player.")
         return
     if bet:
         facts = [(_heading(name).lower(), _cell(name, bet[name])) for name in _BET.split()]

@@ -79,10 +79,10 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL timezone = 'UTC'
 {begin}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE; SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off;
 SET LOCAL random_page_cost = 4; SET LOCAL jit = off; SET LOCAL max_parallel_workers_per_gather = 0
 
--- The lock is as above: what is folded between two statements would be in neither.
--- name: begin_history
-{begin_listing}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE
-
 -- A page follows an index, and sorts no more than what has the same time: also where no statistics say so.
 -- name: begin_listing
 {begin}; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off
+
+-- The lock is as above: what is folded between two statements would be in neither.
+-- name: begin_history
+{begin_listing}; LOCK TABLE ONLY {prefix}postings IN ACCESS SHARE MODE

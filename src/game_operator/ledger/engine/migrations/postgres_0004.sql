@@ -138,6 +138,7 @@ DO $$
         SELECT string_agg(what, ', ' ORDER BY what) INTO referring FROM (
             SELECT 'the view ' || CAST(CAST(ev_class AS regclass) AS text) FROM pg_depend JOIN pg_rewrite ON pg_rewrite.oid = objid
             WHERE classid = CAST('pg_rewrite' AS regclass) AND refobjid = to_regclass('{prefix}postings')
+                AND ev_class <> refobjid
             UNION SELECT 'the publication ' || quote_ident(pubname) FROM pg_publication_rel
             JOIN pg_publication ON pg_publication.oid = prpubid WHERE prrelid = to_regclass('{prefix}postings')
             UNION SELECT 'the foreign key ' || quote_ident(conname) FROM pg_constraint
