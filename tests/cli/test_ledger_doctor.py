@@ -52,7 +52,7 @@ def test_findings_and_advice(run: Run, url: str) -> None:
     assert found.code == 1
     assert "✗ sources: 'live', 'test' is expected" in found.out
     assert "    why: The same call through another source is another call" in found.out
-    assert "    to do: If it is a further service" in found.out
+    assert "    to do: Add a further service or environment" in found.out
     assert " checks: 2 findings, " in found.out
 
 
