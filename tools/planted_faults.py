@@ -519,7 +519,7 @@ def _is_noticed(module: Module, number: int) -> bool:
 
 
 def _passes(folder: str, tests: Sequence[str]) -> bool:
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not torture", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = os.environ | {"PYTHONPATH": folder}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode not in (0, 1):
