@@ -57,6 +57,15 @@ def opened(url: str, clock: RunningClock) -> SqlLedger:
     return SqlLedger(url, clock_millis=clock)
 
 
+def later(account: str, millis: int) -> list[str]:
+    """Return the statements that move the opening of *account* so many milliseconds on."""
+    return [
+        f"UPDATE {{p}}postings SET at_millis = at_millis + {millis} WHERE to_account = '{account}'",
+        f"UPDATE {{p}}calls SET at_millis = at_millis + {millis} WHERE account = '{account}'",
+        f"UPDATE {{p}}accounts SET at_millis = at_millis + {millis} WHERE account = '{account}'",
+    ]
+
+
 def now_of(ledger: SqlLedger, url: str, clock: RunningClock) -> int:
     """Return what time it is for *ledger*."""
     if is_sqlite(url):
@@ -158,6 +167,89 @@ def test_the_limit_to_the_millisecond(database_url: str, clock: RunningClock, ol
         (at_millis,) = rows(database_url, "SELECT at_millis FROM {p}postings")[0]
         assert ledger.prune(older_than, now_millis=at_millis + 90 * DAY).postings == 0
         assert ledger.prune(older_than, now_millis=at_millis + 90 * DAY + 1).postings == 1
+
+
+def test_the_limit_beside_what_is_older(database_url: str, clock: RunningClock) -> None:
+    """Of two postings of one day the older one goes a millisecond before the other."""
+    with opened(database_url, clock) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        ledger.open_account("p2", Decimal(2))
+        damage(database_url, later("p2", 2))
+        at_millis = max(row[0] for row in rows(database_url, "SELECT at_millis FROM {p}postings"))
+        assert ledger.prune(QUARTER, now_millis=at_millis + 90 * DAY).postings == 1
+        assert ledger.prune(QUARTER, now_millis=at_millis + 90 * DAY + 1).postings == 1
+        assert ledger.verify().findings == ()
+
+
+def test_days_among_each_others_ids(sqlite_url: str, clock: RunningClock) -> None:
+    """A day's postings are folded with their own slice, also where a later day's id stands between theirs."""
+    with opened(sqlite_url, clock) as ledger:
+        for player in ("p1", "p2", "p3", "p4"):
+            ledger.open_account(player, Decimal(1))
+        damage(sqlite_url, [*later("p2", DAY), *later("p4", DAY)])
+        assert ledger.maintain().sound
+        of_p2, of_p4 = (row[0] for row in rows(sqlite_url, "SELECT at_millis FROM {p}postings WHERE id IN (2, 4)"))
+        for since_millis, count in ((of_p2, 2), (of_p4, 1), (of_p4 + 1, 1)):
+            assert ledger.prune(QUARTER, now_millis=since_millis + 90 * DAY).postings == count
+            assert ledger.verify(full=True).findings == ()
+
+
+def test_a_slice_with_findings_stays(sqlite_url: str, clock: RunningClock) -> None:
+    """Folded, nobody could look at what is wrong in it."""
+    with opened(sqlite_url, clock) as ledger:
+        played(ledger)
+        ledger.maintain()
+        run(sqlite_url, "UPDATE {p}slices SET findings = 1")
+        assert ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY).postings == 0
+        run(sqlite_url, "UPDATE {p}slices SET findings = 0")
+        assert ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY).postings == 8
+
+
+def test_the_last_day_that_is_old_enough(sqlite_url: str, clock: RunningClock) -> None:
+    """It is folded though everything is sealed already, and no other day is old."""
+    with opened(sqlite_url, clock) as ledger:
+        ledger.open_account("p1", Decimal(1))
+        assert ledger.maintain().sealed == 1
+        (at_millis,) = rows(sqlite_url, "SELECT at_millis FROM {p}postings")[0]
+        assert ledger.prune(QUARTER, now_millis=at_millis + 90 * DAY + 1).postings == 1
+
+
+def test_batches_go_on_to_the_end(sqlite_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One body of a call, and one of an anomaly, in each batch."""
+    monkeypatch.setattr(module, "_BATCH", 1)
+    with opened(sqlite_url, clock) as ledger:
+        played(ledger, [claim("c1"), claim("c2"), claim("c3")])
+        for bet_id in ("e1", "e2", "e3"):
+            ledger.apply(with_body(deposit(bet_id)))
+        for record in list(ledger.anomalies()):
+            ledger.resolve(record.id)
+        report = ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY)
+        assert (report.calls, report.anomalies) == (3, 3)
+
+
+def test_the_body_of_an_open_bets_withdraw_stays(sqlite_url: str, clock: RunningClock) -> None:
+    """Older programs kept it; that of a bet that is closed goes."""
+    with opened(sqlite_url, clock) as ledger:
+        played(ledger)
+        run(
+            sqlite_url, "UPDATE {p}calls SET body = X'7B7D' WHERE tx_id IN ('withdraw:bet:open', 'withdraw:bet:closed')"
+        )
+        ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY)
+        assert rows(sqlite_url, "SELECT tx_id FROM {p}calls WHERE body IS NOT NULL") == [("withdraw:bet:open",)]
+
+
+def test_checkpoints_when_all_is_folded(sqlite_url: str, clock: RunningClock) -> None:
+    """Accounts that are sealed and folded go on with ids that are given again."""
+    with opened(sqlite_url, clock) as ledger:
+        played(ledger, [call for call in HISTORY if getattr(call, "bet_id", "") != "open"])
+        assert ledger.maintain().sound
+        ledger.prune(QUARTER, now_millis=clock.millis + 91 * DAY)
+        highest = rows(sqlite_url, "SELECT MAX(last_id) FROM {p}checkpoints")[0][0]
+        assert highest == rows(sqlite_url, "SELECT COALESCE(MAX(id), 0) FROM {p}postings")[0][0]
+        clock.millis += 91 * DAY
+        assert ledger.apply(withdraw("later")).applied
+        assert ledger.maintain().sound
+        assert ledger.verify(full=True).findings == ()
 
 
 def test_the_limit_of_a_body_to_the_millisecond(database_url: str, clock: RunningClock) -> None:
