@@ -116,7 +116,10 @@ def test_no_deposit_pays_for_a_withdraw_beside_it(postgres_url: str) -> None:
             DepositCall(player_id="player-1", bet_id="nowhere", amount_cents=5_000),
             DepositCall(player_id="player-1", bet_id="bet-1", amount_cents=50),
         )
-        outcomes = ledger._apply_all([Item(call, DEFAULT_TERMS) for call in calls])
+        items = [Item(call, DEFAULT_TERMS) for call in calls]
+        assert list(ledger._store.express(items)) == [2]
+        assert ledger.balance("player-1") == 950
+        outcomes = ledger._apply_all(items)
         codes = [outcome.code for outcome in outcomes if isinstance(outcome, Outcome)]
         assert codes == ["INSUFFICIENT_BALANCE", "BET_NOT_FOUND", None]
         assert ledger.balance("player-1") == 950
@@ -150,15 +153,14 @@ def test_the_clock_is_read_once_the_account_is_locked(postgres_url: str, count: 
         ledger.open_account("player-1", Decimal(10))
         teller.execute(clock)
         items = [Item(_withdraw(f"bet-{number}"), DEFAULT_TERMS) for number in range(count)]
-        withdrawn = beside.submit(ledger._apply_all, items)
+        withdrawn = beside.submit(ledger._store.express, items)
         _wait_until_blocked(postgres_url)
         time.sleep(0.02)
         (told_at,) = teller.execute(clock).fetchone() or (0,)
         teller.commit()
         outcomes = withdrawn.result()
-    for outcome in outcomes:
-        assert isinstance(outcome, Outcome)
-        assert outcome.at_millis >= told_at
+    assert len(outcomes) == count
+    assert all(outcome.at_millis >= told_at for outcome in outcomes.values())
 
 
 def _wait_until_blocked(url: str) -> None:
