@@ -55,16 +55,20 @@ def any_step(ledger: SqlLedger, draw: random.Random) -> None:
                 continue
 
 
+def any_history(ledger: SqlLedger, draw: random.Random) -> None:
+    """Open two accounts, and take sixty steps."""
+    for player in ("p1", "p2"):
+        ledger.open_account(player, Decimal(100))
+    for _ in range(60):
+        any_step(ledger, draw)
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.drawn(3)
 def test_the_history_of_a_bet_is_whole(url: str, seed: int) -> None:
     """All calls that name it, with all they posted, however the bet has got on."""
-    draw = random.Random(seed)
     with SqlLedger(url) as ledger:
-        for player in ("p1", "p2"):
-            ledger.open_account(player, Decimal(100))
-        for _ in range(60):
-            any_step(ledger, draw)
+        any_history(ledger, random.Random(seed))
         for bet_id in BETS:
             history = ledger.history(bet_id)
             calls = rows(url, "SELECT operation, tx_id, at_millis FROM {p}calls WHERE bet_id = ?", bet_id)
@@ -99,12 +103,8 @@ def paged(ledger: SqlLedger, most: int, between: Callable[[], object] = lambda: 
 @pytest.mark.drawn(2)
 def test_movements_name_the_bets_of_their_calls(url: str, seed: int) -> None:
     """Each of them, whatever it is of: a withdraw, a deposit, a rollback, a claim, a repair or a payment."""
-    draw = random.Random(seed)
     with SqlLedger(url) as ledger:
-        for player in ("p1", "p2"):
-            ledger.open_account(player, Decimal(100))
-        for _ in range(60):
-            any_step(ledger, draw)
+        any_history(ledger, random.Random(seed))
         found = paged(ledger, 5)
     posted = rows(
         url,

@@ -69,8 +69,8 @@ CREATE INDEX IF NOT EXISTS {prefix}calls_of_bet ON {prefix}calls (bet_id, source
     WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET');
 CREATE INDEX IF NOT EXISTS {prefix}bets_of_player ON {prefix}bets (player_id, opened_at_millis);
 
--- Bets of a source by time. The index it replaces led through the bets of all other sources, too. What it leaves out is
--- nothing, but it is no choice for calls, which name no time: plans that were made while the table was empty walked it.
+-- Bets of a source by time. The index it replaces led through the bets of all other sources, too. Its condition
+-- holds for every row. It keeps the index from plans of calls, which name no time: over an empty table they chose it.
 CREATE INDEX IF NOT EXISTS {prefix}bets_of_source ON {prefix}bets (source, opened_at_millis)
     WHERE opened_at_millis IS NOT NULL;
 DROP INDEX IF EXISTS {prefix}bets_opened;
