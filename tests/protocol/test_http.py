@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from game_operator.protocol.http import HttpRequest, HttpResponse, is_loopback
+from game_operator.protocol.http import REMOVED, HttpRequest, HttpResponse, is_loopback, without_echoes
 
 RESPONSE = HttpResponse(401, ((b"Content-Type", b"a"), (b"CONTENT-TYPE", b"b"), (b"X-Caf\xe9", b"\xe9")), b"body")
 
@@ -102,3 +102,12 @@ def test_this_machine(host: str) -> None:
 def test_other_machines(host: str) -> None:
     """To any other machine, a name that only looks like this one included, it may not."""
     assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("run", [b"\\" * 200_000, b"%25" * 50_000, b"&#0" * 50_000, b"A\\" * 50_000])
+def test_what_a_wallet_repeats_does_not_hold_up(run: bytes) -> None:
+    """A long run of what begins an escape is read once, not from each of its places: it would take hours."""
+    secret = b"AbCdEfGhIjKlMnOpQrStUvWxYz0123456789" * 9
+    kept = without_echoes(secret[:48] + run + secret[48:96], secret)
+    assert REMOVED in kept
+    assert secret[:24] not in kept

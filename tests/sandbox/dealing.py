@@ -207,8 +207,8 @@ class Listened(BalanceBoard):
         super().begin(player_id, may_move_cents, about)
         self.begun.append(("" if about is None else about.key, may_move_cents))
 
-    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False) -> None:
-        super().reported(player_id, balance_cents, repeated=repeated)
+    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False, number: int = 0) -> None:
+        super().reported(player_id, balance_cents, repeated=repeated, number=number)
         self.heard.append((player_id, balance_cents, repeated))
 
     def end(self, player_id: str, moved_cents: int | None = 0, about: Dealt | None = None) -> None:

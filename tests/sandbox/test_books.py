@@ -116,7 +116,7 @@ def test_players_who_hold_money(wallet: tuple[str, Wallet], private_key: RSAPriv
 
 def test_a_player_whom_the_wallet_does_not_know(wallet: tuple[str, Wallet], private_key: RSAPrivateKey) -> None:
     """Nothing is played then."""
-    with pytest.raises(ConfigurationError, match="of 1 players: for 'xaver' it answers PLAYER_NOT_FOUND"):
+    with pytest.raises(ConfigurationError, match=r"of 1 player: for .xaver. it answers PLAYER_NOT_FOUND"):
         PlayersBooks(wallet[0], private_key).open({"ann": 0, "xaver": 0})
 
 

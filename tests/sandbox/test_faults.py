@@ -1,5 +1,6 @@
 """Faults by name: what can be asked for, which call they strike, and switches that any thread may turn."""
 
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,11 +12,13 @@ from game_operator import ConfigurationError
 from game_operator.provider.faults import (
     API_FAULTS,
     DEFAULT_RATE,
+    FAULT_PRESETS,
     FAULTS,
     LASTING_FAULTS,
     NO_FAULTS,
     Fault,
     FaultPlan,
+    FaultPreset,
     FaultSwitches,
 )
 
@@ -70,8 +73,10 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param("", "no fault", id="nothing"),
-        pytest.param("reset,,slow", "no fault", id="nothing between commas"),
+        pytest.param("", "The faults are empty. Pass all, none, or names", id="nothing"),
+        pytest.param(
+            "reset,,slow", "In 'reset,,slow' a fault's name is missing. Pass all", id="nothing between commas"
+        ),
         pytest.param("thunder", "no fault 'thunder'", id="an unknown name"),
         pytest.param("Reset", "no fault 'Reset'. Did you mean reset?", id="another case"),
         pytest.param("reply-lst=5%", "Did you mean reply-lost?", id="a slip"),
@@ -88,7 +93,10 @@ def test_what_can_be_asked_for(text: str, plan: FaultPlan) -> None:
         pytest.param("reset@", "cannot be read", id="an empty number"),
         pytest.param("reset@" + "9" * 5_000, "cannot be read", id="a number too long to be read"),
         pytest.param("reset=0.1@2", "cannot be read", id="a rate and a number"),
-        pytest.param("all,reset", "no fault 'all'", id="all and more"),
+        pytest.param(",", "In ',' a fault's name is missing.", id="a comma alone"),
+        pytest.param("all,reset", "'all,reset' cannot be read: all takes no rate and stands alone.", id="all and more"),
+        pytest.param("all=200%", "'all=200%' cannot be read: all takes no rate", id="all with a rate"),
+        pytest.param("reset,none", "none takes no rate and stands alone. Pass none for no fault,", id="none and more"),
     ],
 )
 def test_what_cannot_be_asked_for(text: str, told: str) -> None:
@@ -234,3 +242,32 @@ def test_switches_may_be_turned_from_any_thread() -> None:
             threads.submit(switches.set_nth, fault, 7)
     assert Counter(switches.plan.rates.values()) == {0.5: len(Fault)}
     assert set(switches.plan.nth) == set(Fault)
+
+
+@pytest.mark.parametrize("preset", FAULT_PRESETS.values(), ids=list(FAULT_PRESETS))
+def test_a_preset_is_asked_for_by_its_name(preset: FaultPreset) -> None:
+    """The plan has its faults and knows its name; changed, or with another fault, it is the preset no longer."""
+    plan = FaultPlan.parse(preset.name)
+    assert plan.rates == preset.rates
+    assert plan.preset is preset
+    assert FaultPlan.parse(str(plan)).preset is preset
+    assert set(preset.rates).isdisjoint(LASTING_FAULTS)
+    for more in ("slow=1%", "reset@2", "forged=50%"):
+        changed = FaultPlan.parse(f"{preset.name},{more}")
+        assert changed.rates.keys() >= preset.rates.keys()
+        assert changed.preset is None
+
+
+@pytest.mark.parametrize("text", ["none", "all", "reply-lost"])
+def test_other_plans_are_no_preset(text: str) -> None:
+    """Neither is none at all."""
+    assert FaultPlan.parse(text).preset is None
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"), [("bad-network=5%", "Pass its name alone"), ("bad-netwrok", "Did you mean bad-network?")]
+)
+def test_a_misspelt_preset_is_refused(text: str, advice: str) -> None:
+    """A preset has its own rates."""
+    with pytest.raises(ConfigurationError, match=re.escape(advice)):
+        FaultPlan.parse(text)

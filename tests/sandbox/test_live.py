@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import error
+from game_operator.sandbox.service import exchange_log
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
 
 SECRET = b"c2lnbmF0dXJl"
@@ -36,6 +38,64 @@ def test_exchanges_are_numbered_and_found() -> None:
     assert live.recent(2) == recorded[:0:-1]
     assert live.exchange(2) == recorded[1]
     assert live.exchange(0) is live.exchange(4) is None
+
+
+def test_what_is_new_is_found() -> None:
+    """After a number, the newest first; and from which number on there are any."""
+    live = LiveLog(kept=3)
+    assert (live.oldest, live.since(0)) == (1, [])
+    for _ in range(5):
+        live.record(exchange())
+    assert live.oldest == 3
+    assert [each.number for each in live.since(0)] == [5, 4, 3]
+    assert [each.number for each in live.since(4)] == [5]
+    assert live.since(5) == live.since(9) == []
+
+
+def test_deliveries_of_one_call() -> None:
+    """They have the same path, bytes and signer; what has left the log is not among them."""
+    live = LiveLog(kept=4)
+    first, other, second = live.record(exchange()), live.record(exchange("/deposit")), live.record(exchange())
+    forged = live.record(replace(exchange(), signature="forged"))
+    assert live.deliveries(first) == live.deliveries(second) == (1, 3)
+    assert (live.deliveries(other), live.deliveries(forged)) == ((2,), (4,))
+    live.record(exchange())
+    assert live.deliveries(second) == (3, 5)
+    for unlike in (
+        exchange("/player-balance"),
+        replace(exchange(), direction="api"),
+        replace(exchange(), request_body=b"{}"),
+    ):
+        assert len(live.deliveries(live.record(unlike))) <= 1
+    for _ in range(4):
+        live.record(exchange("/rollback"))
+    assert live.deliveries(first) == ()
+    assert len(live._deliveries) == 1
+
+
+def test_a_reply_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is recorded; what was not recorded is read each time."""
+    reply = b'{"type":"ERROR","code":"LIMIT_EXCEEDED","balance":1.50,"timestamp":1}'
+    unread = replace(exchange(), response_body=reply)
+    recorded = LiveLog().record(unread)
+    monkeypatch.setattr(exchange_log, "read_reply", lambda _body: error("ANOTHER"))
+    assert (recorded.code, recorded.balance_cents) == ("LIMIT_EXCEEDED", 150)
+    assert (unread.code, unread.balance_cents) == ("ANOTHER", None)
+    assert recorded == replace(unread, number=1)
+
+
+@pytest.mark.parametrize(
+    ("direction", "path", "operation"),
+    [
+        ("webhook", "/withdraw", "withdraw"), ("webhook", "/a/b", "a/b"),
+        ("api", "/api/v0.2/fetch-games", "fetch-games"),
+        ("api", "/api/v0.2/fetch-bet/bet-1", "fetch-bet"), ("api", "/api/v0.2/fetch-bet?x=/y", "fetch-bet"),
+        ("api", "/else/where", "else"),
+    ],
+)  # fmt: skip
+def test_the_operation_of_a_path(direction: Any, path: str, operation: str) -> None:
+    """What was asked, without the id."""
+    assert replace(exchange(path), direction=direction).operation == operation
 
 
 @pytest.mark.parametrize(("count", "oldest"), [(5, 1), (6, 2)])

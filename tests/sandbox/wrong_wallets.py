@@ -24,6 +24,7 @@ __all__ = [
     "ChecksNoFunds",
     "CreditsWhatIsChanged",
     "ForgetsUnderLoad",
+    "KeepsAPart",
     "KeyedOnTxIdAlone",
     "LeavesLossesOpen",
     "NoTombstone",
@@ -34,6 +35,7 @@ __all__ = [
     "RefusesWithMoney",
     "RightWallet",
     "SlipsInTheBackground",
+    "TakesACentMore",
     "TellsWhatWasBefore",
     "WrongWallet",
 ]
@@ -119,6 +121,28 @@ class AnswersWithoutCrediting(WrongWallet):
         if self._seen % 7 or call.is_claim or self.ledger.bet(call.bet_id or "") is None:
             return super().deposit(call)
         self._slip(call)
+        return self._balance(call)
+
+
+class KeepsAPart(WrongWallet):
+    """Of each win one percent is not paid."""
+
+    def deposit(self, call: DepositCall) -> Reply:
+        outcome = self.ledger.apply(call, terms=self.terms)
+        if not outcome.applied or call.is_claim:
+            return outcome.reply()
+        self._slip(call, -(call.amount_cents // 100))
+        return self._balance(call)
+
+
+class TakesACentMore(WrongWallet):
+    """Some wagers are converted by way of a float, and are debited with a cent too much."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        outcome = self.ledger.apply(call, terms=self.terms)
+        if not outcome.applied or call.amount_cents % 3:
+            return outcome.reply()
+        self._slip(call, -1)
         return self._balance(call)
 
 

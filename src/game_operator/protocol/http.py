@@ -18,7 +18,7 @@ _PIECE: Final = 16
 _ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 _BETWEEN: Final = b' \t\r\n=,"'
 _ESCAPE: Final = re.compile(
-    rb"\\+(?:u00([0-9A-Fa-f]{2})|x([0-9A-Fa-f]{2})|[rnt])|%(?:25)*([0-9A-Fa-f]{2})|&#x0*([0-9A-Fa-f]{2});|&#0*([0-9]{2,3});"
+    rb"(?<!\\)\\+(?:u00([0-9A-Fa-f]{2})|x([0-9A-Fa-f]{2})|[rnt])|%(?:25)*([0-9A-Fa-f]{2})|&#x0*([0-9A-Fa-f]{2});|&#0*([0-9]{2,3});"
 )
 _MARKS: Final = re.compile(rb"\[signature removed\](?:[\s=]*\[signature removed\])+")
 
@@ -49,8 +49,10 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
 
 
 def _any_form(piece: bytes) -> re.Pattern[bytes]:
+    # A run of backslashes is entered at its beginning alone: from each of them, a long one would take hours.
+    first, *rest = (_letter(bytes([code])) for code in piece)
     between = rb"(?:[\s=,\"]|\\+[rnt]|\\+u00(?:0[9aAdD]|20|3[dD])|%(?:25)*(?:0[9aAdD]|20|3[dD]))*"
-    return re.compile(between.join(_letter(bytes([code])) for code in piece))
+    return re.compile(between.join([rb"(?:(?<!\\)|(?!\\))" + first, *rest]))
 
 
 def _letter(letter: bytes) -> bytes:

@@ -258,12 +258,14 @@ class Answer:
         status: The HTTP status, or None.
         problem: Why there is no reply; "" if there is one.
         early_code: The profile's ``early_deposit_code``.
+        number: Its number in a log of exchanges; 0 if it has none.
     """
 
     reply: Reply | None
     status: int | None = None
     problem: str = ""
     early_code: str = field(default=WebhookErrorCode.BET_NOT_FOUND, repr=False)
+    number: int = field(default=0, repr=False, compare=False)
 
     @property
     def code(self) -> str | None:

@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from game_operator.errors import ConfigurationError, shown
 
-#: How often each fault strikes where all are asked for: 3 of 100 deliveries.
+#: How often each fault occurs where all are asked for: 3 of 100 deliveries.
 DEFAULT_RATE: Final = 0.03
 
 
@@ -63,7 +63,7 @@ class FaultInfo:
         name: The fault.
         title: A few words.
         text: One sentence: what happens.
-        side: ``webhook`` strikes calls to the wallet, ``api`` calls of the Operator API.
+        side: ``webhook`` occurs in calls to the wallet, ``api`` in calls of the Operator API.
         is_refused: Whether a correct wallet refuses what the fault adds.
         is_lasting: Whether service and wallet differ after it until they are reconciled. ``all`` leaves it out.
     """
@@ -83,7 +83,7 @@ FAULTS: Final = tuple(
 )
 #: What a correct wallet refuses.
 FAULTS_TO_REFUSE: Final = frozenset(info.name for info in FAULTS if info.is_refused)
-#: What strikes calls of the Operator API.
+#: What occurs in calls of the Operator API.
 API_FAULTS: Final = (Fault.API_429, Fault.API_500, Fault.API_INACTIVE)
 #: After these service and wallet differ until they are reconciled.
 LASTING_FAULTS: Final = tuple(info.name for info in FAULTS if info.is_lasting)
@@ -91,17 +91,44 @@ _OF_WEBHOOKS: Final = tuple(info.name for info in FAULTS if info.side == "webhoo
 #: A storm of all faults ends with equal books.
 _ALL: Final = tuple(fault for fault in _OF_WEBHOOKS if fault not in LASTING_FAULTS)
 
+
+@dataclass(frozen=True, slots=True)
+class FaultPreset:
+    """
+    Faults that come together in real life.
+
+    Attributes:
+        name: What it is switched on by, such as ``bad-network``.
+        title: A few words.
+        text: One sentence: what happens.
+        rates: The share of deliveries in which each of its faults occurs.
+    """
+
+    name: str
+    title: str
+    text: str
+    rates: Mapping[Fault, float]
+
+
+#: By name; fault_presets.toml has them.
+FAULT_PRESETS: Final[Mapping[str, FaultPreset]] = {
+    name: FaultPreset(
+        name, entry["title"], entry["text"], {Fault(fault): rate for fault, rate in entry["rates"].items()}
+    )
+    for name, entry in tomllib.loads(Path(__file__).with_name("fault_presets.toml").read_text(encoding="utf-8")).items()
+}
+
 _PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
     """
-    Which faults strike, and how often.
+    Which faults occur, and how often.
 
     Attributes:
-        rates: The share of deliveries that each fault strikes, from 0 to 1.
-        nth: The number of the call that a fault strikes, counted from 1; the next one that it can strike, if that
+        rates: The share of deliveries in which each fault occurs, from 0 to 1.
+        nth: The number of the call in which a fault occurs, counted from 1; the next one in which it can, if that
             call is of another kind.
     """
 
@@ -114,7 +141,8 @@ class FaultPlan:
         Return the plan that *text* asks for.
 
         That is ``all``, ``none``, or a list such as ``reply-lost=0.05,forged=1%,reset@3``: a name alone stands for a
-        rate of 3 %, ``@3`` for the third call. ``all`` leaves the lasting faults out: they are asked for by name.
+        rate of 3 %, ``@3`` for the third call. The name of a preset, such as ``bad-network``, stands for its faults.
+        ``all`` leaves the lasting faults out: they are asked for by name.
 
         Raises:
             ConfigurationError: It cannot be read; the message names what is possible.
@@ -124,6 +152,10 @@ class FaultPlan:
         rates: dict[Fault, float] = {}
         nth: dict[Fault, int] = {}
         for part in (part.strip() for part in text.split(",")) if text.strip() != "none" else ():
+            _check_part(part, text)
+            if part in FAULT_PRESETS:
+                rates |= FAULT_PRESETS[part].rates
+                continue
             fault = fault_named(re.split("[=@]", part)[0])
             found = _PART.fullmatch(part)
             if found is None:
@@ -144,8 +176,15 @@ class FaultPlan:
     def __bool__(self) -> bool:
         return any(self.rates.values()) or bool(self.nth)
 
+    @property
+    def preset(self) -> FaultPreset | None:
+        """The preset that this is, or None."""
+        if self.nth:
+            return None
+        return next((preset for preset in FAULT_PRESETS.values() if preset.rates == self.rates), None)
+
     def struck(self, draw: str, possible: Iterable[Fault]) -> tuple[Fault, ...]:
-        """Return which of the *possible* faults strike, by their rates; the same *draw* gives the same answer."""
+        """Return which of the *possible* faults occur, by their rates; the same *draw* gives the same answer."""
         if not self.rates:
             return ()
         random = Random(draw)  # noqa: S311 - a run must repeat
@@ -168,7 +207,7 @@ class FaultSwitches:
 
     @property
     def plan(self) -> FaultPlan:
-        """What strikes now."""
+        """What occurs now."""
         return self._plan
 
     @plan.setter
@@ -179,7 +218,7 @@ class FaultSwitches:
 
     def set(self, name: str, rate: float) -> None:
         """
-        Let the fault *name* strike a share *rate* of deliveries; 0 switches it off.
+        Let the fault *name* occur in a share *rate* of deliveries; 0 switches it off.
 
         Raises:
             ConfigurationError: There is no such fault, or the rate is not from 0 to 1.
@@ -191,7 +230,7 @@ class FaultSwitches:
 
     def set_nth(self, name: str, number: int) -> None:
         """
-        Let the fault *name* strike the *number*-th call from now on, once; 0 takes that back.
+        Let the fault *name* occur in the *number*-th call from now on, once; 0 takes that back.
 
         Raises:
             ConfigurationError: There is no such fault, or the number is negative.
@@ -204,9 +243,9 @@ class FaultSwitches:
 
     def reserve(self) -> FaultPlan:
         """
-        Return what strikes a round that begins now, to be released when it is over.
+        Return what occurs in a round that begins now, to be released when it is over.
 
-        A fault that waits for a webhook is reserved for one round at a time: of two at once it strikes the first.
+        A fault that waits for a webhook is reserved for one round at a time: of two at once it occurs in the first.
         """
         with self._lock:
             waiting = self._plan.nth.items()
@@ -216,7 +255,7 @@ class FaultSwitches:
             return reserved
 
     def release(self, reserved: FaultPlan, calls: int, struck: Iterable[Fault]) -> None:
-        """Count the *calls* of a round, and drop the faults that *struck* one; settings made since then stay."""
+        """Count the *calls* of a round, and drop the faults that occurred (*struck*); settings made since then stay."""
         gone = frozenset(struck)
         with self._lock:
             left = dict(self._plan.nth)
@@ -228,10 +267,10 @@ class FaultSwitches:
             self._plan = replace(self._plan, nth=left)
 
     def strike_api(self, draw: str) -> Fault | None:
-        """Count a call of the Operator API, and return what strikes it: what waited for it, or else by *draw*."""
+        """Count a call of the Operator API, and return what occurs in it: what waited for it, or else by *draw*."""
         with self._lock:
             waiting = {fault: number for fault, number in self._plan.nth.items() if fault in API_FAULTS}
-            # At most one, because a response has one status. Another fault that waits strikes the next call.
+            # At most one, because a response has one status. Another fault that waits occurs in the next call.
             due = next((fault for fault in API_FAULTS if waiting.get(fault) == 1), None)
             left = {fault: max(1, number - 1) for fault, number in waiting.items() if fault is not due}
             others = {fault: number for fault, number in self._plan.nth.items() if fault not in waiting}
@@ -248,10 +287,28 @@ def fault_named(name: str) -> Fault:
     try:
         return Fault(name)
     except ValueError:
-        meant = get_close_matches(name, Fault, 1)
+        if name in FAULT_PRESETS:
+            raise ConfigurationError(
+                f"{name} is a preset of several faults, which has its own rates. Pass its name alone, or its faults."
+            ) from None
+        meant = get_close_matches(name, [*Fault, *FAULT_PRESETS], 1)
         hint = f" Did you mean {meant[0]}?" if meant else ""
-        known = ", ".join(Fault)
+        known = f"{', '.join(Fault)}, or the presets {', '.join(FAULT_PRESETS)}"
         raise ConfigurationError(f"There is no fault {shown(name)}.{hint} Pass some of {known}.") from None
+
+
+def _check_part(part: str, text: str) -> None:
+    """Raise ConfigurationError for a *part* of *text* that names no fault: nothing at all, or what stands alone."""
+    if not part:
+        what = f"In {shown(text)} a fault's name is missing." if text.strip() else "The faults are empty."
+        raise ConfigurationError(f"{what} Pass all, none, or names with commas between them, such as reset,forged=1%.")
+    name = re.split("[=@]", part)[0]
+    if name in ("all", "none"):
+        means = f"each fault in {DEFAULT_RATE:.0%} of deliveries" if name == "all" else "no fault"
+        raise ConfigurationError(
+            f"{shown(text)} cannot be read: {name} takes no rate and stands alone. Pass {name} for {means}, or faults "
+            "with their rates, such as reset=5%,forged=1%."
+        )
 
 
 def _rate(text: str | None, percent: str) -> float:

@@ -160,9 +160,17 @@ class HttpCarrier:
             carried = replace(carried, problem="reply lost")
         return carried
 
+    async def carry_request(self, request: Request) -> Carried:
+        """Carry *request*; raise as ``carry_post`` does."""
+        return _delivered(await self.carry_one(request))
+
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
-        return _delivered(await self.carry_one(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers))))
+        return await self.carry_or_raise(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
+
+    async def carry_or_raise(self, request: Request) -> Carried:
+        """Carry *request*; raise as ``carry_post`` does."""
+        return _delivered(await self.carry_one(request))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""

@@ -3,17 +3,18 @@
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from game_operator.errors import SigningKeyError, shown
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature
 from game_operator.provider.requests import KeyName, Request
-from game_operator.signers.keys import LocalSigner, load_signer
+from game_operator.signers.keys import LocalSigner, load_public_key, load_signer
 
 #: The service's private key: a path, PEM text or bytes, a key object, or a signer that holds one.
 SigningKey: TypeAlias = Path | str | bytes | RSAPrivateKey | LocalSigner
@@ -26,6 +27,11 @@ _JSON: Final = (b"Content-Type", b"application/json")
 def new_key() -> RSAPrivateKey:
     """Return a new key of the length that is asked for."""
     return generate_private_key(65537, MIN_KEY_BITS)
+
+
+def fingerprint(key: RSAPublicKey) -> str:
+    """Return the SHA-256 of the key's DER as openssl prints it: ``AB:CD:…``."""
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest().hex(":").upper()
 
 
 def private_pem(key: RSAPrivateKey) -> bytes:
@@ -73,6 +79,14 @@ class KeyKeeper(Protocol):
             ConfigurationError: That is not possible; then all is as it was.
         """
 
+    def undo(self) -> None:
+        """
+        Keep what was kept before the latest ``keep`` that is not undone yet.
+
+        Raises:
+            ConfigurationError: That is not possible; then all is as it was.
+        """
+
 
 class ServiceKeys:
     """
@@ -99,6 +113,8 @@ class ServiceKeys:
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
         self.following = following
+        #: The keys before the rotation that led to these; None if none did.
+        self.before: ServiceKeys | None = None
         try:
             self.current = loaded(current)
             self._old = None if old is None else loaded(old)
@@ -126,7 +142,14 @@ class ServiceKeys:
 
     def rotated(self) -> "ServiceKeys":
         """Return keys whose current one is the prepared one of these, and whose old one is their current one."""
-        return ServiceKeys(self.prepared(), self.current)
+        rotated = ServiceKeys(self.prepared(), self.current)
+        rotated.before = self
+        return rotated
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the current public key's DER as openssl prints it, to compare it by."""
+        return fingerprint(load_public_key(self.current.public_key_pem()))
 
     @cached_property
     def old(self) -> LocalSigner:
@@ -162,6 +185,8 @@ class ServiceKeys:
                 return self.current.sign(message)
             case "old":
                 return self.old.sign(message)
+            case "next":
+                return LocalSigner(self.prepared()).sign(message)
             case "retired":
                 assert self._retired is not None
                 return self._retired.sign(message)

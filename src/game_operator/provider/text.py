@@ -38,7 +38,7 @@ def templates(folder: Path, *filters: Callable[..., object]) -> "Environment":
 
     loader = FileSystemLoader(folder)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {each.__name__: each for each in (day_and_time, duration, iso_time, money, *filters)}
+    made.filters |= {each.__name__: each for each in (clean, day_and_time, duration, iso_time, money, *filters)}
     return made
 
 

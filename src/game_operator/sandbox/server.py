@@ -3,7 +3,7 @@
 import asyncio
 import time
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
@@ -14,8 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError
 from game_operator.profile import Profile
 from game_operator.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
+from game_operator.provider.requests import Request, Seal
 from game_operator.sandbox.base import Carry, Runner, SandboxBase
 from game_operator.sandbox.service.exchange_log import Exchange
+from game_operator.sandbox.service.hand_made import saw_by_hand, signature_of
 from game_operator.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
 from game_operator.signers.keys import PublicKeySource, load_public_key
 
@@ -58,6 +60,8 @@ class Sandbox(SandboxBase):
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
         next_service_key: The key after a rotation, for a wallet that learns of it in advance. None makes one.
         key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
+        teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on, before anything is
+            signed with them: for a wallet in the same process. None leaves that to you.
         allow_remote: Whether other machines may reach it: its control room has no password.
         profile: What is assumed: names of fields, the signature's header, batches of deposits.
         control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
@@ -81,6 +85,7 @@ class Sandbox(SandboxBase):
         old_service_key: SigningKey | None = None,
         next_service_key: RSAPrivateKey | None = None,
         key_keeper: KeyKeeper | None = None,
+        teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
         profile: Profile | None = None,
         control_room: "Callable[[Sandbox, ASGIApp], Pages] | bool | None" = None,
         allow_remote: bool = False,
@@ -100,6 +105,7 @@ class Sandbox(SandboxBase):
             clock=clock,
             profile=profile,
             key_keeper=key_keeper,
+            teach_wallet=teach_wallet,
         )
         self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
@@ -131,6 +137,45 @@ class Sandbox(SandboxBase):
         if before is None or before.direction != "webhook":
             raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
         return running.run(self._delivered_again(before, wallet_url))
+
+    def send_by_hand(self, request: Request, *, note: str) -> Exchange:
+        """
+        Sign *request* as its seal says, send it to the wallet, and return the exchange in the live log.
+
+        Nothing is known of the call but what its body says. So the next balance of its player is believed, if the call
+        may have moved money.
+
+        Args:
+            request: What to send: a path below the wallet's URL, a body, its seal and its headers.
+            note: What the live log says of it, such as ``edited by hand``.
+
+        Raises:
+            ConfigurationError: There is no wallet, or the sandbox is not running.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._check_ready()
+        keys = self.service.keys
+        # Here and not on the event loop: a key that nobody has used yet is made first, and keys remember signatures.
+        keys.headers(request, self.service.profile.signature_header)
+        return running.run(self._sent_by_hand(request, wallet_url, signature_of(request, keys), note))
+
+    def ask_with_next_key(self, player_id: str) -> Exchange:
+        """
+        Ask the wallet for a balance by a call that the next key has signed, and return the exchange.
+
+        The wallet knows the key unless it answers INVALID_SIGNATURE. Nothing is switched.
+
+        Args:
+            player_id: Whose balance; a player that the wallet does not know serves as well.
+
+        Raises:
+            ConfigurationError: There is no next key, or no wallet.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._check_ready()
+        if self.service.keys.following is None:
+            raise ConfigurationError("There is no next key to ask with (any more). Make one first.")
+        return running.run(self._asked_with_next_key(player_id, wallet_url))
 
     def __enter__(self) -> Self:
         if self._running is not None:
@@ -181,10 +226,21 @@ class Sandbox(SandboxBase):
             reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
             raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
 
+    async def _asked_with_next_key(self, player_id: str, wallet_url: str) -> Exchange:
+        request = Request("", "/player-balance", self.service.balance_body(player_id), Seal(key="next"))
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_or_raise(request)
+        return self.service.saw_next_key(carried, player_id)
+
     async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
         async with self._carrier(wallet_url) as carrier:
             carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
         return self.service.saw_again(before, carried)
+
+    async def _sent_by_hand(self, request: Request, wallet_url: str, signature: str, note: str) -> Exchange:
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_request(request)
+        return saw_by_hand(self.service, carried, signature=signature, note=note)
 
     def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
         from game_operator.provider.http import HttpCarrier

@@ -37,11 +37,13 @@ class ReportedBalance:
         at_millis: When the answer came.
         reported_cents: The balance it carried.
         expected_cents: What it should have been; None while that is unknown, because calls overlapped.
+        number: The number of the answer in the live log; 0 if it has none.
     """
 
     at_millis: int
     reported_cents: int
     expected_cents: int | None = None
+    number: int = 0
 
     @property
     def agrees(self) -> bool:
@@ -198,18 +200,19 @@ class BalanceBoard:
         with self._lock:
             self._player(player_id).begin(may_move_cents, about)
 
-    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False) -> None:
+    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False, number: int = 0) -> None:
         """
         An answer carried the balance of *player_id*.
 
         *repeated* says whether its call had been answered definitely before: a wallet may then repeat an old balance.
+        *number* is that of the answer in the live log.
         """
         with self._lock:
             player = self._player(player_id)
             alone = player.under_way == 0
             if alone:
                 player.begin(0, None)
-            player.report(ReportedBalance(self._clock(), balance_cents), repeated=repeated)
+            player.report(ReportedBalance(self._clock(), balance_cents, number=number), repeated=repeated)
             if alone:
                 player.end(0, None)
 
@@ -247,6 +250,20 @@ class BalanceBoard:
         """Return whether any player's balance was wrong; quicker than ``players``."""
         with self._lock:
             return any(player.first_wrong is not None for player in self._players.values())
+
+    def latest_mistake(self) -> tuple[str, ReportedBalance] | None:
+        """Return the player whose balance went wrong last, and its first wrong balance; None if all are right."""
+        with self._lock:
+            found = [(name, player.first_wrong) for name, player in self._players.items() if player.first_wrong]
+            latest = max(found, key=lambda each: (each[1].at_millis, each[1].number), default=None)
+            return None if latest is None else (latest[0], replace(latest[1]))
+
+    def wrong(self) -> dict[int, ReportedBalance]:
+        """Return each balance that is wrong and not accepted, by the number of its answer in the live log."""
+        with self._lock:
+            players = [player for player in self._players.values() if player.first_wrong is not None]
+            points = (point for player in players for point in player.points)
+            return {point.number: replace(point) for point in points if point.number and not point.agrees}
 
     def series(self, player_id: str) -> list[ReportedBalance]:
         """Return the balances reported of a player, oldest first."""

@@ -9,6 +9,7 @@ rounds, outcomes and faults are still the same.
 How a service repeats, and what it makes of an answer, is assumed (docs/decisions/0013, 0014, 0017).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -113,6 +114,25 @@ class Dealer:
             else:
                 self.unsent.append(pending)
 
+    def repeat_earliest(self, most: int) -> None:
+        """
+        Let the earliest withdraws, rollbacks and claims be due once more, as many as *most* of each.
+
+        They are those that were answered definitely. At the end this shows a wallet that forgets calls after some time,
+        or after some number of others. Deposits are not among them: one that was never booked would be booked now, and
+        nobody would see that its bet was left open.
+        """
+        left = Counter[str]()
+        for dealt in self.dealt:
+            # What is wrong already would only be wrong in other ways too.
+            for call, answer in () if dealt.problems else tuple(dealt.definite()):
+                kind = "claim" if isinstance(call, DepositCall) and call.is_claim else call.operation
+                if kind != "deposit" and left[kind] < most:
+                    left[kind] += 1
+                    sent = sum(each.post.is_genuine and each.call == call for each in dealt.history)
+                    again = PendingCall(dealt, call, "", attempts=sent, first=answer, again=True)
+                    self._due.add(self.now_millis + 1, again)
+
     def take(self, names: Sequence[str], at_millis: int) -> Order | None:
         """
         Return the order of the calls *names*, whenever they are due, or None if none of them is waiting to be sent.
@@ -134,7 +154,9 @@ class Dealer:
             answered = [(post, each[number]) for post, each in zip(order.posts, answers, strict=True)]
             pending.dealt.history.extend(Sent(post, answer, post.calls[number]) for post, answer in answered)
             self._check(pending, answered)
-            if pending.extra is None:
+            if pending.again:
+                self._end_again(pending, answered)
+            elif pending.extra is None:
                 self._follow(pending, answered)
 
     def abandon(self) -> None:
@@ -200,7 +222,7 @@ class Dealer:
             pending.call, bet.reported_won_cents = bet.planned.rollback(), None
         struck = {fault} if bet.reported_won_cents is None else {fault, Fault.OTHER_WON} & {fault, *pending.faults}
         self.faults.struck.update(struck)
-        # It has struck: what is sent late is sent as any other call. The jackpot is not paid.
+        # It has occurred: what is sent late is sent as any other call. The jackpot is not paid.
         pending.faults = tuple(each for each in pending.faults if each not in LASTING_FAULTS)
         pending.then, pending.is_late, bet.unsent = None, True, fault
         self.unsent.append(pending)
@@ -209,7 +231,7 @@ class Dealer:
 
     def _is_moot(self, pending: PendingCall) -> bool:
         """Return whether *pending* is not sent, because the bet that it pays was never placed."""
-        is_payment = pending.extra is None and isinstance(pending.call, DepositCall)
+        is_payment = pending.extra is None and not pending.again and isinstance(pending.call, DepositCall)
         if not is_payment or pending.dealt.state is not ServiceState.REFUSED:
             return False
         self._ended(pending, 0)
@@ -217,6 +239,11 @@ class Dealer:
 
     def _order(self, pending: PendingCall, at_millis: int, beside: Sequence[PendingCall] | None = None) -> Order:
         if pending.extra is not None:
+            return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
+        if pending.again:
+            pending.attempts += 1
+            # It may move nothing, and whatever it moves is found with its bet.
+            self._balances.begin(pending.dealt.player_id, 0, pending.dealt)
             return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
         if beside is None:
             beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(pending) else ()
@@ -267,7 +294,10 @@ class Dealer:
                 continue
             if answer.reply is not None and answer.reply.balance_cents is not None:
                 self._balances.reported(
-                    pending.dealt.player_id, answer.reply.balance_cents, repeated=pending.first is not None
+                    pending.dealt.player_id,
+                    answer.reply.balance_cents,
+                    repeated=pending.first is not None,
+                    number=answer.number,
                 )
             if answer.settles(pending.call):
                 pending.first = pending.first or answer
@@ -296,6 +326,14 @@ class Dealer:
         if pending in self._unanswered:
             del self._unanswered[pending]
             self._balances.end(pending.dealt.player_id, moved_cents, pending.dealt)
+
+    def _end_again(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
+        """Note what is wrong with the answer to a call that was over; whether it moved money, the audit finds."""
+        self._balances.end(pending.dealt.player_id, 0, pending.dealt)
+        _, answer = answered[-1]
+        if answer.reply is not None and not answer.settles(pending.call):
+            problem = f"one {pending.call.operation}, sent again at the end, had no definite answer: {answer}"
+            pending.dealt.problems.append(problem)
 
     def _send_again_or_give_up(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
         wait_millis, bet = self._retries.wait_millis(pending.attempts), pending.dealt

@@ -29,6 +29,8 @@ class ServiceState(StrEnum):
     PAID = "PAID"
 
 
+#: In a trace, why a call is sent that was over.
+AGAIN: Final = "again"
 _HTTP_OK: Final = 200
 _STATE_IN_WORDS: Final = {
     ServiceState.OPEN: "was placed and not settled",
@@ -99,6 +101,14 @@ class _Record:
         answered = (each.call for each in genuine if each.answer.settles(each.call))
         return frozenset(_name(each.call) for each in genuine) - frozenset(map(_name, answered))
 
+    def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
+        """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
+        seen: set[MovingCall] = set()
+        for each in self.history:
+            if each.post.is_genuine and each.call not in seen and each.answer.settles(each.call):
+                seen.add(each.call)
+                yield each.call, each.answer
+
     def wrong_statuses(self, *, of_replies: bool = False) -> Iterator[str]:
         """
         Yield, in words, each HTTP status but 200 that a genuine call was answered with (spec §4.1).
@@ -163,7 +173,7 @@ class DealtBet(_Record):
         """
         Return what may have become of it, what the service believes first.
 
-        It is one fate unless a call was given up, or a lasting fault struck.
+        It is one fate unless a call was given up, or a lasting fault occurred.
         """
         lost = self.given_up()
         # By what each leads to, so that no two are alike.
@@ -238,6 +248,7 @@ class PendingCall:
         releases: What may be sent only after the first delivery of this: it was overtaken.
         extra: Set for a post that is sent besides a call: nothing follows from it.
         is_late: Whether it was kept back before: somebody may have settled the bet in the meantime.
+        again: Whether it was over, and is sent once more at the end: nothing may follow from it.
     """
 
     dealt: Dealt
@@ -250,11 +261,13 @@ class PendingCall:
     releases: "PendingCall | None" = None
     extra: Fault | None = None
     is_late: bool = False
+    again: bool = False
 
     @property
     def name(self) -> str:
         """What a trace calls it: bet, operation, action and why it is sent. No two that wait have the same name."""
-        return " ".join(filter(None, (self.dealt.key, self.call.operation, self.call.action, self.extra)))
+        why = AGAIN if self.again else self.extra
+        return " ".join(filter(None, (self.dealt.key, self.call.operation, self.call.action, why)))
 
     @property
     def may_move_cents(self) -> int:

@@ -23,11 +23,11 @@ from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.sandbox.dealing.dealt import Dealt, PendingCall
 
 _ON_THE_WIRE: Final = (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW)
-#: What can strike a delivery that is not the first one.
+#: What can occur in a delivery that is not the first one.
 _OF_REPEATS: Final = (*_ON_THE_WIRE, Fault.DUPLICATE)
 #: The call, for which None stands, and what may be sent beside it.
 _IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RESERIALISED)
-#: What may strike any call.
+#: What may occur in any call.
 _OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
 #: Faults that show in no post: of the order and the time in which calls are sent, and of what the service reports.
 _NOT_IN_POSTS: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT, Fault.OTHER_WON})
@@ -43,12 +43,14 @@ class RetryPreset:
     Attributes:
         name: What it is chosen by.
         title: What it does, for people.
+        brief: The same in a few words.
         waits_millis: The first waits.
         then_millis: The wait after those, for ever; None gives up.
     """
 
     name: str
     title: str
+    brief: str
     waits_millis: Sequence[int]
     then_millis: int | None = None
 
@@ -121,16 +123,16 @@ class FaultDraws:
 
     def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
         self._writer = writer
-        #: What may strike, and how often.
+        #: What may occur, and how often.
         self.plan = faults
         self._seed = seed
         self._waiting_nth = dict(faults.nth)
         self._serials = count(1)
         #: How many calls were planned so far; faults that wait for the Nth call count these.
         self.calls = 0
-        #: How often each fault struck.
+        #: How often each fault occurred.
         self.struck: Counter[Fault] = Counter()
-        #: The faults that waited for the Nth call and have struck.
+        #: The faults that waited for the Nth call and have occurred.
         self.struck_nth: list[Fault] = []
 
     def planned(self, dealt: Dealt, call: MovingCall, *of_this_call: Fault) -> PendingCall:
@@ -149,7 +151,7 @@ class FaultDraws:
     def posts(self, calls: tuple[MovingCall, ...], pending: PendingCall) -> tuple[Post, ...]:
         """Return what is posted to deliver *calls*, in order; the faults are those of *pending*, the first of them."""
         faults = pending.faults
-        if pending.attempts > 1:
+        if pending.attempts > 1 and not pending.again:
             calm = pending.attempts >= _CALM_FROM
             faults = () if calm else self.plan.struck(f"{pending.draw}:{pending.attempts}", _OF_REPEATS)
         manner = next((fault for fault in _ON_THE_WIRE if fault in faults), None)

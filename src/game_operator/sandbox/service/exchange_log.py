@@ -8,16 +8,37 @@ log has them.
 import secrets
 from collections import deque
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import takewhile
 from threading import Lock
 from typing import Final, Literal
 
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
+from game_operator.protocol.operations import API_PREFIX
 from game_operator.protocol.webhook_reply import read_reply
 
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 64 * 1024 * 1024
+
+
+#: What asks for a balance has the same bytes each time, and each of them is a call.
+_BALANCE_PATH: Final = "/player-balance"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplySummary:
+    """
+    What lists show of a wallet's reply, read once: a body may be a MiB long, and a list has a thousand.
+
+    Attributes:
+        code: The error code, or ``SUCCESS``; None if there is no reply.
+        balance_cents: The balance in the reply, if it has one.
+    """
+
+    code: str | None = None
+    balance_cents: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +55,16 @@ class Exchange:
         status: The HTTP status of the answer; None if there was none.
         response_headers, response_body: The answer.
         elapsed_ms: From the first byte out to the last one in.
-        fault: The name of the fault that was laid over it, or "".
+        fault: The names of the faults that were laid over it, with ", " between them; "" if there was none.
         note: Anything else: why there is no answer, or which delivery of a call this is.
-        player_id, bet_id: What it was about, as far as known.
+        player_id, bet_id, round_id, tx_id: What it was about, as far as known.
+        amount_cents: What a webhook takes, pays or gives back, as far as known; of a batch all of it together.
         url: Where it went to, for a webhook.
         defect: Why *response_body* is not the whole body in plain bytes; "" if it is.
         number: Counts up from 1; given by the log.
+        summary: What the wallet replied, read once; given by the log.
+        call_key: The same for all deliveries of one call: those with the same path, body and verdict on the signature.
+            Given by the log; empty for what is not delivered twice.
     """
 
     at_millis: int
@@ -60,6 +85,16 @@ class Exchange:
     url: str = ""
     defect: str = ""
     number: int = 0
+    round_id: str = ""
+    tx_id: str = ""
+    amount_cents: int | None = None
+    summary: ReplySummary | None = field(default=None, repr=False, compare=False)
+    call_key: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def faults(self) -> frozenset[str]:
+        """The names of the faults that were laid over it."""
+        return frozenset(self.fault.split(", ")) - {""}
 
     def reply(self) -> Reply:
         """
@@ -75,10 +110,38 @@ class Exchange:
     @property
     def code(self) -> str | None:
         """What a wallet replied to a webhook: the error code, or ``SUCCESS``; None if there is no reply."""
+        return (self.summary or self._summarized()).code
+
+    @property
+    def balance_cents(self) -> int | None:
+        """The balance in a wallet's reply to a webhook; None if there is none."""
+        return (self.summary or self._summarized()).balance_cents
+
+    @property
+    def operation(self) -> str:
+        """What was asked: ``withdraw``, or ``fetch-bet`` of the Operator API."""
+        path = self.path.partition("?")[0]
+        return (
+            path.removeprefix(f"{API_PREFIX}/").lstrip("/").partition("/")[0] if self.direction == "api" else path[1:]
+        )
+
+    def read(self) -> "Exchange":
+        """Return the exchange with what lists show of it."""
+        is_a_call = self.direction == "webhook" and self.path != _BALANCE_PATH
+        # A copy that somebody else has signed is not the call.
+        key = blake2b(f"{self.path}\0{self.signature}\0".encode(errors="replace"), digest_size=16)
+        key.update(self.request_body)
+        digest = key.digest() if is_a_call else b""
+        return replace(self, summary=self._summarized(), call_key=digest)
+
+    def _summarized(self) -> ReplySummary:
+        if self.status is None or self.direction == "api":
+            return ReplySummary()
         try:
-            return None if self.status is None else self.reply().code or "SUCCESS"
+            reply = self.reply()
         except MalformedCallError:
-            return None
+            return ReplySummary()
+        return ReplySummary(reply.code or "SUCCESS", reply.balance_cents)
 
 
 class LiveLog:
@@ -98,6 +161,7 @@ class LiveLog:
         self._kept_bytes = kept_bytes
         self._bytes = 0
         self._count = 0
+        self._deliveries: dict[bytes, deque[int]] = {}
         #: Distinguishes this run from another, whose numbers are of other exchanges.
         self.run: Final = secrets.token_hex(8)
 
@@ -109,24 +173,55 @@ class LiveLog:
 
     def record(self, exchange: Exchange) -> Exchange:
         """Keep *exchange*, and return it with its number."""
+        # Bodies are read and hashed here, and not while others wait.
+        read = exchange.read()
         with self._lock:
             self._count += 1
-            numbered = replace(exchange, number=self._count)
+            numbered = replace(read, number=self._count)
             self._exchanges.append(numbered)
+            if numbered.call_key:
+                self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
             self._bytes += _length(numbered)
             while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
-                self._bytes -= _length(self._exchanges.popleft())
+                self._drop_oldest()
         return numbered
+
+    def _drop_oldest(self) -> None:
+        oldest = self._exchanges.popleft()
+        self._bytes -= _length(oldest)
+        if oldest.call_key:
+            deliveries = self._deliveries[oldest.call_key]
+            deliveries.popleft()
+            if not deliveries:
+                del self._deliveries[oldest.call_key]
 
     def recent(self, limit: int = 100) -> list[Exchange]:
         """Return up to *limit* exchanges, the newest first."""
         with self._lock:
             return [exchange for exchange, _ in zip(reversed(self._exchanges), range(limit), strict=False)]
 
+    def since(self, number: int) -> list[Exchange]:
+        """Return the exchanges after *number*, the newest first."""
+        with self._lock:
+            return list(takewhile(lambda exchange: exchange.number > number, reversed(self._exchanges)))
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest exchange that is kept, or that will be."""
+        with self._lock:
+            return self._count - len(self._exchanges) + 1
+
     def exchange(self, number: int) -> Exchange | None:
         """Return the exchange with *number*, or None if the log does not have it, or no longer."""
         with self._lock:
-            return next((exchange for exchange in self._exchanges if exchange.number == number), None)
+            # The numbers have no gaps.
+            place = number - self._count + len(self._exchanges) - 1
+            return self._exchanges[place] if 0 <= place < len(self._exchanges) else None
+
+    def deliveries(self, exchange: Exchange) -> tuple[int, ...]:
+        """Return the numbers of all deliveries of *exchange*'s call that are in the log, the oldest first."""
+        with self._lock:
+            return tuple(self._deliveries.get(exchange.call_key, ()))
 
 
 def _length(exchange: Exchange) -> int:

@@ -6,29 +6,34 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
 from typing import Any, Final
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import ConfigurationError, TransportError, shown
+from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
 from game_operator.protocol.service import answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Answer, Carried, Delivery, Post, answers_to, delivered
 from game_operator.provider.faults import Fault, FaultSwitches
 from game_operator.provider.keys import ServiceKeys
+from game_operator.provider.requests import Request
 from game_operator.sandbox.dealing.balances import BalanceBoard
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 from game_operator.sandbox.dealing.deliveries import DEFAULT_RETRIES, retry_preset
 from game_operator.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator.sandbox.service.exchange_log import Exchange, LiveLog
+from game_operator.sandbox.service.key_history import KeyHistory
 from game_operator.sandbox.service.lies import Lies
 from game_operator.sandbox.service.records import record_bet
 from game_operator.sandbox.service.requested_rounds import RequestedRounds
+from game_operator.sandbox.service.wallet_health import HealthWatch
 from game_operator.sandbox.service.world import SandboxWorld
 
 #: Nobody waits longer for a round than for so many deliveries of a call.
@@ -37,6 +42,9 @@ _MOST_ATTEMPTS: Final = 12
 _LOOKED_THROUGH: Final = 1_000
 #: What the log notes on a post that no correct wallet accepts.
 MUST_BE_REFUSED: Final = "must be refused"
+#: What it notes on a webhook that a person made, from another one or from nothing.
+EDITED: Final = "edited by hand"
+WRITTEN: Final = "written by hand"
 #: What it notes on an answer of the Operator API that is not true.
 _LIE: Final = "not the truth: a lie was asked for"
 _JSON: Final = (b"content-type", b"application/json")
@@ -96,6 +104,10 @@ class SandboxService:
         self.world = world
         self.faults = FaultSwitches()
         self.live = LiveLog()
+        #: How the wallet is.
+        self.health: Final = HealthWatch()
+        #: Which key the service signed with at what time.
+        self.key_history: Final = KeyHistory()
         self.balances = BalanceBoard(clock)
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
@@ -125,6 +137,17 @@ class SandboxService:
     def keys(self, keys: ServiceKeys) -> None:
         with self._lock:
             self._keys = keys
+
+    @property
+    def keys_if_made(self) -> ServiceKeys | None:
+        """The same, or None if they are not made yet, which takes a good part of a second."""
+        return self._keys
+
+    def switch_keys(self, keys: ServiceKeys, *, is_undo: bool = False) -> None:
+        """Sign webhooks with *keys* from now on."""
+        with self._lock:
+            self._keys = keys
+            self.key_history.switched(_machine_millis(), keys.fingerprint, is_undo=is_undo)
 
     @property
     def retries(self) -> str:
@@ -191,7 +214,7 @@ class SandboxService:
             for dealer in keepers:
                 for player_id in {pending.dealt.player_id for pending in dealer.unsent}:
                     # The operator may have settled the bet meanwhile: then its late call moves nothing.
-                    self._believe_next_balance(player_id)
+                    self.believe_next_balance(player_id)
                 dealer.release(lost=lost)
                 await self._carry_all(dealer, carry, deliveries)
         finally:
@@ -219,11 +242,15 @@ class SandboxService:
         self, dealer: Dealer, carry: Callable[[Post], Awaitable[Carried]], deliveries: list[Delivery]
     ) -> None:
         async def answers(post: Post) -> tuple[Answer, ...]:
-            carried = await carry(post)
+            try:
+                carried = await carry(post)
+            except TransportError:
+                self.health.unreachable(_machine_millis())
+                raise
             if carried.answer is not None:
                 deliveries.append(delivered(post.path, post.body, carried.answer, carried.elapsed_seconds))
-            self.saw(post, carried)
-            return answers_to(post, carried)
+            number = self.saw(post, carried).number
+            return tuple(replace(answer, number=number) for answer in answers_to(post, carried))
 
         while (order := dealer.next()) is not None:
             dealer.answered(order, [await answers(post) for post in order.posts])
@@ -251,7 +278,7 @@ class SandboxService:
         """
         Return the response to *request*, with the faults that are switched on, and keep both in the live log.
 
-        Faults strike and count only calls with a valid signature: a fault that waits for the Nth waits for the
+        Faults occur in, and count, only calls with a valid signature: a fault that waits for the Nth waits for the
         operator's.
         """
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
@@ -289,7 +316,35 @@ class SandboxService:
 
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
-        call = post.calls[0]
+        exchange = self._saw(post, carried)
+        self._judge(exchange, is_genuine=post.is_genuine)
+        return exchange
+
+    def saw_next_key(self, carried: Carried, player_id: str) -> Exchange:
+        """Keep a player-balance that was signed with the next key in the live log."""
+        exchange = self.live.record(
+            Exchange(
+                direction="webhook",
+                method="POST",
+                path=carried.request.path,
+                request_headers=carried.headers,
+                request_body=carried.request.body,
+                signature="next key",
+                note="; ".join(filter(None, ("does the wallet know the next key?", carried.problem))),
+                player_id=player_id,
+                **fields_of_outcome(carried),
+            )
+        )
+        reply = None if exchange.code is None else exchange.reply()
+        if reply is not None and reply.code is None and reply.balance_cents is not None:
+            self.balances.reported(player_id, reply.balance_cents)
+        return exchange
+
+    def balance_body(self, player_id: str) -> bytes:
+        """Return the body of a player-balance."""
+        return BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
+
+    def _saw(self, post: Post, carried: Carried) -> Exchange:
         notes = [f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED]
         return self.live.record(
             Exchange(
@@ -301,11 +356,22 @@ class SandboxService:
                 signature=post.signed_with,
                 fault=post.faults,
                 note="; ".join(filter(None, (*notes, carried.problem))),
-                player_id=call.player_id,
-                bet_id=call.bet_id or "",
-                **_outcome_of(carried),
+                **fields_about(post.calls),
+                **fields_of_outcome(carried),
             )
         )
+
+    def _judge(self, exchange: Exchange, *, is_genuine: bool) -> None:
+        """Take notice of what an answer says of the wallet, and of the key that signed the call."""
+        answer = self.health.saw(exchange, is_genuine=is_genuine)
+        if answer is None or answer.code is None or not is_genuine:
+            return
+        accepted = answer.code != WebhookErrorCode.INVALID_SIGNATURE
+        keys, path, body = self.keys, exchange.path, exchange.request_body
+        # A round that began before a rotation is signed with the key before to its end.
+        known = self.key_history.now.accepted
+        if not known and known is not accepted and _has_signature_of(keys, exchange.request_headers, path, body):
+            self.key_history.answered(accepted=accepted)
 
     def saw_again(self, before: Exchange, carried: Carried) -> Exchange:
         """Keep a webhook that was sent again by hand: the wallet may have moved in between."""
@@ -313,17 +379,17 @@ class SandboxService:
         same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
         acted = any(each.code == "SUCCESS" for each in same)
         notes = [f"number {before.number}, delivered again"]
-        if MUST_BE_REFUSED in before.note.split("; "):
-            notes.append(MUST_BE_REFUSED)
+        notes += [part for part in before.note.split("; ") if part in {MUST_BE_REFUSED, EDITED, WRITTEN}]
         note = "; ".join([*notes, *filter(None, (carried.problem,))])
-        again = self.live.record(replace(before, fault="", note=note, **_outcome_of(carried)))
+        again = self.live.record(replace(before, fault="", note=note, **fields_of_outcome(carried)))
+        self._judge(again, is_genuine=MUST_BE_REFUSED not in notes and before.signature == "valid")
         reply = None if again.code is None else again.reply()
         if not acted and (reply is None or reply.code is None):
             # It may have moved money just now, for the first time.
-            self._believe_next_balance(again.player_id)
+            self.believe_next_balance(again.player_id)
         if reply is not None and reply.balance_cents is not None:
             # A wallet that acted before moves nothing now, and may repeat an old balance.
-            self.balances.reported(again.player_id, reply.balance_cents, repeated=acted)
+            self.balances.reported(again.player_id, reply.balance_cents, repeated=acted, number=again.number)
         return again
 
     def _believe_players_of(self, item: PlannedItem) -> None:
@@ -332,9 +398,10 @@ class SandboxService:
             owed = {pending.dealt.player_id for dealer in self._keepers for pending in dealer.unsent}
         for player_id in players & owed:
             # The operator may have settled the bet without being sent its deposit.
-            self._believe_next_balance(player_id)
+            self.believe_next_balance(player_id)
 
-    def _believe_next_balance(self, player_id: str) -> None:
+    def believe_next_balance(self, player_id: str) -> None:
+        """Believe the next balance of a player, whose money may have moved in a way that nobody knows."""
         self.balances.begin(player_id)
         self.balances.end(player_id, None)
 
@@ -347,7 +414,28 @@ class SandboxService:
             record_bet(self.world, dealt)
 
 
-def _outcome_of(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.
+def _machine_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _has_signature_of(keys: ServiceKeys, headers: HeaderPairs, path: str, body: bytes) -> bool:
+    """Return whether the present one of *keys* has made the signature in *headers*."""
+    signature = bytes(keys.signature(Request("", path, body)))
+    return any(value == signature for _, value in headers)
+
+
+def fields_about(calls: Sequence[WebhookCall]) -> dict[str, Any]:  # Any: fields of Exchange.
+    """Return what *calls* are about, as fields of an exchange; of a batch the ids are those of its first call."""
+    if not calls:
+        return {}
+    amounts = [cents for call in calls if (cents := getattr(call, "amount_cents", None)) is not None]
+    ids = ("player_id", "bet_id", "round_id", "tx_id")
+    return {name: getattr(calls[0], name, None) or "" for name in ids} | {
+        "amount_cents": sum(amounts) if amounts else None
+    }
+
+
+def fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exchange.
     """Return when and where a webhook went, and what came back, as fields of an exchange."""
     answer = carried.answer
     return {

@@ -3,13 +3,13 @@ Compares what the service believes with what the wallet has, bet by bet and play
 
 States agree when CLOSED is CLOSED with that credit, OPEN is OPEN, ROLLED_BACK is ROLLED_BACK, a TOMBSTONE, DECLINED or
 unseen, and refused is DECLINED or unseen. A balance agrees when it is the opening one and what the bets did to it.
-A difference is expected where the service itself gave a call up or a lasting fault struck, and only if it is one that
+A difference is expected where the service itself gave a call up or a lasting fault occurred, and only if it is one that
 this call or fault can make.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from game_operator.codes import BetState
@@ -18,6 +18,8 @@ from game_operator.money import amount_from_cents
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.balances import PlayerBalance
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
+from game_operator.sandbox.storm.diagnosis import Diagnosis, diagnosed, vote, without_chance
+from game_operator.sandbox.storm.guesses import Guess, Seen, of_answer, of_gap, of_problem, of_state
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 #: More balances of one player than these are not tried out one by one.
@@ -52,10 +54,13 @@ class Difference:
         subject: The bet, claim or player, in words.
         service: What the service believes.
         wallet: What the wallet has or answered.
-        expected: Whether the service itself is to blame: it gave a call up, or a lasting fault struck.
+        expected: Whether the service itself is to blame: it gave a call up, or a lasting fault occurred.
         history: Every post about it and its answer, a line each.
         fault: The lasting fault that led to it, or None.
         owed_cents: What the fault left to be paid to the player; less than 0 if too much was paid.
+        gap_cents: What is too much in the player's balance, less than 0 if it is too little; 0 if it is not of one.
+        diagnosis: The most likely reason, and the calls that show it; None if nothing fits, or it is expected.
+        guesses: What may have gone wrong.
     """
 
     subject: str
@@ -65,6 +70,9 @@ class Difference:
     history: tuple[str, ...]
     fault: Fault | None = None
     owed_cents: int = 0
+    gap_cents: int = 0
+    diagnosis: Diagnosis | None = None
+    guesses: tuple[Guess, ...] = field(default=(), repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.service}; {self.wallet}"
@@ -93,7 +101,18 @@ def audit(
         found += player.wrong_on_the_way() if closing is None else player.differences(closing)
     findings = () if closing is None else closing.findings
     found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in findings)
-    return found
+    return _diagnosed(found, of_player)
+
+
+def _diagnosed(found: Sequence[Difference], of_player: Mapping[str, Sequence[Dealt]]) -> list[Difference]:
+    """Return *found*, each with its most likely reason; where the numbers leave it open, the others decide."""
+    narrowed = without_chance([() if each.expected else each.guesses for each in found])
+    votes = vote(narrowed)
+    made = []
+    for each, guesses in zip(found, narrowed, strict=True):
+        dealt = of_player[guesses[0].matched[0].player_id] if guesses else ()
+        made.append(replace(each, diagnosis=diagnosed(guesses, each.gap_cents, votes, dealt)))
+    return made
 
 
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
@@ -105,7 +124,8 @@ def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
         if unreadable is not None:
             problems.append(f"a call was answered, and not with a reply of spec §2.1: {unreadable.problem}")
         for problem in problems:
-            yield Difference(each.subject, each.belief, problem, False, tuple(each.history_in_words()))
+            guesses = of_problem(each, problem)
+            yield Difference(each.subject, each.belief, problem, False, tuple(each.history_in_words()), guesses=guesses)
 
 
 def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[Difference]:
@@ -121,7 +141,8 @@ def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[
             if record is not None:
                 history.append(f"  in the wallet's ledger: {_in_words(record)}")
             fate = next((fate for fate in others if _agree(each, fate, record)), None)
-            yield _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history))
+            difference = _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history))
+            yield replace(difference, guesses=of_state(each, record))
     for bet_id in sorted(kept.keys() - known):
         wallet = f"the wallet has it {_in_words(kept[bet_id])}"
         yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, ())
@@ -179,19 +200,34 @@ class _PlayerAudit:
         if explained is not None:
             yield from explained
             # A call that was given up leaves open what is wrong.
-            yield from () if gave_up else self.wrong_on_the_way()
+            yield from () if gave_up else self.wrong_on_the_way(is_right_now=not explained)
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
-        yield Difference(self._subject, opened, f"{wallet}{self._suspects()}", False, self._history())
+        yield self._difference(opened, wallet, 0 if now is None else now - due, now)
 
-    def wrong_on_the_way(self) -> Iterator[Difference]:
-        """Yield the wrong balance that the wallet reported, if it did."""
+    def wrong_on_the_way(self, *, is_right_now: bool = False) -> Iterator[Difference]:
+        """Yield the wrong balance that the wallet reported, if it did; it *is_right_now* or not."""
         wrong = None if self.wrong is None else self.wrong.first_wrong
         if wrong is not None:
             service = f"{amount_from_cents(wrong.expected_cents or 0)} was due on the way"
-            wallet = f"the wallet reported {amount_from_cents(wrong.reported_cents)}{self._suspects()}"
-            yield Difference(self._subject, service, wallet, False, self._history())
+            wallet = f"the wallet reported {amount_from_cents(wrong.reported_cents)}"
+            gap_cents = wrong.reported_cents - (wrong.expected_cents or 0)
+            yield self._difference(service, wallet, gap_cents, is_right_now=is_right_now)
+
+    def _difference(
+        self, service: str, wallet: str, gap_cents: int, now_cents: int | None = None, *, is_right_now: bool = False
+    ) -> Difference:
+        guesses = self._guesses(gap_cents, now_cents, is_right_now=is_right_now) if gap_cents else ()
+        wallet += self._suspects()
+        return Difference(self._subject, service, wallet, False, self._history(), gap_cents=gap_cents, guesses=guesses)
+
+    def _guesses(self, gap_cents: int, now_cents: int | None, *, is_right_now: bool) -> tuple[Guess, ...]:
+        suspects = () if self.wrong is None else self.wrong.suspects
+        if is_right_now:
+            return of_answer(gap_cents, self.dealt, suspects)
+        wrong = None if self.wrong is None else self.wrong.first_wrong
+        return of_gap(gap_cents, self.dealt, Seen(suspects, None if wrong is None else wrong.reported_cents, now_cents))
 
     def _suspects(self) -> str:
         """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""

@@ -1,7 +1,7 @@
 """Where a storm's players come from, and the books that show at the end what they have."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -60,7 +60,7 @@ class LedgerBooks:
         Raises:
             ConfigurationError: One is there already; or with *accounts*, one is not.
         """
-        with closing(self._ledger()) as ledger:
+        with self._ledger() as ledger:
             if self.accounts is not None:
                 found = {player_id: self._found(ledger, player_id) for player_id in opening}
                 # They may have played before.
@@ -79,7 +79,7 @@ class LedgerBooks:
     def close(self, player_ids: Iterable[str]) -> Closing:
         """Return balances and bets, and what ``verify`` finds."""
         players = frozenset(player_ids)
-        with closing(self._ledger()) as ledger:
+        with self._ledger() as ledger:
             balances = {player_id: _balance_in(ledger, player_id) for player_id in players}
             bets = self._bets(ledger, players)
             report = ledger.verify()
@@ -98,8 +98,23 @@ class LedgerBooks:
         kept = ledger.bets(source=self.source)
         return {bet.bet_id: bet for bet in kept if bet.player_id in players and bet.bet_id not in self._older}
 
-    def _ledger(self) -> SqlLedger:
-        return SqlLedger(self.url, accounts=self.accounts, migrate=False, table_prefix=self.table_prefix)
+    def _ledger(self) -> AbstractContextManager[SqlLedger]:
+        return closing(SqlLedger(self.url, accounts=self.accounts, migrate=False, table_prefix=self.table_prefix))
+
+
+class OpenLedgerBooks(LedgerBooks):
+    """
+    The same in a *ledger* that is open in this process, and stays open.
+
+    Its balances must be in the ledger's own table.
+    """
+
+    def __init__(self, ledger: SqlLedger, *, source: str = "") -> None:
+        super().__init__("", source=source)
+        self._open_ledger = ledger
+
+    def _ledger(self) -> AbstractContextManager[SqlLedger]:
+        return nullcontext(self._open_ledger)
 
 
 def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
@@ -111,9 +126,22 @@ def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
 
 
 class PlayersBooks:
-    """Players who hold money at any wallet: player-balance returns their balances."""
+    """
+    Players who hold money at any wallet: player-balance returns their balances.
 
-    def __init__(self, url: str, key: SigningKey, *, profile: Profile | None = None, timeout: float = 10.0) -> None:
+    *listed_in* names where the user wrote them, for messages.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        listed_in: str = "the file",
+    ) -> None:
+        self._listed_in = listed_in
         self._caller = partial(WebhookCaller, url, key, profile=profile, timeout=timeout)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
@@ -122,12 +150,12 @@ class PlayersBooks:
         balances = {player_id: answer for player_id, answer in answers.items() if isinstance(answer, int)}
         if unknown := [player_id for player_id in answers if player_id not in balances]:
             player_id, answer = unknown[0], answers[unknown[0]]
-            advice = "Open their accounts, or take them out of the file."
+            advice = f"Open their accounts, or take them out of {self._listed_in}."
             if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"
+            players = f"{len(unknown)} player{'' if len(unknown) == 1 else 's'}"
             raise ConfigurationError(
-                f"The wallet returns no balance of {len(unknown)} players: for {shown(player_id)} it answers "
-                f"{answer}. {advice}"
+                f"The wallet returns no balance of {players}: for {shown(player_id)} it answers {answer}. {advice}"
             )
         return balances
 

@@ -1,5 +1,6 @@
 """What came of a storm: figures, differences, and what lasting faults left open."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,10 +9,22 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.provider.faults import Fault, FaultPlan
 from game_operator.provider.latency import percentile
 from game_operator.sandbox.storm.audit import Difference
+from game_operator.sandbox.storm.diagnosis import Diagnosis
 from game_operator.sandbox.storm.trace import TraceHead
 
 #: A few refusals prove nothing.
 _FEWEST_INVALID: Final = 3
+#: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
+_INVALID: Final = (
+    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays made-up instances: "
+    "leave that setting out of the wallet under test."
+)
+_REMEDIES: Final[Mapping[str, str]] = {
+    WebhookErrorCode.INSUFFICIENT_BALANCE: "Give the players money: some hundred units each.",
+    WebhookErrorCode.PLAYER_NOT_FOUND: "Open the players' accounts in the wallet that is stormed.",
+    WebhookErrorCode.PLAYER_BLOCKED: "Choose players who may bet.",
+    WebhookErrorCode.LIMIT_EXCEEDED: "Raise the limits of the players, or play with more of them.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,17 +38,18 @@ class StormReport:
         posts: How many calls were posted, repeats and extras included.
         seconds: From the first call to the last answer.
         latencies_ms: Of each post that was answered without a fault on the wire.
-        faults: How often each fault struck.
+        faults: How often each fault occurred.
         states: How many bets and claims ended where, for the service.
         accepted: How many bets the wallet accepted, as far as is known.
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         expected: The same where the service itself gave a call up.
-        lasting: The same where a lasting fault struck, until somebody reconciles wallet and service.
+        lasting: The same where a lasting fault occurred, until somebody reconciles wallet and service.
         none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
         broken_off: Why it ended before the plan did; "" if it did not.
         trace: The lines of the trace, if it has not passed.
+        was_stopped: Whether somebody stopped it before all bets were dealt; those that were dealt are audited.
     """
 
     head: TraceHead
@@ -55,6 +69,7 @@ class StormReport:
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
     lasting: tuple[Difference, ...] = ()
+    was_stopped: bool = False
 
     @property
     def left_open(self) -> tuple[Difference, ...]:
@@ -72,13 +87,41 @@ class StormReport:
         return tuple(one for one in self.lasting if one.fault is Fault.OTHER_WON)
 
     @property
+    def fix_first(self) -> Difference | None:
+        """
+        The difference that shows best what to change first; None if no reason is known of any.
+
+        It is of the mistake by which money is at risk and that explains most differences.
+        """
+        known = [(each, each.diagnosis) for each in self.differences if each.diagnosis is not None]
+        counts = Counter(diagnosis.mistake for _, diagnosis in known)
+
+        def urgency(each: tuple[Difference, Diagnosis]) -> tuple[bool, int, bool, int, int]:
+            _, diagnosis = each
+            # Of one mistake, what is certain, has few suspects and is short.
+            return (
+                not diagnosis.text.risk, -counts[diagnosis.mistake],
+                diagnosis.is_ambiguous, len(diagnosis.bets), len(diagnosis.calls),
+            )  # fmt: skip
+
+        return min(known, key=urgency)[0] if known else None
+
+    def alike(self, diagnosis: Diagnosis) -> int:
+        """Return how many differences have the same reason as *diagnosis*."""
+        known = (each.diagnosis for each in self.differences if each.diagnosis is not None)
+        return sum(each.mistake is diagnosis.mistake for each in known)
+
+    @property
     def never_struck(self) -> tuple[Fault, ...]:
-        """The faults that never struck although they were asked for by name, and not with all others."""
+        """The faults that never occurred although they were asked for."""
         asked = FaultPlan.parse(self.head.faults)
-        if asked == FaultPlan.parse("all"):
-            return ()
         by_rate = (fault for fault, rate in asked.rates.items() if rate)
         return tuple(fault for fault in dict.fromkeys((*by_rate, *asked.nth)) if not self.faults.get(fault))
+
+    @property
+    def all_asked(self) -> bool:
+        """Whether all faults were asked for, and none by its name."""
+        return FaultPlan.parse(self.head.faults) == FaultPlan.parse("all")
 
     @property
     def mostly_invalid(self) -> bool:
@@ -95,6 +138,12 @@ class StormReport:
     def all_refused(self) -> bool:
         """Whether the wallet accepted nothing and refused something: then nothing was tried."""
         return bool(self.refusals) and not self.accepted
+
+    @property
+    def refusal_advice(self) -> str:
+        """What to do about the refusals, if every bet was refused or nearly all are INVALID_REQUEST; "" if nothing."""
+        remedies = [_REMEDIES[code] for code in self.refusals if code in _REMEDIES] if self.all_refused else []
+        return " ".join([*remedies, _INVALID] if self.mostly_invalid else remedies)
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""

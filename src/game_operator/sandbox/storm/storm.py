@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
+from threading import Event
 from typing import Final, TypeAlias
 
 from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
@@ -25,7 +26,7 @@ from game_operator.sandbox.dealing.carrying import Courier, play
 from game_operator.sandbox.dealing.dealer import Dealer
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
 from game_operator.sandbox.dealing.deliveries import retry_preset
-from game_operator.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, run_id_of
+from game_operator.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, PlannedRound, run_id_of
 from game_operator.sandbox.service.records import add_free_bets, add_strangers, record_bet
 from game_operator.sandbox.service.seed import catalogue
 from game_operator.sandbox.storm.audit import Difference, audit
@@ -41,6 +42,8 @@ _POOR_EVERY: Final = 10
 _PATIENCE_SECONDS: Final = 30.0
 #: What was given up may still be under way at the wallet, and the audit reads the books more than once.
 _SETTLING_SECONDS: Final = 0.25
+#: So many of the earliest calls of each kind are sent once more at the end.
+_MOST_AGAIN: Final = 50
 #: How many balances of each player are kept.
 _KEPT_POINTS: Final = 16
 
@@ -93,6 +96,7 @@ class Storm:
     _not_200: int = field(default=0, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
     _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
+    _stopping: Event = field(default_factory=Event, init=False, repr=False)
     #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
     _ended: "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]] | None" = field(default=None, init=False)
 
@@ -127,6 +131,14 @@ class Storm:
         self._ended = dealer, opening, _wrong(balances)
         report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
+
+    def stop(self) -> None:
+        """
+        Deal no more rounds. May be called from any thread, while ``run`` plays in another.
+
+        The bets that are dealt already end as planned, and all of them are audited.
+        """
+        self._stopping.set()
 
     @property
     def dealt(self) -> Sequence[Dealt]:
@@ -233,6 +245,9 @@ class Storm:
 
     def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
         for item in plan:
+            # The claims after a round belong to it: a shorter plan has them too, so that a trace can be replayed.
+            if self._stopping.is_set() and self._items and not isinstance(item, PlannedClaim):
+                return
             self._items.append(item)
             yield item
 
@@ -290,10 +305,18 @@ class Storm:
         async def carry(courier: Courier) -> None:
             on_order, concurrency = self.timeline.orders.append, self.concurrency
             if self.replay is not None:
-                await replay(dealer, courier, self.replay, on_order=on_order, on_answer=report_progress)
                 concurrency = 1
-            # In a replay: what the trace lacks.
-            await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
+            traced = self.replay or ()
+
+            async def carry_all(lines: "list[TracedOrder]") -> None:
+                await replay(dealer, courier, lines, on_order=on_order, on_answer=report_progress)
+                # In a replay: what the trace lacks.
+                await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
+
+            await carry_all([each for each in traced if not each.is_again])
+            dealer.repeat_earliest(_MOST_AGAIN)
+            # A trace of an older version has none of these.
+            await carry_all([each for each in traced if each.is_again])
 
         return carry
 
@@ -322,6 +345,11 @@ class Storm:
             await carry(NotingCourier(measured, self.timeline, self.patience).post)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
+        asked, planned = self.head.bets, sum(len(each.bets) for each in self._items if isinstance(each, PlannedRound))
+        was_stopped = self._stopping.is_set() and planned < asked
+        if was_stopped:
+            # A replay of the trace plays what was dealt, and no more.
+            self.head = replace(self.head, bets=planned)
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
         refusals = Counter(filter(None, map(_refusal, bets)))
         differences = tuple(difference for difference in found if not difference.expected)
@@ -340,6 +368,7 @@ class Storm:
             expected=tuple(difference for difference in found if difference.expected and difference.fault is None),
             lasting=tuple(difference for difference in found if difference.fault is not None),
             not_200=self._not_200,
+            was_stopped=was_stopped,
         )
         return report if report.passed else replace(report, trace=self.trace())
 

@@ -21,7 +21,7 @@ from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCa
 from game_operator.provider.delivery import NO_HELP, Answer, Post
 from game_operator.sandbox.dealing.carrying import Courier, OnAnswer, OnOrder, carried
 from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.dealt import Order
+from game_operator.sandbox.dealing.dealt import AGAIN, Order
 
 #: In characters. A call takes some 600, its batch a hundred times as many, and each player of the first line 50.
 LONGEST_LINE: Final = 64 * 1024 * 1024
@@ -88,6 +88,11 @@ class TracedOrder:
     calls: Annotated[tuple[str, ...], Field(min_length=1)]
     at_millis: _Millis
     posts: tuple[TracedPost, ...]
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it only repeats, at the end, what was over."""
+        return self.calls[0].endswith(f" {AGAIN}")
 
 
 _HEAD: Final = TypeAdapter(TraceHead)
