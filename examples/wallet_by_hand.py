@@ -25,7 +25,7 @@ from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -811,15 +811,31 @@ def demo() -> None:
     wallet.close()
 
 
+def read_public_key(file: str) -> RSAPublicKey:
+    """Read the service's public key, or end with one line that says what to do."""
+    advice = "Pass the public half of the key that the service signs with."
+    try:
+        key = load_pem_public_key(Path(file).read_bytes())
+    except OSError as error:
+        raise SystemExit(f"{file} cannot be read ({error.strerror}). {advice}") from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, RSAPublicKey):
+        raise SystemExit(f"{file} does not hold an RSA public key. {advice}")
+    return key
+
+
 def serve_for_good(public_key: str, port: str, *player_ids: str) -> None:
     """Serve a wallet in memory on this machine until Ctrl-C; each player has 100.00."""
-    key = load_pem_public_key(Path(public_key).read_bytes())
-    if not isinstance(key, RSAPublicKey):
-        raise SystemExit(f"{public_key} holds no RSA key. Pass the public half of the key that the service signs with.")
-    wallet = PlainWallet([key])
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65_535:
+        raise SystemExit(f"Port {port} is invalid. Use a number from 0 to 65535.")
+    wallet = PlainWallet([read_public_key(public_key)])
     for player_id in player_ids:
         wallet.open_account(player_id, 10_000)
-    server = serve(wallet, port=int(port))
+    try:
+        server = serve(wallet, port=int(port))
+    except OSError as error:
+        raise SystemExit(f"Port {port} cannot be used ({error.strerror}). Pass a port that is free.") from None
     print(f"http://127.0.0.1:{server.server_port} until Ctrl-C", flush=True)
     try:
         threading.Event().wait()
@@ -828,6 +844,8 @@ def serve_for_good(public_key: str, port: str, *player_ids: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        raise SystemExit("Usage: python wallet_by_hand.py service.pub.pem PORT PLAYER...")
     if sys.argv[1:]:
         serve_for_good(*sys.argv[1:])
     else:

@@ -17,14 +17,14 @@ from tests.support.documents import ROOT
 _ROW = re.compile(r"^\| ([A-H]\d\d) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 #: How many scenarios each group has.
-GROUPS = {"A": 11, "B": 16, "C": 14, "D": 9, "E": 13, "F": 11, "G": 5, "H": 5}
+GROUPS = {"A": 11, "B": 17, "C": 15, "D": 9, "E": 13, "F": 13, "G": 5, "H": 7}
 
 TEXT = (ROOT / "docs" / "maintainers" / "scenarios.md").read_text()
 ROWS = [tuple(match) for match in _ROW.findall(TEXT)]
 
 
 def test_every_scenario_stands_once() -> None:
-    """From A01 to H05, in order, and nothing else."""
+    """From A01 to H07, in order, and nothing else."""
     expected = [f"{group}{number:02}" for group, count in GROUPS.items() for number in range(1, count + 1)]
     assert [scenario for scenario, _, _ in ROWS] == expected
     assert len(re.findall(r"^\| [A-Z]\d\d", TEXT, re.MULTILINE)) == len(expected)

@@ -94,8 +94,8 @@ def test_a_failure_without_an_answer_shows_none() -> None:
     text = failure.text or ""
     assert "\n< " not in text
     assert "Also: It hangs twice." in text
-    assert "x" * 4_000 + "\n… and 61,536 more bytes" in text
-    assert "x" * 4_001 not in text
+    assert "x" * 2_000 + "\n… and 63,536 more bytes" in text
+    assert "x" * 2_001 not in text
 
 
 def test_advice_passes_and_is_told() -> None:

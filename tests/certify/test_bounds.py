@@ -89,6 +89,7 @@ def say_and_close(data: bytes) -> Callable[[Connection], None]:
     return script
 
 
+_WELCOME = pytest.param(say(response_bytes(200, b"<html>Welcome</html>", b"Content-Type: text/html")), id="HTML")
 _EVILS = [
     pytest.param(hang, id="hangs"),
     pytest.param(Connection.reset, id="resets"),
@@ -100,7 +101,7 @@ _EVILS = [
     pytest.param(say(b"\x00\xff garbage\r\n\r\n"), id="garbage"),
     pytest.param(say(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), id="another"),
     pytest.param(say_and_close(response_bytes(200, _RIGHT, length=10_000)), id="half an answer"),
-    pytest.param(say(response_bytes(200, b"<html>Welcome</html>", b"Content-Type: text/html")), id="HTML"),
+    _WELCOME,
     pytest.param(say(response_bytes(502, b"<html>Bad gateway</html>")), id="a gateway"),
     pytest.param(say(response_bytes(302, b"", b"Location: /elsewhere")), id="redirects"),
     pytest.param(say(response_bytes(204)), id="no content"),
@@ -113,7 +114,7 @@ _IN_THE_MIDDLE = [
 ]
 
 
-@pytest.mark.parametrize("evil", _EVILS)
+@pytest.mark.parametrize("evil", [each for each in _EVILS if each is not _WELCOME])
 @pytest.mark.drawn(8)
 def test_a_wallet_that_is_none_is_judged(evil: Callable[[Connection], None]) -> None:
     """From the first call on: every scenario fails, and none takes long."""
@@ -201,6 +202,7 @@ def test_a_slow_wallet_is_broken_off() -> None:
         pytest.param(answer(response_bytes(401, b"<html>Log in")), "turned away with HTTP 401", id="a login"),
         pytest.param(answer(response_bytes(403, b"<html>No")), "turned away with HTTP 403", id="a firewall"),
         pytest.param(answer(response_bytes(429)), "turned away with HTTP 429", id="a limit of requests"),
+        pytest.param(answer(response_bytes(200, b" <html>Hi")), "HTTP 200 and a web page. Pass the", id="a page"),
         pytest.param(
             answer(response_bytes(200, b'{"type":"ERROR","code":"SYSTEM_ERROR"}')),
             "The wallet fails",
@@ -268,7 +270,7 @@ def _body(**members: object) -> bytes:
 @pytest.mark.parametrize(
     ("status", "title"),
     [
-        pytest.param(400, "answers that are no reply", id="a refusal of its own"),
+        pytest.param(400, "answers that are not valid replies", id="a refusal of its own"),
         pytest.param(403, "calls that are turned away", id="a firewall"),
         pytest.param(429, "calls that are turned away", id="a limit of requests"),
         pytest.param(503, "fails with an HTTP status of 500 or more", id="a crash"),
@@ -355,10 +357,11 @@ def test_a_balance_that_never_moves(balance: bytes) -> None:
     ("balance", "outcome", "told"),
     [
         pytest.param(b"92233720368547758.07", Outcome.FAILED, "which no call could move", id="huge"),
-        pytest.param(b"0.19", Outcome.SKIPPED, "has 0.19 left of what was tried before", id="a cent too little"),
-        pytest.param(b"-3.00", Outcome.SKIPPED, "has -3.00 left of what was tried before", id="in debt"),
+        pytest.param(b"0.19", Outcome.FAILED, "it still returns 0.19 for player-1", id="a cent too little"),
+        pytest.param(b"-3.00", Outcome.FAILED, "it still returns -3.00 for player-1", id="in debt"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -> None:
     """In the middle of a run, for no reason that anybody could see: what cannot be tried any more says why."""
     wallet = opened()
@@ -366,7 +369,7 @@ def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -
 
     def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         answer = answering(path, headers, body)
-        if next(calls) < 20 or path != "/player-balance":
+        if next(calls) < 30 or path != "/player-balance":
             return answer
         return HttpResponse(200, (), _RIGHT.replace(b"1000.00", balance))
 
@@ -392,7 +395,7 @@ def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], 
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_odd_answers_now_and_then(seed: int) -> None:
     """A right wallet behind something that spoils every tenth answer: no scenario stumbles, wherever it happens."""
     wallet = opened()

@@ -152,7 +152,7 @@ class RefusesRepeatsAstray(PlainWallet):
         pytest.param(callers.RefusesTheUnauthenticForGood, "E01", ADVICE, "never sends it again", id="a final code"),
         pytest.param(ReadsOneForm, "E04", ADVICE, "accepted is assumed", id="one form of Base64"),
         pytest.param(
-            RefusesWithABalance, "E03", ADVICE, "returned the player's balance", id="a refusal with a balance"
+            RefusesWithABalance, "E03", ADVICE, "refused, but returned a balance", id="a refusal with a balance"
         ),
         pytest.param(TellsAnybodyABalance, "E01", BROKEN, "with the player's balance", id="an open balance check"),
         pytest.param(AnswersNobodyWith401, "E01", BROKEN, "HTTP 401, and it must be 200", id="401 unannounced"),

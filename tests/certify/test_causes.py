@@ -46,7 +46,7 @@ def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
             [failed("A04", LOST), failed("B05", BROKEN)],
             known(B05=("A04",)),
             [("A04",), ("B05",)],
-            id="what is lighter explains nothing heavier",
+            id="what costs less explains nothing that costs more",
         ),
         pytest.param(
             [failed("A04", LOST, "no answer"), failed("B05", LOST)],
@@ -91,7 +91,7 @@ def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
                 failed("C01", LOST),
             ],
             known(A02=(ALL,)),
-            [("A02", "B01", "C01")],
+            [("A02", "C01", "B01")],
             id="no withdraw is understood: one mistake",
         ),
         pytest.param(

@@ -23,7 +23,7 @@ def test_the_wallet_by_hand_passes() -> None:
     report = certified(only=["A"])
     assert (found(report), skipped(report)) == ({}, {})
     assert {each.id for each in report.verdicts} == ids_of("A")
-    assert report.calls < 130
+    assert report.calls < 145
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ class ReadsHundredths(PlainWallet):
         pytest.param(ReadsHundredths, 100_000, "left 999.95", id="hundredths read"),
     ],
 )
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:
     """The mistake of the first days is told by its name, and stands for whatever else fails by it (spec §2.1)."""
     wallet = wrong([service_key().public_key()])

@@ -1,6 +1,6 @@
 """The scenarios of order and state: right wallets pass, wrong ones are told what they do, none causes a stumble."""
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from wallet_by_hand import Call, Case, PlainWallet, Reply
@@ -123,15 +123,17 @@ class RefusesStrangersLater(PlainWallet):
         return None if outcome is None else "SYSTEM_ERROR"
 
 
+#: The scenarios in which a rollback has nothing to give back.
+_EMPTY: Final = {"C01", "C02", "C06", "C11", "C12"}
+
+
 @pytest.mark.parametrize(
     ("wallet", "settings", "advised"),
     [
-        pytest.param(SaysYesToEmptyRollbacks, {}, {"C01", "C02", "C06"}, id="SUCCESS, and an error is assumed"),
+        pytest.param(SaysYesToEmptyRollbacks, {}, _EMPTY, id="SUCCESS, and an error is assumed"),
         pytest.param(SaysYesToEmptyRollbacks, {"unknown_rollback": "success"}, set(), id="SUCCESS, as assumed"),
-        pytest.param(
-            PlainWallet, {"unknown_rollback": "success"}, {"C01", "C02", "C06"}, id="error, SUCCESS is assumed"
-        ),
-        pytest.param(KnowsOneWordForOver, {}, {"C02", "C04", "C14"}, id="other codes of the same kind"),
+        pytest.param(PlainWallet, {"unknown_rollback": "success"}, _EMPTY, id="error, SUCCESS is assumed"),
+        pytest.param(KnowsOneWordForOver, {}, {"C02", "C04", "C12", "C14", "C15"}, id="other codes of the same kind"),
         pytest.param(RefusesStrangersLater, {}, {"C14"}, id="sent again for nothing"),
     ],
 )

@@ -119,6 +119,7 @@ def test_each_example_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("opening", [pytest.param(opening, id=name) for name, opening in ON_POSTGRES.items()])
+@pytest.mark.drawn(2)
 def test_each_example_on_postgresql_passes(opening: Opening, postgres_url: str) -> None:
     """What needs a server."""
     _check(certified_example(opening, postgres_url), _SUPPLIES)

@@ -24,6 +24,7 @@ from game_operator.protocol.http import HttpResponse, Manner
 from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.keys import ServiceKeys
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
+from tests.certify.wrong_wallets.registry import RANDOM_OPERATIONS
 
 Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]
 
@@ -180,20 +181,36 @@ def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
     assert verdict.reason == "block could not be done: OSError: no such door"
 
 
-@pytest.mark.parametrize("drift", [-700, 700], ids=["lost", "won"])
+@pytest.mark.parametrize("drift", [-20_001, 20_001], ids=["lost", "won"])
 def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
-    """After a scenario that moved money, both players have what they had, and the next begins with that."""
+    """After a scenario that moved more than forty wagers, both players have what they had, and the next begins so."""
 
     def play(at: Stage) -> None:
-        bet = at.bet(cents=1_000)
-        at.accepts(bet.withdraw(), "a withdraw", moves=-1_000)
-        at.accepts(bet.deposit(1_000 + drift), "its deposit", moves=1_000 + drift)
+        bet = at.bet(cents=30_000)
+        at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
+        at.accepts(bet.deposit(30_000 + drift), "its deposit", moves=30_000 + drift)
 
     before = wallet.balance_cents(PLAYER)
     run = run_on(delivered_to(wallet))
     assert run.play(scenario(play)).outcome is Outcome.PASSED
     assert wallet.balance_cents(PLAYER) == before
     assert run.play(scenario(play)).outcome is Outcome.FAILED, "the same ids again are no new bets"
+    assert wallet.balance_cents(PLAYER) == before
+
+
+def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> None:
+    """Up to forty wagers stay where they are until then: putting them back takes more calls than most scenarios."""
+
+    def play(at: Stage) -> None:
+        bet = at.bet(cents=30_000)
+        at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
+        at.accepts(bet.deposit(10_000), "its deposit", moves=10_000)
+
+    before = wallet.balance_cents(PLAYER)
+    run = run_on(delivered_to(wallet))
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before - 20_000
+    run.put_back([before, wallet.balance_cents(OTHER)])
     assert wallet.balance_cents(PLAYER) == before
 
 
@@ -209,7 +226,7 @@ def test_balances_are_put_back_without_jackpots() -> None:
     wallet = opened(PaysNoJackpots)
 
     def play(at: Stage) -> None:
-        at.accepts(at.bet(cents=1_000).withdraw(), "a withdraw", moves=-1_000)
+        at.accepts(at.bet(cents=50_000).withdraw(), "a withdraw", moves=-50_000)
 
     before = wallet.balance_cents(PLAYER)
     assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
@@ -504,6 +521,7 @@ def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
             player_id=PLAYER,
             other_player_id=OTHER,
             instance_id=INSTANCE,
+            supplies=Supplies(random_operations=RANDOM_OPERATIONS),
         )
         assert report.passed
         assert [each.difference_cents for each in report.moved] == [0, 0]
@@ -549,6 +567,7 @@ def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
         player_id=PLAYER,
         other_player_id=OTHER,
         instance_id=INSTANCE,
+        supplies=Supplies(random_operations=RANDOM_OPERATIONS),
     )
     assert [(each.id, each.reason) for each in report.failures] == []
     assert f"was refused with {kind.word}" in report.verdict("A06").reason

@@ -7,9 +7,11 @@ from typing import Literal
 import pytest
 
 from game_operator.certify import Supplies
-from game_operator.certify.engine.stage import Player, Stage
-from game_operator.certify.engine.steps import Found, NotTried
-from game_operator.certify.report.verdicts import Weight
+from game_operator.certify.engine.calls import Player
+from game_operator.certify.engine.observed import Observed
+from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.steps import Found, Limited, NotTried
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
@@ -25,6 +27,7 @@ Answer = tuple[str | None, int | None]
 
 
 def stage(profile: Profile | None = None) -> Stage:
+    """Return a stage of a run that waited for a balance before, in vain: it does not wait again."""
     return Stage(
         player=Player("p1", 10_000, 10_000),
         other=Player("p2", 10_000, 10_000),
@@ -35,6 +38,7 @@ def stage(profile: Profile | None = None) -> Stage:
         act=lambda *_: pytest.fail("nothing can be done"),
         supplied=frozenset(),
         supplies=Supplies(),
+        observed=Observed(waited_in_vain=True),
     )
 
 
@@ -95,7 +99,7 @@ def test_a_balance_that_is_told_wrongly_is_noted() -> None:
         pytest.param("extended", "LIMIT_EXCEEDED", True, NotTried, id="a high bet"),
         pytest.param("extended", "LIMIT_EXCEEDED", False, NotTried, id="any bet: so many, or so quickly"),
         pytest.param("extended", "MAX_BET", True, NotTried, id="a word of its own"),
-        pytest.param("extended", "MAX_BET", False, Found, id="a word of its own, for a low bet"),
+        pytest.param("extended", "MAX_BET", False, Limited, id="a word of its own, until lower bets were tried"),
         pytest.param("core", "INVALID_REQUEST", True, NotTried, id="few codes"),
         pytest.param("core", "INVALID_REQUEST", False, Found, id="few codes, for a low bet"),
         pytest.param("extended", "INVALID_REQUEST", True, Found, id="no limit"),
@@ -109,7 +113,15 @@ def test_a_limit_of_the_wallets_own(
     at = stage(Profile(codes=codes))
     play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, may_limit=limited)
     with pytest.raises(ends, match=code):
-        judged(at, play, (code, 10_000))
+        judged(at, play, (code, 10_000), (None, 10_000))
+
+
+def test_a_word_of_its_own_is_a_refusal_once_lower_bets_were_tried() -> None:
+    """Then it is no limit, and the bet must be accepted."""
+    at = stage()
+    at.observed.is_limited = True
+    with pytest.raises(Found, match="refused with MAX_BET instead of SUCCESS"):
+        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), ("MAX_BET", 10_000))
 
 
 @pytest.mark.parametrize(
@@ -139,6 +151,9 @@ BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BE
         pytest.param("deposit", BET_NOT_FOUND, "SYSTEM_ERROR", [ADVICE], id="unknown, sent again"),
         pytest.param("deposit", BET_NOT_FOUND, "BET_ALREADY_CLOSED", [LOST], id="a payment given up"),
         pytest.param("deposit", BET_NOT_FOUND, "NO_SUCH_BET", [ADVICE], id="nobody knows what a strange code does"),
+        pytest.param("deposit", BET_NOT_FOUND, "undefined", [BROKEN], id="no code"),
+        pytest.param("withdraw", ROLLED_BACK, "[object Object]", [BROKEN], id="no code either"),
+        pytest.param("withdraw", ROLLED_BACK, "UNDEFINED_BET", [ADVICE], id="a code that begins like none"),
         pytest.param("rollback", WebhookErrorCode.INVALID_SIGNATURE, "INVALID_REQUEST", [LOST], id="a refund given up"),
     ],
 )
@@ -152,8 +167,17 @@ def test_codes_of_refusals(operation: str, due: str, code: str, noted: list[Weig
         "rollback": bet.rollback(),
     }
     call = calls[operation]
-    judged(at, partial(at.refuses, call, "a call", due), (code, 10_000))
+    again = [(code, 10_000)] * 3 if code == "SYSTEM_ERROR" else []  # As the service would send it again.
+    judged(at, partial(at.refuses, call, "a call", due), (code, 10_000), *again)
     assert weights(at) == noted
+
+
+def test_a_limit_of_requests_loses_no_money() -> None:
+    """The service sends the call again; whoever answers 429 in the wallet's place is to be found first."""
+    at = stage()
+    with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
+        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
+    assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
 
 
 def test_few_codes() -> None:

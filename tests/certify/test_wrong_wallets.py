@@ -32,7 +32,7 @@ def test_the_right_wallet_passes() -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
-@pytest.mark.drawn(60)
+@pytest.mark.drawn(40)
 def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
     """Where it must; what else may fail is played too, and a few others."""
     hold_caught(wrong, tmp_path, everywhere=False)

@@ -130,7 +130,7 @@ def test_what_cannot_be_called_is_told(
 
 
 def certified(wallet: Served, key: RSAPrivateKey, **settings: Any) -> Report:  # Any: those of ``certify``
-    settings |= {"only": ["A02", "C01", "E01", "E02", "E04", "E05"]}
+    settings |= {"only": ["A02", "C01", "E01", "E02", "E03", "E04", "E05"]}
     return certify(wallet.url, signing_key=key, player_id="ann", other_player_id="bob", **settings)
 
 

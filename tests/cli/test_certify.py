@@ -23,6 +23,7 @@ from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served
 from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.support.documents import ROOT
 from tests.support.scenario_table import PAGE, between_markers, tables
 from tests.support.servers import asgi_server
 
@@ -243,9 +244,13 @@ def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_p
         pytest.param(("URL", "KEY", *_WHO, "--profile", "none.toml"), "none.toml", id="no profile"),
         pytest.param(("URL", "KEY", *_WHO, "--html", "none/r.html"), "no folder 'none'", id="no folder"),
         pytest.param(("URL", "KEY", *_WHO, "--html", "/dev/null"), "is not a file", id="a device"),
+        pytest.param(
+            ("URL", "KEY", *_WHO, "--html", "/proc/r.html"), "can be written in the folder '/proc'", id="no such right"
+        ),
         pytest.param(("URL", "KEY", *_WHO, "--html", "r", "--junit", "r"), "would overwrite", id="one file twice"),
         pytest.param(("URL", "KEY", *_WHO, "--timeout", "0"), "--timeout", id="no time"),
-        pytest.param(("URL", "KEY", *_WHO, "--random-operations", "0"), "--random-operations", id="no operations"),
+        pytest.param(("URL", "KEY", *_WHO, "--random-operations", "-1"), "--random-operations", id="fewer than none"),
+        pytest.param(("URL", "KEY", *_WHO, "--wager", "much"), "--wager", id="a wager that is no amount"),
     ],
 )
 def test_what_cannot_work_is_2(run: Run, wallet: Served, service_pem: Path, args: tuple[str, ...], says: str) -> None:
@@ -537,11 +542,33 @@ def test_the_failure_on_the_page_reads_as_it_does_now() -> None:
     assert f"What it means ({c01.weight}): {c01.means} How to fix it: {c01.mend} Seen in C01 {c01.title}: " in page
 
 
+def _first_cells(heading: str) -> list[str]:
+    """Return the first cell of each row of the tables under *heading*, as it is written."""
+    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+
+
 def test_the_page_names_every_option_and_hook(run: Run) -> None:
-    """Nothing that can be passed is left unsaid, and nothing is said that cannot be."""
-    text = PAGE.read_text()
+    """Nothing that can be passed is left unsaid, nothing is said that cannot be, and no option has two rows."""
     helped = run("certify", "--help").out
-    options = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", helped)) - {"--help"}
-    assert options
-    assert sorted(option for option in options if f"`{option}" not in text) == []
-    assert sorted(hook for hook in HOOKS if f"`{hook}`" not in text) == []
+    named = re.findall(r"`(--[a-z-]+)`", " ".join(_first_cells("Options")))
+    assert sorted(named) == sorted(set(re.findall(r"(?<![\w-])--[a-z][\w-]+", helped)) - {"--help"})
+    more = _first_cells("Scenarios that need more")
+    assert {cell.strip("`") for cell in more if not cell.startswith("`--")} == set(HOOKS)
+    assert set(re.findall(r"`(--[a-z-]+)`", " ".join(more))) <= set(named)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/certify.md", "docs/testing.md"])
+def test_pages_have_the_number_of_scenarios(page: str) -> None:
+    """In figures, wherever all of them are meant."""
+    text = (ROOT / page).read_text().replace("of 41 scenarios", "").replace("of 3 scenarios", "")
+    numbers = re.findall(r"(\S+) scenarios (?:that a wallet|against|of flows)|of (\d+) scenarios", text)
+    assert {"".join(each) for each in numbers} == {str(len(scenarios()))}
+
+
+def test_pages_agree_on_the_number_of_calls() -> None:
+    """The sample of docs/certify.md is a whole run; the texts round it down."""
+    (sample,) = re.findall(rf"of {len(scenarios())} scenarios, .* ([\d,]+) calls in", PAGE.read_text())
+    rounded = f"{int(sample.replace(',', '')) // 500 * 500:,}"
+    said = re.findall(r"about ([\d,]+)\s+calls", f"{PAGE.read_text()}{(ROOT / 'README.md').read_text()}")
+    assert said == [rounded] * 3

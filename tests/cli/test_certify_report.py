@@ -90,7 +90,7 @@ def test_what_costs_money_comes_before_what_does_not(told: Told) -> None:
     assert whole.index("Then:") < whole.index("Failed:")
     broken = replace(_failed("F01", Weight.CONTRACT_BROKEN), means="The service is not told.")
     whole = told(report(broken, causes=(Cause(broken),)))
-    assert "\nWhat it means: No money went wrong. The service is not told." in whole
+    assert "\nWhat it means: No money was lost or doubled in this run. The service is not told." in whole
     assert "What it means (" not in whole
 
 
@@ -98,14 +98,15 @@ def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
     """Nobody says that no money went wrong where no answer could be read; nor beside one that was."""
     lines = told(hidden(51)).splitlines()
     assert lines[0] == "FAILED: 51 scenarios could not be judged, and nobody knows what became of the money."
-    assert lines[2] == "1 mistake hides what became of it. Fix it, and run this again."
+    assert lines[2] == "1 mistake hides what happens to the money. Fix it, and run this again."
     assert lines[4].startswith(
-        "What it means: Nobody knows what became of the money. The service cannot read the answer"
+        "What it means: This run cannot say whether the money is right. The service cannot read the answer"
     )
     for made in (hidden(51), hidden(1), hidden(6, Cause(_failed("F01", Weight.CONTRACT_BROKEN)))):
-        assert "No money went wrong" not in told(made)
+        assert "No money was lost or doubled in this run" not in told(made)
     broken = _failed("F01", Weight.CONTRACT_BROKEN)
-    assert "No money went wrong" not in told(report(broken, unjudged(), causes=(Cause(broken), Cause(unjudged()))))
+    both = report(broken, unjudged(), causes=(Cause(broken), Cause(unjudged())))
+    assert "No money was lost or doubled in this run" not in told(both)
 
 
 def test_a_mistake_that_shows_everywhere_has_room_for_its_meaning(told: Told) -> None:

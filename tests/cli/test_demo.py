@@ -16,7 +16,7 @@ from game_operator.cli.commands.demo_tour import WrongAnswerError, client_steps
 from game_operator.provider.faults import FAULTS
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, Told, command, started, stopped
-from tests.control_room.support import play, post
+from tests.control_room.support import page, play, post
 
 pytestmark = pytest.mark.outside
 
@@ -221,18 +221,24 @@ def test_the_control_room_stays_open_until_it_is_stopped(tmp_path: Path, number:
         httpx.get(document["control_room"], trust_env=False)
 
 
-def test_the_wallet_of_the_control_room_takes_the_next_key(tmp_path: Path) -> None:
-    """A rotation by the page's steps, and rounds go on."""
+def test_the_wallet_of_the_control_room_takes_each_next_key(tmp_path: Path) -> None:
+    """Two rotations by the page's steps, the way back, and a retired key; rounds go on after each."""
     with started("demo", "--web", "--json", TMPDIR=str(tmp_path)) as process:
         assert process.stdout is not None
         room = json.loads(process.stdout.readline())["control_room"]
         with httpx.Client(base_url=room, trust_env=False, timeout=20) as http:
-            assert post(http, "/keys/rotate").status_code == 303
-            play(http, player_id="bob")
+            for form in ("prepare", "rotate", "prepare", "rotate", "undo", "rotate", "retire", "undo"):
+                fields = {"key": _key_to_undo(http)} if form == "undo" else {}
+                assert post(http, f"/keys/{form}", **fields).status_code == 303
+                play(http, player_id="bob")
             live = http.get("/live").text
         stopped(process, signal.SIGTERM)
     assert "INVALID_SIGNATURE" not in live
-    assert live.count("/withdraw") >= 6
+    assert live.count('"path">/withdraw') >= 5 + 8
+
+
+def _key_to_undo(http: httpx.Client) -> str:
+    return next(each["value"] or "" for each in page(http, "/keys").all("input") if each["name"] == "key")
 
 
 def test_a_port_without_the_control_room_is_2(run: Run) -> None:

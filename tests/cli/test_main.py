@@ -120,7 +120,19 @@ def test_nothing_at_all_shows_the_help_and_is_wrong_usage(run: Run) -> None:
         pytest.param(("nope",), "No such command 'nope'.", id="an unknown command"),
         pytest.param(("games", "--nope"), "No such option: --nope", id="an unknown option"),
         pytest.param(("bet",), "Missing argument 'ID'.", id="a missing argument"),
-        pytest.param(("grant", "--count", "many"), "Invalid value for '--count'", id="a number that is none"),
+        pytest.param(
+            ("grant", "--count", "many"),
+            "'--count': 'many' is not a whole number. Pass one, such as 10.",
+            id="a number that is none",
+        ),
+        pytest.param(
+            ("storm", "--timeout", "abc"), "'--timeout': 'abc' is not a number. Pass one, such as 10.", id="a word"
+        ),
+        pytest.param(
+            ("storm", "--bets", "1.5"), "'--bets': '1.5' is not a whole number. Pass one, such as 1000.", id="a half"
+        ),
+        pytest.param(("storm", "--seed", "9" * 5_000), "… is not a whole number that can be used.", id="5,000 digits"),
+        pytest.param(("storm", "--bets", "0"), "'--bets': The smallest value is 1.", id="below the smallest"),
         pytest.param(("round", "--instance", "i"), "Pass --id or --no", id="a round without a key"),
         pytest.param(("token",), "Missing command.", id="a group without a command"),
         pytest.param(("profile", "check"), "Missing argument 'SAMPLE'.", id="a group's missing argument"),

@@ -25,7 +25,8 @@ from game_operator.cli.commands.storm import _warn_of_source, _written
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import Reply, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.provider.faults import FAULTS
+from game_operator.provider.diagnosis import MoneyMistake, text_of
+from game_operator.provider.faults import FAULTS, FaultPlan
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator.sandbox.storm.storm import Storm
 from game_operator.wallet import Wallet
@@ -270,7 +271,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
 def test_a_wrong_wallet_is_told_and_replayed(
     concurrency: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
-    """Exit code 1, the first bad history in full, a trace; by the trace the bug again, and none once it is mended."""
+    """Exit code 1, what to fix first and its calls, a trace; by the trace the bug again, and none once it is mended."""
     faults = ("--faults", "duplicate=0.5,reply-lost=0.2,forged=0.1")
     key = ("--service-key", service_pem)
     with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
@@ -279,9 +280,13 @@ def test_a_wrong_wallet_is_told_and_replayed(
         )
     assert told.code == 1
     assert re.search(r"^\d+ differences between service and wallet:$", told.out, re.MULTILINE)
-    assert re.search(r"^The first bad history, of player storm-\w+-\d+:$", told.out, re.MULTILINE)
-    assert re.search(r"^  #\d+ deposit, delivery 1, duplicate: SUCCESS, balance [\d.]+$", told.out, re.MULTILINE)
-    assert re.search(r'^      POST /deposit \{"player_id":', told.out, re.MULTILINE)
+    credited_again = text_of(MoneyMistake.CREDITED_AGAIN)
+    assert f"\nWhat it means (money doubled): {credited_again.means[:40]}" in told.out
+    assert f"\nHow to fix it: {credited_again.mend[:40]}" in told.out
+    assert re.search(r"^Seen in player storm-\w+-\d+: [\d.]+ too much: it equals the ", told.out, re.MULTILINE)
+    assert re.search(r"^    #\d+( to #\d+)? deposit.*: SUCCESS, balance [\d.]+$", told.out, re.MULTILINE)
+    assert re.search(r'^        POST /deposit \{"player_id":', told.out, re.MULTILINE)
+    assert re.search(r"^Most likely it is the reason of \d+ of the \d+ differences\.", told.out, re.MULTILINE)
     trace = own_folder / "storm-5.trace"
     assert "The trace is in storm-5.trace" in told.out
     assert mode_of(trace) == 0o600
@@ -331,8 +336,10 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
         assert (document["bets"], document["trace"]) == (60, "storm-5.trace" if code else None)
         assert bool(document["differences"]) is bool(code)
     first = document["differences"][0]
-    assert first.keys() == {"subject", "service", "wallet", "history"}
+    assert first.keys() == {"subject", "service", "wallet", "history", "gap_cents", "diagnosis"}
     assert first["history"]
+    assert first["diagnosis"]["mistake"] == MoneyMistake.WRONG_BALANCE_SHOWN
+    assert first["diagnosis"]["mend"] == text_of(MoneyMistake.WRONG_BALANCE_SHOWN).mend
 
 
 @pytest.mark.outside
@@ -375,7 +382,7 @@ def test_what_lasting_faults_left_is_reported(
     lasting = document["lasting_differences"]
     left_open = [each for each in lasting if each["fault"] != "other-won"]
     owed_cents = sum(each["owed_cents"] for each in left_open)
-    # The same seed: the same bets are struck in both storms.
+    # The same seed: the same bets have faults in both storms.
     assert document["left_open"] == {"bets": len(left_open), "owed_cents": owed_cents}
     assert (int(found[1]), Decimal(found[2]) * 100) == (len(left_open), owed_cents)
     assert {"settlement-lost", "other-won"} <= {each["fault"] for each in lasting}
@@ -566,13 +573,12 @@ def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path)
     [
         pytest.param("reset@1000000", ["reset"], id="a call that there is not"),
         pytest.param("reset@1000000,duplicate=0.5,slow=0.0001", ["slow", "reset"], id="two of three"),
-        pytest.param("duplicate=0.5,reset@3,slow=0", [], id="all struck, and one is off"),
-        pytest.param("all", [], id="all, whichever strike"),
+        pytest.param("duplicate=0.5,reset@3,slow=0", [], id="all occurred, and one is off"),
         pytest.param("none", [], id="none"),
     ],
 )
 @pytest.mark.drawn(2)
-def test_a_fault_that_was_asked_for_and_never_struck(
+def test_a_fault_that_was_asked_for_and_never_occurred(
     faults: str, never: list[str], run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
 ) -> None:
     """That it agrees says nothing of that fault then: people and programs are told; the exit code stays."""
@@ -585,6 +591,21 @@ def test_a_fault_that_was_asked_for_and_never_struck(
     assert re.findall(r"^Requested, but never occurred: (.*?)\.", told.out, re.MULTILINE) == [", ".join(never)] * bool(
         never
     )
+
+
+@pytest.mark.outside
+def test_all_faults_were_asked_for_and_some_never_struck(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """In one line; of more bets it is likely, and nothing is said where each fault occurred."""
+    options = ("--service-key", service_pem, *_SMALL, "--bets", 12)
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--ledger", app.database, *options)
+    line = re.search(r"^Never occurred: ([a-z, -]+)\. More --bets make it likely\.$", told.out, re.MULTILINE)
+    assert line is not None
+    struck = re.findall(r"([a-z-]+) \d+", re.findall(r"^faults +(.*)$", told.out, re.MULTILINE)[0])
+    assert set(line[1].split(", ")) == FaultPlan.parse("all").rates.keys() - set(struck)
+    assert (told.code, "Requested, but never" in told.out) == (0, False)
 
 
 # --- what cannot be played --------------------------------------------------------------------------------------------
@@ -617,6 +638,11 @@ USAGE = [
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
     pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
+    pytest.param({"--faults": "all=200%"}, "all takes no rate and stands alone", id="all with a rate"),
+    pytest.param({"--faults": ","}, "a fault's name is missing", id="a comma alone"),
+    pytest.param({"--trace": "no/t"}, "--trace: there is no folder 'no'. Make it first.", id="no folder for the trace"),
+    pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
+    pytest.param({"--trace": "."}, "--trace '.' is not a file", id="a folder in the trace's place"),
     pytest.param({"--retries": "often"}, "The retries 'often' are unknown", id="no such retries"),
     pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
     pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
@@ -1003,12 +1029,7 @@ def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, s
 
 @pytest.mark.outside
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("no/a.trace", id="no such folder"),
-        pytest.param("folder", id="a folder"),
-        pytest.param("x" * 300, id="too long a name"),
-    ],
+    "name", [pytest.param("x" * 300, id="too long a name"), pytest.param("/dev/full", id="a full device")]
 )
 @pytest.mark.drawn(1)
 def test_a_trace_that_cannot_be_written(
@@ -1023,7 +1044,7 @@ def test_a_trace_that_cannot_be_written(
         )  # fmt: skip
     assert told.code == 1
     assert "The trace could not be written to" in told.err
-    assert "The first bad history" in told.out
+    assert "How to fix it: " in told.out
     assert [path.name for path in own_folder.rglob("*")] == ["folder"]
 
 
@@ -1080,8 +1101,8 @@ def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=clean_environment({})
     )
-    shown = _PAGE.partition("3 differences between")[2].partition("```")[0].splitlines()
-    assert (ran.returncode, len(shown)) == (0, 21), ran.stderr
+    shown = _PAGE.partition("4 differences between")[2].partition("```")[0].splitlines()
+    assert (ran.returncode, len(shown)) == (0, 24), ran.stderr
     printed = _without_run_ids(ran.stdout)
     for line in shown:
         assert _without_run_ids(line.removesuffix(" …")) in printed
@@ -1121,7 +1142,7 @@ def test_a_replay_writes_beside_the_trace_that_it_reads(
 def test_faults_of_the_operator_api_are_none_of_a_storms(
     run: Run, own_folder: Path, service_pem: Path, fault: str
 ) -> None:
-    """They would strike nothing, and nobody would notice."""
+    """They would occur nowhere, and nobody would notice."""
     (own_folder / "players.txt").write_text("ann\n")
     told = run(
         "storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem,

@@ -103,6 +103,7 @@ class HostileServer:
         self._scripts: Sequence[Script] = scripts
         self._tls = tls
         self._stopping = threading.Event()
+        self._refuses = False
         self._threads: list[threading.Thread] = []
         self.connections: list[Connection] = []
 
@@ -119,6 +120,12 @@ class HostileServer:
         for thread in self._threads[1:]:
             thread.join(max(0.0, give_up - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads[1:])
+
+    def accept_no_more(self) -> None:
+        """Refuse new connections, as a process that is gone does; those that are open stay so."""
+        self._refuses = True
+        self._wake.close()
+        self._threads[0].join(_PATIENCE_SECONDS)
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -155,6 +162,8 @@ class HostileServer:
             script = self._scripts[min(len(self.connections), len(self._scripts) - 1)]
             self.connections.append(connection)
             self._start(self._serve, connection, script)
+        if self._refuses:
+            self._listener.close()
 
     def _serve(self, connection: Connection, script: Script) -> None:
         try:

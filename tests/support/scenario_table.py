@@ -23,7 +23,6 @@ _NEEDS: Final = {
     "retired_key": "`--retired-key`",
     "elsewhere": "`--elsewhere`",
     "foreign_instance_id": "`--foreign-instance`",
-    "random_operations": "`--random-operations`",
     "batches": "`deposit_batch` in `--profile`",
     "wire": "real HTTP",
     "nonce": "a scheme that nobody knows yet",

@@ -17,7 +17,21 @@ from tests.certify.wrong_wallets.registry import WRONG_WALLETS
 __all__ = ["PAGE", "WRONG_WALLETS", "is_row", "rows"]
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "maintainers" / "wrong-wallets.md"
-_MODULES: Final = ("basics", "flows", "repeats", "order", "money", "callers", "hostile", "races", "failures")
+_MODULES: Final = (
+    "basics",
+    "flows",
+    "repeats",
+    "order",
+    "money",
+    "callers",
+    "hostile",
+    "races",
+    "failures",
+    "ids",
+    "forgetting",
+    "answers",
+    "overlooked",
+)
 
 for _module in _MODULES:
     importlib.import_module(f"tests.certify.wrong_wallets.{_module}")
@@ -26,7 +40,8 @@ for _module in _MODULES:
 def rows() -> list[str]:
     """Return a line for each wallet, in the order of the scenarios that must fail."""
     return [
-        f"| {each.name} | {each.what} | {each.must} | {', '.join(sorted(each.may)) or '–'} |"
+        f"| {each.name} | {each.what} | {each.must} | "
+        f"{'any' if each.may_anything else ', '.join(sorted(each.may)) or '–'} |"
         for each in sorted(WRONG_WALLETS.values(), key=lambda wrong: (wrong.must, wrong.name))
     ]
 

@@ -166,7 +166,7 @@ def test_an_operator_is_switched_off(operator_sandbox: InProcessSandbox) -> None
     ],
 )
 def test_faults_of_the_operator_api(operator_sandbox: InProcessSandbox, fault: str, error: type[Exception]) -> None:
-    """They strike the call they wait for, and no other."""
+    """They occur in the call they wait for, and in no other."""
     operator_sandbox.faults.set_nth(fault, 2)
     client = operator_sandbox.client(retries=0)
     client.fetch_bet("b1")
@@ -301,7 +301,7 @@ def test_faults_are_seen_and_do_no_harm(
     assert played.problems == ()
     assert ledger.balance("p1") == 11_000
     after = playing.play_round(player_id="p1", wager_cents=500, won_cents=0)
-    assert len(after.deliveries) == 2, "it struck once"
+    assert len(after.deliveries) == 2, "it occurred once"
 
 
 def test_a_rollback_may_come_first(playing: InProcessSandbox, ledger: MemoryLedger) -> None:

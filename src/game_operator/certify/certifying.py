@@ -6,13 +6,17 @@ import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from decimal import Decimal
 from threading import Event
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from game_operator._version import __version__
+from game_operator.certify.engine.balances import MOST_BALANCE_CENTS
+from game_operator.certify.engine.calls import PAYS
+from game_operator.certify.engine.observed import Observed
 from game_operator.certify.engine.run import Run
-from game_operator.certify.engine.scenario import STAGES, Scenario, in_playing_order, scenarios, selected
-from game_operator.certify.engine.stage import MOST_BALANCE_CENTS
+from game_operator.certify.engine.scenario import LOAD, Scenario, in_playing_order, scenarios, selected
 from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.report import Moved, Report, causes_of
@@ -20,7 +24,7 @@ from game_operator.certify.report.verdicts import TURNING_AWAY, Verdict
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.money import amount_from_cents
+from game_operator.money import amount_from_cents, cents_from_amount
 from game_operator.profile import Profile
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.delivery import Carried
@@ -44,8 +48,8 @@ _SHOWN_BYTES: Final = 200
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
-    "in the header signature (or the one that the profile names), in URL-safe Base64 without padding (assumed, "
-    "decision 0011).",
+    "in the header signature (or the one that the profile names; in capitals or not), in URL-safe Base64 without "
+    "padding (assumed, decision 0011).",
     WebhookErrorCode.INVALID_REQUEST: "The wallet does not understand a player-balance. Mind the address, a prefix "
     "such as /wallet, and pass the profile with which it reads its bodies.",
     WebhookErrorCode.SYSTEM_ERROR: "The wallet fails, or has another key than ours. Look into its log.",
@@ -72,6 +76,8 @@ def certify(
     skip: Iterable[str] = (),
     supplies: Supplies | None = None,
     instance_id: str | None = None,
+    game: str | None = None,
+    wager: Decimal | None = None,
     headers: HeadersToSend = (),
     ssl_context: ssl.SSLContext | None = None,
     timeout: float = 5.0,
@@ -98,6 +104,9 @@ def certify(
         skip: Groups or ids to be left out.
         supplies: What more can be done to the wallet; scenarios that need it are skipped without.
         instance_id: The game instance that is played; a wallet that knows its instances refuses others.
+        game: The game that is played, for a wallet that knows its games; a made-up one if None.
+        wager: In currency units, a wager that the wallet takes; None for at most 5.00, and for less or more where the
+            wallet answers that this is beyond a limit.
         headers: More headers for each request; a report shows their names alone.
         ssl_context: Whom to trust over https.
         timeout: Seconds for one request.
@@ -160,6 +169,7 @@ def certify(
         allowance=Allowance(deadline, stopping),
         shown_headers=tuple(name for name, _ in extra),
         with_signatures=with_signatures,
+        **_what_is_played(game, wager),
     )
     return _certified(url, run, chosen, on_verdict)
 
@@ -175,6 +185,8 @@ def certify_in_process(
     skip: Iterable[str] = (),
     supplies: Supplies | None = None,
     instance_id: str | None = None,
+    game: str | None = None,
+    wager: Decimal | None = None,
     deadline: float = 600.0,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
@@ -203,6 +215,7 @@ def certify_in_process(
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
         with_signatures=with_signatures,
+        **_what_is_played(game, wager),
     )
     return _certified("", run, chosen, on_verdict)
 
@@ -220,14 +233,17 @@ def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnV
         needs_second = any("second_url" in each.needs for each in chosen)
         _check_wallet(run, url, with_second=needs_second and run.supplies.second_url is not None)
         before = list(run.known.values())
-        for scenario in in_playing_order(chosen):
+        in_order = in_playing_order(chosen)
+        for scenario in in_order:
+            run.begin(scenario)
+        for scenario in in_order:
             verdict = run.play(scenario)
             stages[scenario.stage] += verdict.duration_ms / 1_000
             verdicts.append(verdict)
             if on_verdict is not None:
                 on_verdict(verdict, len(chosen))
         after = run.balances()
-        if after != before and None not in after:
+        if (after != before or run.observed.is_behind) and None not in after:
             run.put_back(before)
             after = run.balances()
     finally:
@@ -237,7 +253,7 @@ def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnV
         url=url,
         verdicts=ordered,
         causes=causes_of(ordered, {each.id: each.explains for each in scenarios()}),
-        latency=run.latency(stages.get(STAGES[-1], 0.0)),
+        latency=run.latency(stages.get(LOAD, 0.0)),
         moved=tuple(map(Moved, run.player_ids, before, after)),
         began_millis=began_millis,
         seconds=time.monotonic() - began,
@@ -246,7 +262,36 @@ def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnV
         version=__version__,
         stages_seconds=dict(stages),
         with_signatures=run.with_signatures,
+        profile=_unusual(run.profile),
     )
+
+
+def _what_is_played(game: str | None, wager: Decimal | None) -> dict[str, Any]:  # Any: each as Run has it.
+    """Return the fields of a run for *game* and *wager*."""
+    if game is not None and (what := problem_of_id(game, LONGEST_ID)):
+        raise ConfigurationError(f"The game {shown(game)} is invalid: it {what}.", setting="game")
+    wager_cents = None
+    if wager is not None:
+        try:
+            wager_cents = int(cents_from_amount(wager))
+        except (TypeError, ValueError):
+            wager_cents = 0
+        if not 1 <= wager_cents <= _MOST_CENTS:
+            raise ConfigurationError(
+                f"The wager {shown(str(wager))} is not an amount that can be wagered.",
+                setting="wager",
+                remedy="Pass an exact amount above 0 in currency units: 0.50 as --wager, Decimal('0.50') in a program.",
+            )
+    return {"game": game or "certify", "observed": Observed(wager_cents=wager_cents)}
+
+
+def _unusual(profile: Profile) -> dict[str, str]:
+    """Return the settings of *profile* that are not the usual, in words; of the fields, those with other names."""
+    usual = Profile()
+    names = {name: names for name, names in profile.fields.items() if usual.fields.get(name) != names}
+    settings = (each.name for each in fields(Profile) if each.compare and each.name != "fields")
+    found = {name: str(getattr(profile, name)) for name in settings if getattr(profile, name) != getattr(usual, name)}
+    return found | ({"fields": str(names)} if names else {})
 
 
 def _run_id(run_id: str | None) -> str:
@@ -287,6 +332,7 @@ def _check_wallet(run: Run, url: str, *, with_second: bool) -> None:
             raise ConfigurationError(f"The player_id {shown(player_id)} is invalid: it {problem}.")
     for player_id in run.player_ids:
         run.known[player_id] = _checked_cents(_balance(run, player_id), player_id, url)
+    _check_wager(run)
     if not with_second:
         return
     player_id, known_cents = next(iter(run.known.items()))
@@ -298,6 +344,19 @@ def _check_wallet(run: Run, url: str, *, with_second: bool) -> None:
             f"{amount_from_cents(known_cents)}.",
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
+        )
+
+
+def _check_wager(run: Run) -> None:
+    """Hold that twenty times the wager can be paid, if one was named: no other is played without a word."""
+    wager_cents = run.observed.wager_cents
+    player_id, cents = min(run.known.items(), key=lambda known: known[1] or 0)
+    if wager_cents and cents is not None and PAYS * wager_cents > cents:
+        raise ConfigurationError(
+            f"The wager {amount_from_cents(wager_cents)} is more than a twentieth of the {amount_from_cents(cents)} "
+            f"that the player {shown(player_id)} has.",
+            setting="wager",
+            remedy=f"Give both players at least {amount_from_cents(PAYS * wager_cents)}, or name a lower wager.",
         )
 
 
@@ -313,14 +372,18 @@ def _balance(run: Run, player_id: str, at: Literal["wallet", "second"] = "wallet
     return heard
 
 
+def _no_wallet(url: str, answer: str) -> ConfigurationError:
+    where = f"{shown(url)} is" if url else "This is"
+    return ConfigurationError(
+        f"{where} not a wallet: player-balance was answered with {answer}. Pass the address that /withdraw and the "
+        "others are below; mind a prefix, such as /wallet."
+    )
+
+
 def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
     """Return the player's balance; None if the answer cannot be read."""
     if heard.status in (404, 405) and not heard.succeeded:
-        where = f"{shown(url)} is" if url else "This is"
-        raise ConfigurationError(
-            f"{where} not a wallet: player-balance was answered with HTTP {heard.status}. Pass the address that "
-            "/withdraw and the others are below; mind a prefix, such as /wallet."
-        )
+        raise _no_wallet(url, f"HTTP {heard.status}")
     if heard.reply is None and heard.status in TURNING_AWAY:
         # The beginning of an answer that is not a reply may say who answered.
         text = " ".join(heard.body[:_SHOWN_BYTES].decode(errors="backslashreplace").split())
@@ -332,6 +395,8 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
             "of the key that you certify with."
         )
     if heard.reply is None:
+        if heard.status < 400 and heard.body.lstrip().startswith(b"<"):
+            raise _no_wallet(url, f"HTTP {heard.status} and a web page")
         return None
     if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND:
         raise ConfigurationError(

@@ -42,7 +42,7 @@ from game_operator.cli.commands.totals import totals
 from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
 from game_operator.cli.options import Commands, unwrapped
 from game_operator.cli.output import say
-from game_operator.errors import GameOperatorError
+from game_operator.errors import GameOperatorError, shown
 
 _NAME = "game-operator"
 #: What Typer and its validator say of a value, and what we say instead.
@@ -52,6 +52,12 @@ _WORDS = {
     r"Value error, ": "",
     r"\bdir (.+) does not exist\.": r"There is no folder \1.",
     r"\bfile (.+) does not exist\.": r"There is no file \1.",
+}
+#: What is expected where the validator has an error of this type.
+_NUMBERS = {
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number that can be used",
+    "float_parsing": "a number",
 }
 
 # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
@@ -178,14 +184,24 @@ def _outcome(args: list[str]) -> int:
         # The context is an attribute of the usage errors alone, whose classes Typer keeps to itself.
         context: Any = getattr(misused, "ctx", None)
         advice = f"Try: {context.command_path if context else _NAME} --help"
-        stopped = StoppedError(ExitCode.USAGE, _plain(misused.format_message()), advice=advice, name="UsageError")
+        stopped = StoppedError(ExitCode.USAGE, _plain(misused), advice=advice, name="UsageError")
     except typer.Abort:
         pass
     return stopped.show(as_json=as_json)
 
 
-def _plain(problem: str) -> str:
+def _plain(misused: Any) -> str:  # Any: the errors of Typer have few attributes in common.
     """Return what is wrong with an option, in words that say what to pass."""
+    problem: str = misused.format_message()
+    # The validator says neither the value nor what to pass.
+    errors: list[Any] = getattr(misused.__cause__, "errors", list)()
+    kind = _NUMBERS.get(errors[0]["type"]) if errors else None
+    if kind is not None:
+        default = getattr(getattr(misused, "param", None), "default", None)
+        example = f"{default:g}" if isinstance(default, float) else default if isinstance(default, int) else 10
+        return problem.replace(
+            errors[0]["msg"], f"{shown(errors[0]['input'])} is not {kind}. Pass one, such as {example}."
+        )
     for pattern, words in _WORDS.items():
         problem = re.sub(pattern, words, problem)
     return problem

@@ -1,17 +1,18 @@
 """The options of ``game-operator certify`` in groups, and what they stand for: keys, headers, hooks, report files."""
 
-import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from game_operator.cli.database import PREFIX
-from game_operator.cli.options import PASSPHRASE, ProfileFile, check_extra, comma_separated, is_encrypted
-from game_operator.cli.output import is_written
+from game_operator.cli.options import PASSPHRASE, ProfileFile, amount_in, check_extra, comma_separated, is_encrypted
+from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import ssl
 
     from game_operator.certify.engine.supplies import Supplies
+    from game_operator.certify.report.comparison import Baseline, Comparison
     from game_operator.certify.report.report import Report
     from game_operator.signers.keys import LocalSigner
 
@@ -78,6 +80,8 @@ class WalletOptions:
     player: str | None = None
     other_player: str | None = None
     instance: str | None = None
+    game: str | None = None
+    wager: Annotated[Decimal | None, typer.Option(parser=amount_in, metavar="AMOUNT")] = None
 
     def check(self, url: str | None) -> tuple[str, Path, str, str]:
         """Return address, key and players, which only a plan does without."""
@@ -116,7 +120,7 @@ class SupplyOptions:
     retired_key: Path | None = None
     foreign_instance: str | None = None
     elsewhere: str | None = None
-    random_operations: Annotated[int | None, typer.Option(min=1)] = None
+    random_operations: Annotated[int | None, typer.Option(min=0)] = None
 
     def supplies(self) -> "Supplies":
         """
@@ -148,40 +152,60 @@ class ReportOptions:
     json_file: Path | None = None
     junit: Path | None = None
     html: Path | None = None
+    badge: Path | None = None
+    summary: Path | None = None
+    baseline: Path | None = None
     with_signatures: bool = False
 
     @property
     def files(self) -> dict[str, Path]:
         """Where reports are written, by the option that asks for each."""
         files = {"--json-file": self.json_file, "--junit": self.junit, "--html": self.html}
+        files |= {"--badge": self.badge, "--summary": self.summary}
         return {option: path for option, path in files.items() if path is not None}
 
     def check_files(self, *sources: Path | None) -> None:
         """Raise ConfigurationError if a report cannot be written, or would take the place of one of *sources*."""
-        taken = {source.absolute() for source in sources if source is not None}
+        taken = {source.absolute() for source in (*sources, self.baseline) if source is not None}
         for option, path in self.files.items():
             if path.absolute() in taken:
                 raise ConfigurationError(f"{option} {shown(str(path))} would overwrite another file of this run.")
             taken.add(path.absolute())
-            if not path.parent.is_dir():
-                raise ConfigurationError(f"{option}: there is no folder {shown(str(path.parent))}. Make it first.")
-            # As root, a device could be replaced. Not Path.exists(), which raises for a name that is too long.
-            if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
-                raise ConfigurationError(
-                    f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten."
-                )
+            check_writable(option, path, is_appended=option == "--summary")
             if option == "--html":
                 check_extra(option, "certify", ["jinja2"])
 
-    def write(self, report: "Report") -> dict[str, Path]:
+    def read_baseline(self) -> "Baseline | None":
+        """Return the report that this run is compared with, if there is one."""
+        from game_operator.certify.report.comparison import read_baseline
+
+        return None if self.baseline is None else read_baseline(self.baseline)
+
+    def write(self, report: "Report", comparison: "Comparison | None") -> dict[str, Path]:
         """Write *report*, and return the files that could be written; of others it is said why not."""
         from game_operator.certify.report.as_html import html
-        from game_operator.certify.report.as_json import document
+        from game_operator.certify.report.as_json import written
         from game_operator.certify.report.as_junit import junit
+        from game_operator.certify.report.as_markdown import markdown
+        from game_operator.certify.report.as_svg import badge
 
-        texts = {"--json-file": lambda it: json.dumps(document(it), indent=2) + "\n", "--junit": junit, "--html": html}
+        texts: dict[str, Callable[[Report, Comparison | None], str]] = {
+            "--json-file": written,
+            "--junit": junit,
+            "--html": html,
+            "--badge": lambda it, _: badge(it),
+            "--summary": markdown,
+        }
         return {
-            option: path for option, path in self.files.items() if is_written(path, texts[option](report), "report")
+            option: path
+            for option, path in self.files.items()
+            if is_written(
+                path,
+                texts[option](report, comparison),
+                "report",
+                is_appended=option == "--summary",
+                is_public=option == "--badge",
+            )
         }
 
 

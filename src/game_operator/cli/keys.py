@@ -18,12 +18,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from game_operator.cli.options import PASSPHRASE, is_encrypted
-from game_operator.cli.output import SECRET_MODE, write_privately
+from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
 from game_operator.provider.keys import private_pem
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
-_PUBLIC_MODE: Final = 0o644
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
 
@@ -58,7 +57,7 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
     public_pem = _public_pem(key.public_key())
     try:
-        write_new(public, public_pem, _PUBLIC_MODE)
+        write_new(public, public_pem, PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
         private.unlink()
         raise
@@ -127,6 +126,8 @@ class KeyDirectory:
         self.private, self.service_private = place / "operator.pem", place / "service.pem"
         self.public, self.service_public = public_path(self.private), public_path(self.service_private)
         self._old = place / "service.old.pem"
+        #: What the files held before each rotation of this run, the latest last.
+        self._before: list[dict[Path, bytes | None]] = []
 
     @property
     def service_old(self) -> Path | None:
@@ -141,28 +142,56 @@ class KeyDirectory:
         Raises:
             ConfigurationError: That is not possible; then all is as it was.
         """
-        # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
-        with ExitStack() as undo:
-            try:
-                for path, content in (
-                    (self._old, self.service_private.read_bytes()),
-                    (public_path(self._old), self.service_public.read_bytes()),
-                    (self.service_public, _public_pem(following.public_key())),
-                    # Last: until here the service signs with the key that it had.
-                    (self.service_private, private_pem(following)),
-                ):
-                    undo.callback(_put_back, path, path.read_bytes() if os.path.lexists(path) else None)
-                    write_privately(path, content, _mode(path))
-            except OSError as failed:
-                problem = failed.strerror or failed
-                raise ConfigurationError(
-                    f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched."
-                ) from None
-            undo.pop_all()
+        try:
+            contents: dict[Path, bytes | None] = {
+                self._old: self.service_private.read_bytes(),
+                public_path(self._old): self.service_public.read_bytes(),
+                self.service_public: _public_pem(following.public_key()),
+                # Last: until here the service signs with the key that it had.
+                self.service_private: private_pem(following),
+            }
+            self._before.append(_written(contents))
+        except OSError as failed:
+            problem = failed.strerror or failed
+            raise ConfigurationError(
+                f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched."
+            ) from None
+
+    @without_frames
+    def undo(self) -> None:
+        """
+        Write the pairs that were there before the latest rotation of this run.
+
+        Raises:
+            ConfigurationError: There was no rotation, or a file cannot be written; then all is as it was.
+        """
+        if not self._before:
+            raise ConfigurationError("No switch of this run is left to undo.")
+        try:
+            _written(self._before[-1])
+        except OSError as failed:
+            problem = failed.strerror or failed
+            raise ConfigurationError(
+                f"The key before cannot be put back in {self.place}: {problem}. Nothing was switched."
+            ) from None
+        self._before.pop()
 
 
 def _mode(path: Path) -> int:
-    return _PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
+    return PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
+
+
+def _written(contents: dict[Path, bytes | None]) -> dict[Path, bytes | None]:
+    """Write files, or remove those without content, in this order; return what they held. All or none is changed."""
+    before: dict[Path, bytes | None] = {}
+    # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
+    with ExitStack() as undo:
+        for path, content in contents.items():
+            before[path] = path.read_bytes() if os.path.lexists(path) else None
+            undo.callback(_put_back, path, before[path])
+            _put_back(path, content)
+        undo.pop_all()
+    return before
 
 
 def _put_back(path: Path, content: bytes | None) -> None:
@@ -199,7 +228,7 @@ def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
             elif not public_path(private).exists():
                 key = public_key_of(load_signer(private, os.environ.get(PASSPHRASE)))
                 assert key is not None, "a key from a file has a public half"
-                write_new(public_path(private), _public_pem(key), _PUBLIC_MODE)
+                write_new(public_path(private), _public_pem(key), PUBLIC_MODE)
         yield keys
 
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from game_operator.errors import one_line
+from game_operator.errors import ConfigurationError, one_line, shown
 
 _WIDTH_OF_A_PIPE = 160
 #: More columns than any table has.
@@ -36,6 +36,8 @@ _LEAST, _MOST = 40, 100
 _CUT = " …"
 #: Only its owner may read and write a file.
 SECRET_MODE = 0o600
+#: All may read a file, unless the umask forbids it.
+PUBLIC_MODE = 0o644
 #: Whether the command that runs was given ``--json``.
 _AS_JSON = ContextVar("_AS_JSON", default=False)
 
@@ -257,14 +259,55 @@ def _is_device(path: Path) -> bool:
     return path.absolute().parent == Path("/dev") or (path.exists() and not path.is_file())
 
 
-def is_written(path: Path, text: str, what: str) -> bool:
-    """Write *text*, the *what* of a run that is over, to *path*; return whether that was possible, and say why not."""
+def check_writable(option: str, path: Path, *, may_be_device: bool = False, is_appended: bool = False) -> None:
+    """
+    Check before the work that a file can be written to *path*, which *option* names, or *is_appended* to it.
+
+    Raises:
+        ConfigurationError: There is no folder for it, nothing can be written there, or *path* is not a file.
+    """
+    folder = shown(str(path.parent))
+    if not path.parent.is_dir():
+        raise ConfigurationError(f"{option}: there is no folder {folder}. Make it first.")
+    # Not Path.exists(), which raises for a name that is too long.
+    if os.path.lexists(path):
+        if may_be_device and _is_device(path) and not path.is_dir():
+            return
+        if not path.is_file():
+            raise ConfigurationError(f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten.")
+        if is_appended:
+            return
     try:
-        if _is_device(path):
-            with path.open("ab") as device:
-                device.write(text.encode())
+        # What the rights of the folder say is not all: a file system may be read-only or full.
+        tempfile.TemporaryFile(prefix=".game-operator-", dir=path.parent).close()
+    except OSError as refused:
+        raise ConfigurationError(
+            f"{option}: nothing can be written in the folder {folder}: {refused.strerror}. Pass a file in another one."
+        ) from None
+
+
+def _without_umask(mode: int) -> int:
+    """Return *mode* without what this process denies to new files."""
+    # The umask is returned only when it is set. Meanwhile other threads make private files.
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return mode & ~umask
+
+
+def is_written(path: Path, text: str, what: str, *, is_appended: bool = False, is_public: bool = False) -> bool:
+    """
+    Write *text*, the *what* of a run that is over, to *path*, or append it there.
+
+    A new file is its owner's alone, unless it *is_public*. Return whether that was possible, and say why not.
+    """
+    try:
+        if is_appended and not path.exists():
+            path.touch(SECRET_MODE)
+        if is_appended or _is_device(path):
+            with path.open("ab") as file:
+                file.write(text.encode())
         else:
-            write_privately(path, text)
+            write_privately(path, text, _without_umask(PUBLIC_MODE) if is_public else SECRET_MODE)
     except (OSError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or failed
         say(f"The {what} could not be written to {path}: {problem}.", style="red", error=True)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
+from decimal import Decimal
 from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
@@ -39,6 +40,8 @@ class _Given(NamedTuple):
     only: Iterable[str]
     skip: Iterable[str]
     instance_id: str | None
+    game: str | None
+    wager: Decimal | None
     deadline: float
 
 
@@ -74,6 +77,8 @@ class WalletCertifier:
         profile: Profile | None = None,
         supplies: Supplies | None = None,
         instance_id: str | None = None,
+        game: str | None = None,
+        wager: Decimal | None = None,
         prefix: str = "",
         deadline: float = 60.0,
         check: bool = True,
@@ -97,6 +102,8 @@ class WalletCertifier:
             profile: What is assumed of the wallet; the fixture ``operator_profile`` if None.
             supplies: What more can be done to the wallet; scenarios that need it are skipped without.
             instance_id: The game instance that is played, for a wallet that knows its own.
+            game: The game that is played, for a wallet that knows its games.
+            wager: In currency units, a wager that the wallet takes; None for at most 5.00.
             prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
             deadline: Seconds for all; what is not played by then failed.
             check: False fails nothing: look at the report yourself.
@@ -111,7 +118,7 @@ class WalletCertifier:
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager, deadline)
         report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
         self._show(report, seen, check=check)
         return report
@@ -127,6 +134,8 @@ class WalletCertifier:
         profile: Profile | None = None,
         supplies: Supplies | None = None,
         instance_id: str | None = None,
+        game: str | None = None,
+        wager: Decimal | None = None,
         prefix: str = "",
         deadline: float = 60.0,
         check: bool = True,
@@ -143,7 +152,7 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager, deadline)
         async with _bridged_to_this_loop() as bridge:
             run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
             done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))

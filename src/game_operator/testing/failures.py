@@ -72,10 +72,10 @@ class ReportText:
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
             return head
         lines = []
-        if verdict is cause.verdict or verdict.means != cause.verdict.means:
+        if verdict is cause.verdict:
             grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
             lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.mend}", f"It rests on: {grounds}"]
-        if verdict is not cause.verdict:
+        else:
             lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
         parts = [head, "\n".join(lines)]
         if len(verdict.notes) > 1:

@@ -15,7 +15,7 @@ class TellsSeconds(PlainWallet):
         return max(now, last_millis) // 1_000
 
 
-@wrong("pays at most twice the wager, a limit of another game", must="A02", may="B06 C09 D04 G02 G04 G05")
+@wrong("pays at most twice the wager, a limit of another game", must="A02", may="B06 C09 D04 G02 G04 G05 H06")
 class CapsWins(PlainWallet):
     """What a game pays is the game's; a wallet credits the amount."""
 
@@ -26,7 +26,7 @@ class CapsWins(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("requires more money than the wager: > instead of >=", must="A06", may="B03 G01")
+@wrong("requires more money than the wager: > instead of >=", must="A06", may="B03 G01 G03")
 class KeepsTheLastCent(PlainWallet):
     """Nobody can bet all they have."""
 

@@ -75,7 +75,7 @@ class BelievesKnownSignatures(PlainWallet):
         return header in self._known
 
 
-@wrong("parses the body, writes it again and verifies that", must="E03")
+@wrong("parses the body, writes it again and verifies that", must="E03", may="B15")
 class WritesAnewBeforeVerifying(PlainWallet):
     def _is_authentic(self, headers: Headers, body: bytes) -> bool:
         try:
@@ -129,7 +129,7 @@ class TrustsOneKey(PlainWallet):
         return super()._is_authentic(headers, body)
 
 
-@wrong("keeps the identities of calls in a cache, for a day", must="E07", may="B11")
+@wrong("keeps the identities of calls in a cache, for a day", must="E07", may="B11 H06")
 class ForgetsAfterADay(PlainWallet):
     def days_passed(self, days: int) -> None:
         with self._transaction():

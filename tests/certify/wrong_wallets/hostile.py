@@ -90,7 +90,7 @@ class MindsNoSign(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
-@wrong("keeps amounts in 32 bits, so that a large wager is below 0", must="F05")
+@wrong("keeps amounts in 32 bits, so that a large wager is below 0", must="F05", may="G04")
 class WrapsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return (super()._read_amount(operation, action, document) + 2**31) % 2**32 - 2**31

@@ -39,7 +39,7 @@ class KeepsThirtyTwoBits(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("recognises a call only if it is one of the last fifty", must="G04", operations=200)
+@wrong("recognises a call only if it is one of the last fifty", must="G04", may="H06", operations=200)
 class CachesFiftyCalls(PlainWallet):
     def _remember(self, call: Call) -> None:
         super()._remember(call)

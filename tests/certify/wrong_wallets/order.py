@@ -16,7 +16,11 @@ class ReadsTheAmountOfRollbacks(PlainWallet):
         return replace(call, cents=int(amount)) if isinstance(amount, Number) and amount.isdigit() else call
 
 
-@wrong("refunds bets that it never saw, by the amount in the rollback", must="C01", may="B13 C02 C09 D03 D08 B11")
+@wrong(
+    "refunds bets that it never saw, by the amount in the rollback",
+    must="C01",
+    may="B11 B13 C02 C09 C11 C12 D03 D08 H06",
+)
 class RefundsTheUnseen(ReadsTheAmountOfRollbacks):
     def _rollback(self, case: Case) -> str:
         if case.bet is not None:
@@ -26,7 +30,7 @@ class RefundsTheUnseen(ReadsTheAmountOfRollbacks):
         return SUCCESS
 
 
-@wrong("keeps no tombstone of a rollback that comes first", must="C02", may="C14 D03 D08 B11")
+@wrong("keeps no tombstone of a rollback that comes first", must="C02", may="B11 C09 C12 C14 D03 D08 H06")
 class ForgetsEarlyRollbacks(PlainWallet):
     def _entomb(self, case: Case) -> None:
         """The bet is not there, so there is nothing to do."""
@@ -97,7 +101,7 @@ class LetsAnybodyCancel(PlainWallet):
         return call.operation == "rollback" or super()._names_its_player(call, bet)
 
 
-@wrong("takes a repeated withdraw for a new bet once the first was refunded", must="C09", may="G04 B12")
+@wrong("takes a repeated withdraw for a new bet once the first was refunded", must="C15", may="C09 G04 B12 H06")
 class PlacesTheRefundedAgain(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         bet, call = case.bet, case.call
@@ -108,6 +112,18 @@ class PlacesTheRefundedAgain(PlainWallet):
         self._move(case, call.player_id, -call.cents)
         self._set_state(bet, "OPEN")
         return SUCCESS
+
+
+@wrong("keeps no tombstone of a bet whose deposit came before the rollback", must="C09")
+class EarlyDepositsKeepTombstonesAway(PlainWallet):
+    def _deposit(self, case: Case) -> str:
+        if case.bet is None:
+            self.__dict__.setdefault("_early", set()).add(case.call.bet_id)
+        return super()._deposit(case)
+
+    def _entomb(self, case: Case) -> None:
+        if case.call.bet_id not in self.__dict__.get("_early", ()):
+            super()._entomb(case)
 
 
 @wrong("pays a win to the player whom the deposit names", must="C10")
@@ -131,7 +147,7 @@ class SettlesTheSpent(PlainWallet):
         super()._keep_bet(case, "OPEN")
 
 
-@wrong("knows no action but BET", must="C12")
+@wrong("knows no action but BET", must="C12", may="E09")
 class KnowsBetsAlone(PlainWallet):
     def _read_action(self, operation: str, document: dict[str, object]) -> str:
         action = super()._read_action(operation, document)

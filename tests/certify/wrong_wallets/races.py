@@ -233,10 +233,20 @@ class LocksInMemory(_OverwritesRows):
 
 @wrong("returns the time at which it writes the answer", must="D07")
 class TellsTheTimeOfTheAnswer(PlainWallet):
-    _turns = count()
+    """Of two calls at once, the former answers a moment after the latter."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        super().__init__(*arguments, **settings)
+        self._turns = count()
+        self._rivals = Rivals(patience_seconds=0.25)
 
     def _carry_out(self, call: Call) -> Reply:
         reply = super()._carry_out(call)
-        if not is_alone() and next(self._turns) % 2:
-            time.sleep(0.01)
-        return replace(reply, at_millis=None if reply.at_millis is None else self.clock_millis())
+        waits = not is_alone() and next(self._turns) % 2
+        if waits:
+            self._rivals.await_one("an answer")
+            time.sleep(0.002)
+        answered = replace(reply, at_millis=None if reply.at_millis is None else self.clock_millis())
+        if not waits:
+            self._rivals.tell("an answer")
+        return answered

@@ -1,18 +1,23 @@
 """Plays scenarios against a wallet, one after the other, and makes a verdict of each."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from game_operator.certify.engine.scenario import STAGES, Scenario, verdict_of
-from game_operator.certify.engine.stage import MOST_BALANCE_CENTS, Player, Stage, units
-from game_operator.certify.engine.steps import Allowance, Found, NotTried, undone_by_errors
+from game_operator.certify.engine.balances import MOST_BALANCE_CENTS, units
+from game_operator.certify.engine.calls import Player
+from game_operator.certify.engine.limits import find_wager
+from game_operator.certify.engine.observed import Observed
+from game_operator.certify.engine.scenario import LOAD, Scenario, verdict_of
+from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
 from game_operator.certify.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
 from game_operator.certify.report.again import signer_of, without_signatures
 from game_operator.certify.report.report import Latency
 from game_operator.certify.report.verdicts import Exchange, KnownCause, Note, Outcome, Verdict, Weight
+from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import BodyWriter
@@ -29,14 +34,28 @@ _KEPT_BYTES: Final = 65_536
 _KEPT_ANSWER_BYTES: Final = 4_096
 #: After this many scenarios in a row without an answer, the wallet counts as gone.
 _MOST_SILENT: Final = 3
+_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.GONE})
 #: Before that it is asked again after each of these pauses.
 _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 #: To bring balances back, even if no time is left.
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
+#: So often a balance is asked for that is answered SYSTEM_ERROR, which may be by chance.
+_MOST_FAILURES: Final = 3
+#: In wagers: what balances may gain or lose before they are put back.
+_MOST_DRIFT: Final = 40
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The beginning of a scenario: its stage, the exchanges that are kept, and why it ended early, if it did."""
+
+    stage: Stage
+    kept: dict[int, Exchange]
+    ended: Found | NotTried | None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -54,6 +73,8 @@ class Run:
         allowance: How long the run may take, and whether it goes on.
         shown_headers: Names of the headers that the user added, for the report.
         with_signatures: Whether signatures are recorded.
+        game: The name of the game that is played.
+        observed: What has been seen of the wallet.
         known: Both balances in cents, as the last scenario left them; None if one must be asked for.
         calls: How many requests were sent.
     """
@@ -67,6 +88,8 @@ class Run:
     allowance: Allowance
     shown_headers: tuple[bytes, ...] = ()
     with_signatures: bool = False
+    game: str = "certify"
+    observed: Observed = field(default_factory=Observed)
     known: dict[str, int | None] = field(init=False)
     calls: int = field(default=0, init=False)
 
@@ -80,6 +103,9 @@ class Run:
         self._is_load = False
         self._load_ms: list[float] = []
         self._load_at_once = 0
+        self._begun: dict[str, _Begun] = {}
+        #: Both balances in cents, as the first scenario found them.
+        self._at_first: dict[str, int] = {}
 
     def play(self, scenario: Scenario) -> Verdict:
         """Play *scenario* and return its verdict. Nothing that the wallet does raises."""
@@ -87,18 +113,45 @@ class Run:
             return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
         is_gone = self._is_gone()
         self._kept, began = {}, time.monotonic()
-        self._is_load = scenario.stage == STAGES[-1]
+        self._is_load = scenario.stage == LOAD
         verdict = self._played(scenario, is_gone=is_gone)
         return replace(verdict, duration_ms=(time.monotonic() - began) * 1_000)
+
+    def begin(self, scenario: Scenario) -> None:
+        """Play what *scenario* does before all others; what is wrong then is in its verdict later."""
+        if scenario.begin is None or any(name not in self._supplied for name in scenario.needs):
+            return
+        self._kept, ended, stage = {}, None, self._stage(scenario.id)
+        try:
+            stage = self._within_limits(scenario.id, scenario.begin, self._staged(scenario.id))
+            stage.check_balances()
+        except (Found, NotTried) as end:
+            ended = end
+        except Exception as odd:  # As below.
+            ended = Found(_stumbled(odd), weight=Weight.CONTRACT_BROKEN)
+        self._begun[scenario.id] = _Begun(stage, self._kept, ended)
+        self.known = dict.fromkeys(self.player_ids)
+        if ended is not None:
+            self._kept = {}
+            self._restored(stage)
 
     def balance_of(self, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
         """Ask one of the wallet's processes for a player's balance, outside any scenario."""
         self._kept = {}
         body = BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
-        return self._heard((Request(f"the balance of {player_id}", "/player-balance", body, at=at),))[0]
+        request = Request(f"the balance of {player_id}", "/player-balance", body, at=at)
+        for _ in range(_MOST_FAILURES):
+            (heard,) = self._heard((request,))
+            if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+                break
+        return heard
 
     def balances(self) -> list[int | None]:
-        """Return both balances in cents, None where one cannot be read."""
+        """Return both balances in cents, None where one cannot be read; by small bets if player-balance is behind."""
+        if self.observed.is_behind:
+            self._kept, stage = {}, self._stage("balances")
+            with self.allowance.grace(_GRACE_SECONDS):
+                return [current_cents(stage, player) for player in (stage.player, stage.other)]
         balances: list[int | None] = []
         for player_id in self.player_ids:
             heard = self.balance_of(player_id)
@@ -114,6 +167,7 @@ class Run:
     def put_back(self, before: list[int | None]) -> None:
         """Bring both balances to what they were *before* the run, if that is known and the wallet lets us."""
         self._kept, stage = {}, self._stage("end")
+        self._at_first = {}
         for player, cents in zip((stage.player, stage.other), before, strict=True):
             if cents is None:
                 return
@@ -126,14 +180,16 @@ class Run:
         cut: NotTried | None = None
         stuck: list[str] = []
         try:
-            if is_gone:
+            begun = self._begun.get(scenario.id)
+            if is_gone and (begun is None or begun.ended is None):
                 told = f"not begun: the wallet gave no answer in the last {_MOST_SILENT} scenarios"
                 raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
             self.allowance.check("not begun")
-            stage = self._staged(scenario)
+            stage = self._begun_or_staged(scenario)
             notes = stage.notes
             try:
-                scenario.play(stage)
+                stage = self._within_limits(scenario.id, scenario.play, stage)
+                notes = stage.notes
                 stage.check_balances()
             finally:
                 stuck = self._undo()
@@ -143,8 +199,7 @@ class Run:
             weight = found.weight or scenario.weight
             notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
-            told = f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
-            notes.append(Note(told, Weight.CONTRACT_BROKEN))
+            notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
         verdict = verdict_of(scenario, notes, self._kept, cut)
         if stuck:
             reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
@@ -153,14 +208,46 @@ class Run:
         self._settle(stage, verdict)
         return verdict
 
+    def _begun_or_staged(self, scenario: Scenario) -> Stage:
+        """Return the stage that the beginning of *scenario* was played on, or a new one."""
+        begun = self._begun.get(scenario.id)
+        if begun is None:
+            return self._staged(scenario.id)
+        self._kept = begun.kept
+        if begun.ended is not None:
+            raise begun.ended
+        for player in (begun.stage.player, begun.stage.other):
+            player.opening_cents = player.due_cents = begun.stage.opening_cents_of(player)
+        begun.stage.told.clear()
+        return begun.stage
+
+    def _within_limits(self, name: str, play: Callable[[Stage], object], stage: Stage) -> Stage:
+        """*play* on *stage*, and on a new one with another wager if a limit refused it; return the last stage."""
+        try:
+            play(stage)
+        except Limited:
+            if self.observed.is_limited:
+                raise
+            find_wager(stage)
+            if self.observed.wager_cents is None:
+                raise
+            self._restored(stage)
+            self.known = dict.fromkeys(self.player_ids)
+            stage = self._staged(f"{name}-within-limits")
+            play(stage)
+        return stage
+
     def _settle(self, stage: Stage | None, verdict: Verdict) -> None:
-        """Put balances back, and remember them if they are known."""
+        """Remember balances that are known, and put them back if they are not, or far from what they were."""
         self.known = dict.fromkeys(self.player_ids)
         if stage is None:
-            self._silent = self._silent + 1 if any(note.cause == KnownCause.NO_ANSWER for note in verdict.notes) else 0
+            self._silent = self._silent + 1 if any(note.cause in _SILENT for note in verdict.notes) else 0
             return
         players = (stage.player, stage.other)
-        if verdict.outcome is Outcome.PASSED and all(each.due_cents == each.opening_cents for each in players):
+        for player in players:
+            self._at_first.setdefault(player.id, player.opening_cents)
+        drift = max(abs(player.due_cents - self._at_first[player.id]) for player in players)
+        if verdict.outcome is Outcome.PASSED and drift <= _MOST_DRIFT * stage.unit_cents:
             self.known = {player.id: player.due_cents for player in players}
             self._silent = 0
             return
@@ -172,14 +259,16 @@ class Run:
 
     def _restored(self, stage: Stage) -> None:
         """Bring balances back. There is always a little time for it, because the players' money depends on it."""
+        for player in (stage.player, stage.other):
+            player.opening_cents = self._at_first.get(player.id, player.opening_cents)
         with suppress(Found), self.allowance.grace(_GRACE_SECONDS):  # The report says what was left.
             put_back(stage)
 
-    def _staged(self, scenario: Scenario) -> Stage:
-        stage = self._stage(scenario.id)
+    def _staged(self, name: str) -> Stage:
+        stage = self._stage(name)
         for player in (stage.player, stage.other):
             if self.known[player.id] is None:
-                player.opening_cents = player.due_cents = stage.balance_of(player)
+                player.opening_cents = player.due_cents = stage.opening_cents_of(player)
             if player.opening_cents < _LEAST_CENTS:
                 told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
                 raise NotTried(f"{told}, and that is too little to bet")
@@ -197,7 +286,14 @@ class Run:
             instance_id=self.instance_id,
             supplied=self._supplied,
             supplies=self.supplies,
+            game=self.game,
+            observed=self.observed,
+            pause=self._pause,
         )
+
+    def _pause(self, seconds: float) -> None:
+        self.allowance.check("broken off")
+        time.sleep(seconds)
 
     def _is_gone(self) -> bool:
         """Return whether the wallet no longer answers; one that restarts is given a few seconds, once."""
@@ -282,8 +378,12 @@ class Run:
         return replace(carried, problem=problem, place=place)
 
 
+def _stumbled(odd: Exception) -> str:
+    return f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
+
+
 #: A balance that cannot be brought back at once is brought back in at most this many pieces.
-_MOST_PIECES: Final = 12
+_MOST_PIECES: Final = 80
 #: This many bets are tried, until one is still open.
 _MOST_CANCELLED: Final = 20
 
@@ -291,20 +391,39 @@ _MOST_CANCELLED: Final = 20
 def put_back(at: Stage) -> None:
     """Bring both balances to where they were; judge nothing."""
     for player in (at.player, at.other):
-        piece_cents = MOST_BALANCE_CENTS
-        for _ in range(_MOST_PIECES):
-            heard = at.send(at.balance_request("the balance afterwards", player))
-            if heard.timed_out:
-                return
-            if heard.balance_cents is None or not heard.succeeded:
+        piece_cents = left_cents = MOST_BALANCE_CENTS
+        for number in range(_MOST_PIECES):
+            cents = current_cents(at, player)
+            if cents is None:
                 break
-            more = heard.balance_cents - player.opening_cents
-            if not more or abs(more) > MOST_BALANCE_CENTS or not piece_cents:
+            more = cents - player.opening_cents
+            if not number:
+                # A wallet that does not say what it has must not be led further and further away.
+                left_cents = min(2 * abs(more), MOST_BALANCE_CENTS)
+            if not more or abs(more) > left_cents or not piece_cents:
                 break
             part = min(abs(more), piece_cents)
-            if not (_played(at, player, part, 0) if more > 0 else _given(at, player, part)):
+            if _taken(at, player, part) if more > 0 else _given(at, player, part):
+                left_cents -= part
+            else:
                 # The wallet may limit what a bet can be.
-                piece_cents = part // 4
+                piece_cents = part // 2
+
+
+def current_cents(at: Stage, player: Player) -> int | None:
+    """Return what the player has, by a balance check; where those are behind, by a small bet or a later check."""
+    if at.observed.is_behind:
+        if (cents := at.cents_by_probe(player)) is not None:
+            return cents
+        at.pause(2 * at.observed.lags_seconds)
+    heard = at.send(at.balance_request("the balance afterwards", player))
+    return heard.balance_cents if heard.succeeded else None
+
+
+def _taken(at: Stage, player: Player, cents: int) -> bool:
+    """Take *cents* from the player by a loss; of less than the least wager, the rest of one is won back."""
+    least = at.observed.wager_cents or 0
+    return _played(at, player, cents, 0) or (least > cents and _played(at, player, least, least - cents))
 
 
 def _given(at: Stage, player: Player, cents: int) -> bool:

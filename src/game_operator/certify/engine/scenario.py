@@ -13,9 +13,12 @@ from game_operator.certify.engine.steps import NotTried, Stopped, Undone
 from game_operator.certify.report.report import ALL
 from game_operator.certify.report.verdicts import GROUPS, Exchange, Note, Outcome, Verdict, Weight, mistake_of
 from game_operator.errors import ConfigurationError, shown
+from game_operator.provider.diagnosis import text_of
 
 #: In this order.
-STAGES: Final = ("in turn", "at once", "hostile", "load")
+STAGES: Final = ("in turn", "at once", "hostile", "load", "at the end")
+#: The stage whose answers are measured.
+LOAD: Final = STAGES[3]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Scenario:
         needs: What the user must supply, by the names of ``Supplies``.
         stage: When it is tried.
         explains: Scenarios that fail by the same mistake, where this one shows it best; or ``*`` for all.
+        begin: Plays what comes before all other scenarios, if it has such a part.
     """
 
     id: str
@@ -46,6 +50,7 @@ class Scenario:
     needs: tuple[str, ...] = ()
     stage: str = STAGES[0]
     explains: tuple[str, ...] = ()
+    begin: Callable[[Stage], object] | None = None
 
     @property
     def group(self) -> str:
@@ -65,14 +70,27 @@ def scenarios() -> tuple[Scenario, ...]:
     found = []
     for file in sorted(_TEXTS.glob("*.toml")):
         module = importlib.import_module(f"{_PACKAGE.__name__}.{file.stem}")
-        for scenario_id, entry in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        for scenario_id, given in tomllib.loads(file.read_text(encoding="utf-8")).items():
+            entry = _in_words(given)
             # Any: TOML has strings and lists of them here, and each scenario's test fails where it has not.
             fields: dict[str, Any] = {
                 key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
             }
-            play = getattr(module, scenario_id.lower())
-            found.append(Scenario(**fields | {"id": scenario_id, "weight": Weight(entry["weight"]), "play": play}))
+            own = {"id": scenario_id, "weight": Weight(entry["weight"]), "play": getattr(module, scenario_id.lower())}
+            begin = getattr(module, f"{scenario_id.lower()}_begin", None)
+            found.append(Scenario(**fields | own, begin=begin))
     return tuple(found)
+
+
+def _in_words(entry: dict[str, Any]) -> dict[str, Any]:  # Any: as above.
+    """Return *entry* with what its mistake means, and how it is fixed, if it names one that the storm knows too."""
+    if "mistake" not in entry:
+        return entry
+    text = text_of(entry["mistake"])
+    return {name: value for name, value in entry.items() if name != "mistake"} | {
+        "means": text.means,
+        "mend": text.mend,
+    }
 
 
 def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
@@ -96,7 +114,7 @@ def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
 
 
 def in_playing_order(chosen: Iterable[Scenario]) -> list[Scenario]:
-    """Return *chosen* by stage: in turn, at once, hostile, load."""
+    """Return *chosen* by stage: in turn, at once, hostile, load, at the end."""
     return sorted(chosen, key=lambda each: (STAGES.index(each.stage), each.id))
 
 
@@ -139,7 +157,8 @@ def verdict_of(
     reason, weight = folded[0].reason, folded[0].weight
     verdict = replace(verdict, outcome=Outcome.FAILED, reason=reason, weight=weight, notes=folded)
     mistake = mistake_of(folded[0].cause)
-    if mistake is None or (mistake.only_in_the_plainest and ALL not in scenario.explains):
+    is_own = mistake is not None and mistake.only_in_the_plainest and ALL not in scenario.explains
+    if mistake is None or is_own or mistake.general_from > 1:
         return verdict
     return replace(verdict, means=mistake.means, mend=mistake.mend)
 

@@ -1,52 +1,29 @@
-"""
-The stage of one scenario: two players, and ways to make calls, to ask and to judge.
+"""The stage of one scenario: ways to ask the wallet, and to judge what it answers."""
 
-What it asks travels by a function of the run's, so that no scenario knows how its calls travel.
-"""
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Final, TypeAlias
-
-from game_operator.certify.engine.steps import Found, NotTried, symptom_of
-from game_operator.certify.engine.supplies import Supplies
-from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Note, Weight
+from game_operator.certify.engine.balances import Balances, units
+from game_operator.certify.engine.calls import BALANCE_PATH, Asked, Player, moved_by
+from game_operator.certify.engine.steps import Found, Limited, NotTried, symptom_of
+from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
-from game_operator.money import FINER_THAN_A_CENT, amount_from_cents
-from game_operator.profile import Profile
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.protocol.http import Manner
-from game_operator.protocol.webhook import BodyWriter
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
-from game_operator.provider.requests import BetCalls, Request, Seal
+from game_operator.provider.requests import BetCalls, Request
 
-#: A call, or a request with its own title.
-Asked: TypeAlias = WebhookCall | Request
-#: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
-MOST_BALANCE_CENTS: Final = 10**14
 _WITHDRAW: Final = "/withdraw"
-#: What a refusal says of the wallet as a whole, by path and code.
-_CAUSES: Final[Mapping[tuple[str, str | None], str]] = {
-    ("", Code.SYSTEM_ERROR): KnownCause.FAILS,
-    (_WITHDRAW, Code.INVALID_REQUEST): KnownCause.UNREADABLE,
-}
+_MOVING: Final = (_WITHDRAW, "/deposit", "/rollback")
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
-_MOST_UNIT_CENTS: Final = 500
-
-
-def units(cents: int) -> str:
-    """Return *cents* as a report shows them: in currency units, with two decimals."""
-    return f"{amount_from_cents(cents):.2f}"
-
-
-def moved_by(what: Asked) -> int:
-    """Return what a call does to its player's balance if it does what it says; 0 for a request."""
-    if isinstance(what, WithdrawCall):
-        return -what.amount_cents
-    return (what.amount_cents or 0) if isinstance(what, DepositCall | RollbackCall) else 0
+#: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
+_CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+#: What languages write for a missing value.
+_PLACEHOLDERS: Final = frozenset({"undefined", "null", "none", "nil", "nan"})
 
 
 def time_of(heard: Carried) -> int:
@@ -54,147 +31,10 @@ def time_of(heard: Carried) -> int:
     return 0 if heard.reply is None else heard.reply.timestamp or 0
 
 
-@dataclass(slots=True, eq=False)
-class Player:
-    """
-    A player of the wallet.
-
-    Attributes:
-        id: The player_id.
-        opening_cents: The balance at the beginning of the scenario.
-        due_cents: What the balance must be now.
-    """
-
-    id: str
-    opening_cents: int
-    due_cents: int
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class Stage:
-    """
-    What a scenario has.
-
-    Attributes:
-        player, other: Two players with money.
-        profile: What is assumed of the wallet.
-        prefix: What all ids begin with.
-        instance_id: The instance that is played.
-        carry: Brings requests to the wallet, all at once if there are several, and returns their answers in order.
-        act: Does something to the wallet that was supplied (``Supplies``): its name, and what it is given.
-        supplied: The names of what the user supplied (``Supplies``), and ``wire`` if calls travel over HTTP.
-        supplies: What was supplied; what it does to the wallet is done by ``act``.
-        notes: What is wrong and did not end the scenario.
-        playing: The players of the bets and claims that have been made, by their ids.
-        bets: The bets that have been made.
-    """
-
-    player: Player
-    other: Player
-    profile: Profile
-    prefix: str
-    instance_id: str | None
-    carry: Callable[[Sequence[Request]], list[Carried]]
-    act: Callable[..., None]
-    supplied: frozenset[str]
-    supplies: Supplies
-    notes: list[Note] = field(default_factory=list, init=False)
-    playing: dict[str, Player] = field(default_factory=dict, init=False)
-    bets: list[BetCalls] = field(default_factory=list, init=False)
-    _made: int = field(default=0, init=False)
-    # The last call that may have moved money, if it was alone; and the last balance.
-    _moved: Carried | None = field(default=None, init=False)
-    _balance: Carried | None = field(default=None, init=False)
-
-    # Making calls, and the requests that carry them.
-
-    @cached_property
-    def writer(self) -> BodyWriter:
-        """Writes bodies under the names of the profile."""
-        return BodyWriter(self.profile)
-
-    def fresh(self, word: str = "id") -> str:
-        """Return a new id."""
-        self._made += 1
-        return f"{self.prefix}-{word}-{self._made}"
-
-    @property
-    def unit_cents(self) -> int:
-        """A wager of which the poorer player can pay twenty."""
-        return max(1, min(_MOST_UNIT_CENTS, self.player.opening_cents // 20, self.other.opening_cents // 20))
-
-    # Any, below: the changes are fields of the class of what is returned.
-
-    def bet(self, player: Player | None = None, cents: int | None = None, **changes: Any) -> BetCalls:
-        """Return a new bet, with *changes*; of *player*, or of the first; of *cents*, or of a unit."""
-        player, bet_id = player or self.player, self.fresh("bet")
-        self.playing[player.id] = player
-        bet = BetCalls(
-            player_id=player.id,
-            bet_id=bet_id,
-            wager_cents=self.unit_cents if cents is None else cents,
-            round_id=f"{bet_id}-round",
-            instance_id=self.instance_id,
-            game="certify",
-            rollback_tx_id=self.profile.rollback_tx_id,
-        )
-        self.bets.append(replace(bet, **changes))
-        return self.bets[-1]
-
-    def claim(self, cents: int, action: str, player: Player | None = None, **changes: Any) -> DepositCall:
-        """Return a new claim, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
-        if action not in self.writer.claim_types:
-            raise NotTried(f"the profile has no claims of the type {action}")
-        player = player or self.player
-        self.playing[player.id] = player
-        fields = {"bet_id": self.fresh("claim"), "instance_id": self.instance_id, "game": "certify"} | changes
-        return DepositCall(player_id=player.id, amount_cents=cents, action=action, **fields)
-
-    def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
-        """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
-        cents = self.unit_cents if cents is None else cents
-        return [self.claim(cents, "JACKPOT", player)] if "JACKPOT" in self.writer.claim_types else []
-
-    def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
-        """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
-        return Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
-
-    def balance_request(self, title: str, player: Player | None = None, *, seal: Seal | None = None) -> Request:
-        """Return a request for the balance of *player*, or of the first."""
-        return self.request(BalanceCall(player_id=(player or self.player).id), title, seal=seal)
-
-    # Asking. These do not judge an answer.
-
-    def send(self, request: Request) -> Carried:
-        """Send one request, and return its answer."""
-        (heard,) = self.carry([request])
-        if request.path != "/player-balance":
-            self._moved = heard
-        return heard
-
-    def together(self, requests: Sequence[Request]) -> list[Carried]:
-        """Send *requests* all at once, and return their answers in order."""
-        self._moved = None
-        return self.carry(requests)
-
-    def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> list[Carried]:
-        """
-        Send *requests* one by one between the acts *begin* and *end*, and return their answers in order.
-
-        A finding ends a scenario, so nothing is judged before the wallet is as it was.
-        """
-        self.act(begin, *arguments)
-        heard = [self.send(request) for request in requests]
-        self.act(end, *arguments)
-        return heard
+class Stage(Balances):
+    """What a scenario has: its calls, and ways to ask and to judge."""
 
     # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
-
-    def ask(self, what: Asked, title: str = "", *, status: int = 200) -> Carried:
-        """Send *what*, and hold that a reply of spec §2.1 came, with HTTP status *status* (spec §4.1)."""
-        heard = self.send(what if isinstance(what, Request) else self.request(what, title))
-        self.check_reply(heard, status=status)
-        return heard
 
     def accepts(self, what: Asked, title: str = "", *, moves: int | None = None, may_limit: bool = False) -> Carried:
         """
@@ -212,6 +52,18 @@ class Stage:
         self.check_moved(heard, self._player_of(what), moves)
         return heard
 
+    def accepts_all(self, calls: Sequence[tuple[WebhookCall, str]]) -> None:
+        """Hold that each of *calls*, by its title, is accepted; a slow wallet is sent them all at once."""
+        if not self.observed.is_slow:
+            for call, title in calls:
+                self.accepts(call, title)
+            return
+        heard = self.answered([self.request(call, title) for call, title in calls])
+        for (call, _), each in zip(calls, heard, strict=True):
+            self.check_success(each)
+            self._player_of(call).due_cents += moved_by(call)
+        self.check_balances()
+
     def placed(self, *bets: BetCalls, title: str = "a withdraw") -> BetCalls:
         """Place *bets*, or a new one, and return the first."""
         bets = bets or (self.bet(),)
@@ -227,13 +79,26 @@ class Stage:
         """
         heard = self.ask(what, title)
         if heard.succeeded != first.succeeded:
-            told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
-            raise Found(told, heard, symptom=symptom_of(heard, "changed"))
-        if heard.code != first.code:
+            raise self._answered_otherwise(heard, first)
+        if heard.succeeded:
+            self.observed.repeated.add(heard.request.path)
+        elif heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             self.check_balance(heard, self._player_of(what))
         return heard
+
+    def _answered_otherwise(self, heard: Carried, first: Carried) -> Found:
+        told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
+        symptom = symptom_of(heard, "changed")
+        if heard.succeeded:
+            return Found(told, heard, symptom=symptom)
+        # Nothing moved again. Of a bet that was debited, the service believes that it was not placed.
+        path = heard.request.path
+        weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
+        # Where other repeats are known, the scenario says what is special about this one.
+        cause = "" if path in self.observed.repeated else KnownCause.REPEAT_REFUSED
+        return Found(told, heard, weight=weight, cause=cause, symptom=symptom)
 
     def refuses(
         self,
@@ -260,7 +125,7 @@ class Stage:
                 judges that.
             status: The HTTP status that is due.
         """
-        heard = self.ask(what, title, status=status)
+        heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
         who = self._player_of(what)
         if heard.succeeded:
             self._accepted_wrongly(heard, who, code, sound=success_is_advice)
@@ -268,6 +133,33 @@ class Stage:
         self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         self.check_balance(heard, who)
         return heard
+
+    def refuses_all(self, requests: Sequence[Request], code: str) -> None:
+        """Hold that each of *requests* is refused, as ``refuses`` does; a slow wallet is sent them all at once."""
+        if not self.observed.is_slow:
+            for request in requests:
+                self.refuses(request, "", code)
+            return
+        for heard in self.answered(requests):
+            if heard.succeeded:
+                self._accepted_wrongly(heard, self.player, code, sound=False)
+            else:
+                self.check_code(heard, code)
+        self.check_balances(self.player)
+
+    def stays_cancelled(self, withdraw: WithdrawCall, first: Carried, title: str) -> None:
+        """
+        Hold that a withdraw that was a SUCCESS *first* is refused once its bet is rolled back, and moves nothing.
+
+        Where the profile repeats first answers word for word, that one is right too (docs/decisions/0012).
+        """
+        heard = self.ask(withdraw, title)
+        if heard.succeeded and self.profile.duplicate_reply == "verbatim" and heard.reply == first.reply:
+            return
+        if heard.succeeded:
+            self._accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK, sound=False)
+        self.check_code(heard, Code.BET_ROLLED_BACK)
+        self.check_balance(heard, self._player_of(withdraw))
 
     def answered(self, requests: Sequence[Request]) -> list[Carried]:
         """
@@ -311,51 +203,63 @@ class Stage:
 
     # Judging an answer.
 
-    def check_reply(self, heard: Carried, *, status: int = 200) -> None:
-        """Hold that *heard* is a reply of spec §2.1; note another HTTP status than *status* (spec §4.1)."""
-        if not heard.status:
-            raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
-        if heard.reply is None:
-            told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {heard.problem}"
-            if heard.status in TURNING_AWAY:
-                cause = KnownCause.TURNED_AWAY
-            elif heard.status >= 500:
-                cause = KnownCause.CRASH
-            else:
-                cause = KnownCause.FRACTIONS if FINER_THAN_A_CENT in heard.problem else KnownCause.NO_REPLY
-                if not heard.body.lstrip().startswith((b"{", b"[")):
-                    # A page, or nothing: another part of the application may answer at this address.
-                    told += (
-                        ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such "
-                        "as /wallet"
-                    )
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
-        if heard.status != status:
-            kind = "a SUCCESS" if heard.succeeded else f"the refusal {heard.code}"
-            # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
-            weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
-            told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
-            self.note(told, weight, f"{KnownCause.STATUS} {heard.status}", heard)
-
     def check_unlimited(self, heard: Carried, *, asked: bool) -> None:
-        """Raise NotTried if a limit refused a withdraw; if one was *asked* for, an unknown code says so too."""
-        if heard.code is None or heard.request.path != _WITHDRAW:
+        """
+        Raise NotTried if a limit refused a withdraw; ``Limited`` unless a limit was *asked* for by a high wager.
+
+        First hold that what was refused moved nothing.
+        """
+        if (told := self._limited(heard, asked=asked)) is None:
             return
-        own = heard.code not in _KNOWN or heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
-        if heard.code == Code.LIMIT_EXCEEDED or (asked and own):
-            raise NotTried(f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}")
+        self.check_balances(self.player, after=heard)
+        raise NotTried(told) if asked else Limited(told)
+
+    def _limited(self, heard: Carried, *, asked: bool) -> str | None:
+        """Return what a limit refused; None if none did."""
+        if heard.code is None or heard.request.path != _WITHDRAW:
+            return None
+        own = heard.code not in _KNOWN and not _is_invalid_code(heard.code)
+        folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
+        # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
+        if heard.code == Code.LIMIT_EXCEEDED or (asked and (own or folded)) or (own and not self.observed.is_limited):
+            return f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}"
+        return None
 
     def check_moved(self, heard: Carried, player: Player, moves: int) -> None:
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
         self.check_balance(heard, player)
+        self.observed.keep_reply(heard)
 
     def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
-        """Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says."""
+        """
+        Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says.
+
+        Raises:
+            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day.
+        """
+        if heard.code == Code.LIMIT_EXCEEDED and (told := self._limited(heard, asked=True)) is not None:
+            raise NotTried(told)
         if not heard.succeeded:
-            cause = _CAUSES.get((heard.request.path, heard.code)) or _CAUSES.get(("", heard.code), "")
-            raise Found(f"refused with {heard.code} instead of SUCCESS", heard, weight=weight, cause=cause)
+            told = f"refused with {heard.code} instead of SUCCESS"
+            if heard.status in TURNING_AWAY:
+                told, weight = f"turned away with HTTP {heard.status}", Weight.CONTRACT_BROKEN
+            raise Found(told, heard, weight=weight, cause=self.cause_of_refusal(heard))
+
+    def cause_of_refusal(self, heard: Carried) -> str:
+        """Return what a refusal of what must be accepted says of the wallet as a whole; "" for nothing."""
+        if heard.status in TURNING_AWAY:
+            return KnownCause.TURNED_AWAY
+        if heard.code == Code.INVALID_REQUEST:
+            if heard.request.body in self._at_once and heard.request.path in {BALANCE_PATH, *self.observed.accepted}:
+                return KnownCause.MIXED_UP
+            # Where one such call was understood, it is this one that is not.
+            path = heard.request.path
+            return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.INVALID_SIGNATURE:
+            return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
+        return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
 
     def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
         """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
@@ -371,6 +275,9 @@ class Stage:
         if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
             return  # A limit may be asked before the funds.
         told = f"refused with {heard.code}; {due} is assumed"
+        if _is_invalid_code(heard.code):
+            self.note(told, Weight.CONTRACT_BROKEN, KnownCause.INVALID_CODE, heard)
+            return
         early_code = self.profile.early_deposit_code
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
@@ -389,51 +296,15 @@ class Stage:
         told = heard.balance_cents
         if told is None or told == player.due_cents:
             return
+        if heard.code == Code.INVALID_SIGNATURE:
+            return  # Nothing of the call is to be looked at; what such an answer has in it is judged by group E.
         self.check_balances(player, after=heard)
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
-        self.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, heard)
-
-    def check_balances(self, *players: Player, after: Carried | None = None) -> None:
-        """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
-        for player in players or (self.player, self.other):
-            actual, due = self.balance_of(player), player.due_cents
-            if actual == due:
-                continue
-            much = "too much" if actual > due else "too little"
-            since = f"after {after.request.title}, " if after else ""
-            reason = f"{since}{player.id} has {units(actual)}; expected {units(due)}: {units(abs(actual - due))} {much}"
-            cause = KnownCause.SHARED if player is self.other and player.id not in self.playing else ""
-            shown_by = after or self._moved or self._balance
-            symptom = symptom_of(shown_by, much) if shown_by else ""
-            raise Found(reason, cause=cause, place=shown_by.place if shown_by else None, symptom=symptom)
-
-    def balance_of(self, player: Player) -> int:
-        """Return a player's balance in cents."""
-        heard = self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
-        self._balance = heard
-        if heard.balance_cents is None or not heard.succeeded:
-            told = f"refused with {heard.code} instead of a balance"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_BALANCE)
-        if heard.balance_cents > MOST_BALANCE_CENTS:
-            told = f"returned {units(heard.balance_cents)}, which no call could move"
-            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.WRONG_BALANCE)
-        return heard.balance_cents
-
-    def note(
-        self, reason: str, weight: Weight, cause: str = "", heard: Carried | None = None, *, symptom: str = ""
-    ) -> None:
-        """Note that something is wrong, as *heard* shows, and go on."""
-        reason = reason if heard is None else f"{heard.request.title}: {reason}"
-        self.notes.append(Note(reason, weight, cause, None if heard is None else heard.place, symptom))
-
-    def advise(self, reason: str, heard: Carried | None = None) -> None:
-        """Note that something could be better."""
-        self.note(reason, Weight.ADVICE, "", heard)
-
-    def _player_of(self, what: Asked) -> Player:
-        """Return the player that a call names; the first one for a request, or if nobody has that id."""
-        players = {self.other.id: self.other, **self.playing}
-        return self.player if isinstance(what, Request) else players.get(what.player_id, self.player)
+        if told in (theirs := {each.due_cents: each.id for each in (self.player, self.other) if each is not player}):
+            reason += f". {theirs[told]} has {units(told)}"
+        is_scaled = player.due_cents and player.due_cents * 100 == told
+        cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
+        self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
     def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> None:
         actual = self.balance_of(player)
@@ -446,7 +317,14 @@ class Stage:
         if moved:
             what = f"the balance moved by {'+' if moved > 0 else '-'}{units(abs(moved))}"
         symptom = _accepted_symptom(heard, code)
-        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, symptom=symptom)
+        # A cancelled bet that is only said to be paid doubles nothing.
+        weight = Weight.MONEY_LOST if code == Code.BET_ROLLED_BACK and not moved else None
+        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, symptom=symptom)
+
+
+def _is_invalid_code(code: str) -> bool:
+    """Return whether *code* is a placeholder such as ``undefined``, or not one word."""
+    return _CODE.fullmatch(code) is None or code.lower() in _PLACEHOLDERS
 
 
 def _accepted_symptom(heard: Carried, code: str) -> str:

@@ -49,6 +49,10 @@ class NotTried(Exception):  # noqa: N818 - see above
     """Ends a scenario: it cannot be tried on this wallet, and this is why."""
 
 
+class Limited(NotTried):
+    """Ends a scenario: a limit of the wallet's refused a wager, and a smaller or larger one may be accepted."""
+
+
 class Undone(NotTried):
     """Ends a scenario: something that the user supplied had to be done to the wallet, and failed."""
 

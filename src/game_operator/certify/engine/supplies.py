@@ -34,7 +34,8 @@ class Supplies:
         retired_key: One that it accepted before a rotation, and no longer accepts.
         elsewhere: An address of this machine that the wallet must not answer, such as ``127.0.0.2``.
         foreign_instance_id: An instance of another operator's.
-        random_operations: How many random operations are tried, 100,000 for a thorough run.
+        random_operations: How many random operations are tried, 100,000 for a thorough run; None for 1,500, or as many
+            as take about five seconds.
     """
 
     block: Annotated[Deed | None, "a way to block a player"] = None
@@ -74,6 +75,18 @@ _OTHERS: Final = MappingProxyType(
         "nonce": "a signature over a time and a nonce, and no provider is known that signs so",
     }
 )
+#: The options of ``game-operator certify`` by the names of what they supply.
+_OPTIONS: Final = MappingProxyType(
+    {name: f"--hook {name}=COMMAND" for name, hint in _HINTS.items() if hint.__origin__ == Deed | None}
+    | {
+        "second_url": "--second-url URL",
+        "old_key": "--old-key FILE",
+        "retired_key": "--retired-key FILE",
+        "elsewhere": "--elsewhere ADDRESS",
+        "foreign_instance_id": "--foreign-instance ID",
+        "batches": "--profile FILE with deposit_batch = true",
+    }
+)
 
 
 def at_hand(supplies: Supplies, profile: Profile, *, on_wire: bool) -> frozenset[str]:
@@ -87,8 +100,19 @@ def needs_told(missing: tuple[str, ...]) -> str:
     return f"needs {' and '.join((_SUPPLIES | _OTHERS)[name] for name in missing)}"
 
 
+def options_for(missing: tuple[str, ...]) -> str:
+    """Return the options of ``game-operator certify`` that supply *missing*; "" if none does."""
+    return " ".join(_OPTIONS[name] for name in missing if name in _OPTIONS)
+
+
+def missing_by_options(missing: tuple[str, ...]) -> str:
+    """Return what a scenario needs that has not got *missing*, with the options that supply it."""
+    options = options_for(missing)
+    return needs_told(missing) + (f": pass {options}" if options else "")
+
+
 def missing_told(missing: tuple[str, ...]) -> str:
-    """Return the same, with the names of what can be supplied."""
+    """Return what a scenario needs that has not got *missing*, with the names of what can be supplied."""
     names = [name for name in missing if name in _SUPPLIES]
     return needs_told(missing) + (f": supply {', '.join(names)}" if names else "")
 

@@ -11,6 +11,9 @@ from game_operator.provider.latency import MARKS_MS, above, percentile
 _PLAINEST: Final = "A02"
 #: The scenario about players whose money is one another's.
 _BY_TURNS: Final = "A08"
+_AT_ONCE: Final = ("D01", "D02", "D03", "D04", "D05", "D07", "D08", "D09", "H05")
+#: Causes that explain scenarios by name, as a scenario without a cause does.
+_NAMING: Final = frozenset({"", KnownCause.SHARED, KnownCause.MIXED_UP, KnownCause.SAME_REPLY})
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -115,6 +118,7 @@ class Report:
         stages_seconds: How long each stage took, by its name.
         version: Of this package.
         with_signatures: Whether it holds the signatures of the calls: with them, others can send the calls again.
+        profile: What was assumed of the wallet, by setting, where it is not the usual.
     """
 
     url: str
@@ -129,6 +133,7 @@ class Report:
     version: str
     stages_seconds: Mapping[str, float] = field(default_factory=dict)
     with_signatures: bool = False
+    profile: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -193,10 +198,12 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
     """
     left = sorted((each for each in verdicts if each.outcome is Outcome.FAILED), key=_by_weight)
 
-    def shows_most(verdict: Verdict) -> tuple[int, int]:
-        named = _named(verdict, _slug(verdict, left), explains)
+    def shows_most(verdict: Verdict) -> tuple[bool, bool, int, int]:
+        slug = _slug(verdict, left)
+        named = _named(verdict, slug, explains)
         by_name = len(left) if ALL in named else sum(each.id in named for each in left)
-        return -by_name, -len(_explained(verdict, left, explains))
+        # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
+        return slug != KnownCause.GONE, not verdict.exchanges, -by_name, -len(_explained(verdict, left, explains))
 
     causes: list[Cause] = []
     taken: set[str] = set()
@@ -210,19 +217,23 @@ def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, .
 
 
 def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) -> tuple[Verdict, ...]:
-    """Return the other failures that the same mistake explains, and that are not heavier."""
+    """Return the other failures that the same mistake explains; one that costs more has another mistake."""
     slug = _slug(verdict, failed)
     named = _named(verdict, slug, explains)
 
     def is_same(other: Verdict) -> bool:
         if own := _slug(other, failed):
-            return own == slug
-        if ALL in named or (slug in ("", KnownCause.SHARED) and other.id in named):
+            # Where the process has ended, nothing after it is answered.
+            return own == slug or (slug == KnownCause.GONE and own == KnownCause.NO_ANSWER)
+        if ALL in named or (slug in _NAMING and other.id in named):
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
 
-    no_heavier = (each for each in failed if each is not verdict and each.weight.rank >= verdict.weight.rank)
-    return tuple(each for each in no_heavier if is_same(each))
+    def costs_more(other: Verdict) -> bool:
+        # Where no call is understood, nothing else is known of the wallet.
+        return other.weight.rank < verdict.weight.rank and slug != KnownCause.UNREADABLE
+
+    return tuple(each for each in failed if each is not verdict and not costs_more(each) and is_same(each))
 
 
 def _symptom(verdict: Verdict) -> str:
@@ -233,13 +244,20 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
     """Return the scenarios that this one explains, where they have no mistake of their own."""
     if slug == KnownCause.SHARED:
         return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
+    if slug in (KnownCause.MIXED_UP, KnownCause.SAME_REPLY):
+        return _AT_ONCE
     return tuple(explains.get(verdict.id, ()))
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
     slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
     mistake = mistake_of(slug)
-    if mistake is None or not mistake.only_in_the_plainest:
+    if mistake is None:
+        return slug
+    if mistake.general_from > 1:
+        alike = sum(bool(each.notes) and slug_of(each.notes[0].cause) == slug for each in failed)
+        return slug if alike >= mistake.general_from else ""
+    if not mistake.only_in_the_plainest:
         return slug
     plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)
     return slug if slug in map(slug_of, plainest) else ""
@@ -247,8 +265,8 @@ def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
 
 def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
     """Return what to fix first: what hides all else, then what costs most, the plainest bet and what shows often."""
-    hides = cause.verdict.is_unjudged and len(cause.others) >= _MANY
     is_plainest = cause.verdict.id == _PLAINEST
+    hides = cause.verdict.is_unjudged and (is_plainest or len(cause.others) >= _MANY)
     return not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id
 
 

@@ -56,7 +56,12 @@ class Summary:
     @cached_property
     def is_fine(self) -> bool:
         """Whether something was tried, nothing failed, all that was supplied worked, and the run was not stopped."""
-        return self.report.passed and self.report.tried and not self.undone and not self.report.was_stopped
+        return self.report.passed and self.is_complete
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether something was tried, all that was supplied worked, and the run was not stopped."""
+        return self.report.tried and not self.undone and not self.report.was_stopped
 
     @cached_property
     def state(self) -> str:
@@ -87,15 +92,26 @@ class Summary:
         return f"Passed: no money was lost or doubled, and the contract was kept{rest}."
 
     @cached_property
+    def line(self) -> str:
+        """How it ended and the numbers, in one line, which keeps its form from version to version."""
+        counts = {
+            "passed": self.passed,
+            "failed": len(self.report.failures),
+            "advice": len(self.report.advice),
+            "not tried": len(self.report.skipped),
+        }
+        return f"{self.state.upper()}: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+
+    @cached_property
     def urgency(self) -> str:
         """How much money is at risk and where to begin, in a sentence or two; "" if nothing failed."""
         if not self.causes:
             return ""
-        at_risk = sum(cause.verdict.weight.is_money for cause in self.causes)
+        at_risk = sum(cause.verdict.weight.is_money and not cause.verdict.is_unjudged for cause in self.causes)
         hiding = sum(cause.verdict.is_unjudged for cause in self.causes)
         counted = (
             (at_risk, "puts money at risk", "put money at risk"),
-            (hiding, "hides what became of it", "hide what became of it"),
+            (hiding, "hides what happens to the money", "hide what happens to the money"),
             (len(self.causes) - at_risk - hiding, "breaks the contract", "break the contract"),
         )
         said = [(number, one if number == 1 else many) for number, one, many in counted if number]
@@ -112,9 +128,9 @@ class Summary:
         if cause.verdict.weight.is_money:
             return cause.means
         if cause.verdict.is_unjudged:
-            return f"Nobody knows what became of the money. {cause.means}"
+            return f"This run cannot say whether the money is right. {cause.means}"
         is_about_money = self.report.unjudged or self.report.money_at_risk
-        return cause.means if is_about_money else f"No money went wrong. {cause.means}"
+        return cause.means if is_about_money else f"No money was lost or doubled in this run. {cause.means}"
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -15,11 +15,33 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    CUT_SHORT = "an answer that ends early"
     CRASH = "fails with HTTP"
+    EXCEPTION = "the text of an exception"
+    FLOAT = "a balance through a float"
+    FORGOTTEN = "SUCCESS after SYSTEM_ERROR, and nothing moved"
+    GONE = "the process is gone"
+    LAGGING = "an old balance from player-balance"
+    LATE = "money that moves after the answer"
+    MIXED_UP = "calls that are mixed up"
+    NARROW = "ids that do not fit"
+    OTHER_FIELD = "another field was paid"
+    REDIRECT = "a redirect"
+    REPEAT_REFUSED = "a repeat is refused"
+    REUSED = "a connection closed on reuse"
+    ROUNDED = "rounded balances"
+    SAME_REPLY = "one reply to two calls"
+    SURPLUS = "refused because of a member"
+    HUNG_UP = "no answer to a wrong signature"
+    LEAKED = "a balance without a signature"
+    OTHER_BYTES = "a signature over other bytes"
+    UNPADDED = "cents without their zero"
+    COMPRESSED = "a compressed answer"
     STATUS = "another HTTP status"
     NO_ANSWER = "no answer"
     NO_REPLY = "no reply of spec §2.1"
     NO_BALANCE = "no balance"
+    INVALID_CODE = "an invalid error code"
     WRONG_BALANCE = "tells a wrong balance"
     FAILS = "answers SYSTEM_ERROR"
     FRACTIONS = "a balance finer than a cent"
@@ -27,6 +49,8 @@ class KnownCause(StrEnum):
     OUT_OF_TIME = "out of time"
     SCALE = "a hundredfold"
     SHARED = "another player's balance"
+    SHORT_BODIES = "bodies that are too long for the wallet"
+    STUCK = "every call is refused from then on"
     STEADY = "SUCCESS where nothing was done"
     TURNED_AWAY = "turned away with HTTP"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
@@ -46,6 +70,7 @@ class Mistake:
     mend: str
     hides_money: bool = False
     only_in_the_plainest: bool = False
+    general_from: int = 1
 
 
 def slug_of(cause: str) -> str:

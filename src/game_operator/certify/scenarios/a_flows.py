@@ -3,15 +3,23 @@
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.stage import Player, Stage, moved_by, time_of, units
+from game_operator.certify.engine.balances import units
+from game_operator.certify.engine.calls import Player, moved_by
+from game_operator.certify.engine.stage import Stage, time_of
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import answers, batch
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall
+from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall, WebhookCall
+from game_operator.protocol.exact_json import encode_json
+from game_operator.provider.delivery import Carried
 
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
+_CHECKS_OF_EACH: Final = 4
+#: No operator has such a player. In some languages every object has members of these names, and a pattern of a database
+#: fits all.
+_NAMES_OF_NOBODY: Final = ("constructor", "__proto__", "toString", "%")
 
 
 def a01(at: Stage) -> None:
@@ -39,9 +47,33 @@ def a02(at: Stage) -> None:
             what = "was refused for want of money" if is_poor else f"left {units(balance_cents)}"
             reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {what}"
             raise Found(reason, cause=KnownCause.SCALE, place=heard.place)
+    at.check_unlimited(heard, asked=False)
+    if heard.code == Code.INVALID_REQUEST:
+        _find_surplus(at, heard)
+        at.check_success(heard, Weight.CONTRACT_BROKEN)  # Nothing was taken, and the service learns it.
     at.check_moved(heard, at.player, -wager_cents)
     at.check_balances(at.player)
-    at.accepts(bet.deposit(wager_cents * 5 // 2), "its deposit")
+    won_cents = wager_cents * 5 // 2
+    at.suspects = {
+        wager_cents - won_cents: (KnownCause.OTHER_FIELD, ", which is action.wager in place of the amount"),
+        -wager_cents: (KnownCause.OTHER_FIELD, ", which is the amount less the wager"),
+    }
+    at.accepts(bet.deposit(won_cents), "its deposit")
+
+
+def _find_surplus(at: Stage, refused: Carried) -> None:
+    """Leave one member after the other out of a *refused* withdraw, and end the scenario at the one that it was for."""
+    needed = {at.writer.name(name, "withdraw") for name in ("player_id", "bet_id", "tx_id", "amount_cents")}
+    for name in at.writer.body(at.bet().withdraw()):
+        if name in needed:
+            continue
+        bet = at.bet()
+        fewer = {key: value for key, value in at.writer.body(bet.withdraw()).items() if key != name}
+        request = at.request(bet.withdraw(), f"a withdraw without its member {name}")
+        if at.send(replace(request, body=encode_json(fewer))).succeeded:
+            at.send(at.request(bet.rollback(), "its rollback"))
+            told = f"refused with {refused.code} because of its member {name}: without it, a withdraw is accepted"
+            raise Found(told, refused, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.UNREADABLE)
 
 
 def a03(at: Stage) -> None:
@@ -59,7 +91,8 @@ def a04(at: Stage) -> None:
 def a05(at: Stage) -> None:
     """One bet wins, one of another wager is cancelled, one wins again: each settles alone."""
     first = at.bet()
-    wagers = max(1, at.unit_cents // 2), at.unit_cents
+    # Half a unit may be less than the wallet takes.
+    wagers = at.unit_cents if at.observed.is_limited else max(1, at.unit_cents // 2), at.unit_cents
     cancelled, last = (at.bet(cents=cents, round_id=first.round_id) for cents in wagers)
     at.placed(first, cancelled, last, title="a withdraw in the round")
     at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit")
@@ -79,15 +112,25 @@ def a06(at: Stage) -> None:
 
 
 def a07(at: Stage) -> None:
-    """Each of the four calls is refused, and does not make an account."""
+    """Each of the four calls is refused, and does not make an account; nor does a name that a language knows."""
     nobody = Player(at.fresh("nobody"), 0, 0)
     bet = at.bet(nobody)
     for call in (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback(), BalanceCall(player_id=nobody.id)):
-        heard = at.ask(call, f"a {call.operation} of an unknown player")
-        if heard.succeeded:
-            raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard)
-        # The profile's code for an early deposit is about bets, not players (docs/decisions/0014).
-        at.check_code(heard, Code.PLAYER_NOT_FOUND)
+        _knows_nobody(at, call, f"a {call.operation} of an unknown player")
+    for claim in at.jackpots(player=nobody):
+        _knows_nobody(at, claim, "a jackpot of an unknown player")
+    for name in _NAMES_OF_NOBODY:
+        named = f"of the player {name!r}, whom nobody opened"
+        _knows_nobody(at, BalanceCall(player_id=name), f"a balance check {named}")
+        _knows_nobody(at, at.bet(Player(name, 0, 0)).withdraw(), f"a withdraw {named}")
+
+
+def _knows_nobody(at: Stage, call: WebhookCall, title: str) -> None:
+    heard = at.ask(call, title)
+    if heard.succeeded:
+        raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard)
+    # The profile's code for an early deposit is about bets, not players (docs/decisions/0014).
+    at.check_code(heard, Code.PLAYER_NOT_FOUND)
 
 
 def a08(at: Stage) -> None:
@@ -100,6 +143,20 @@ def a08(at: Stage) -> None:
     at.accepts(theirs.deposit(theirs.wager_cents), "the other's deposit")
     at.accepts(cancelled.rollback(), "the first player's rollback")
     at.accepts(lost.deposit(0), "the other's loss")
+    _check_at_once(at)
+
+
+def _check_at_once(at: Stage) -> None:
+    """Hold that of balance checks of both players at once each returns the balance of its own player."""
+    at.check_balances()
+    players = (at.player, at.other) * _CHECKS_OF_EACH
+    requests = [at.balance_request(f"a balance check of {player.id} beside others", player) for player in players]
+    for player, heard in zip(players, at.answered(requests), strict=True):
+        told = heard.balance_cents
+        if told is not None and told != player.due_cents:
+            whose = ", which is another player's" if told in {each.due_cents for each in players} else ""
+            reason = f"returned a balance of {units(told)}{whose}; expected {units(player.due_cents)}"
+            raise Found(reason, heard, weight=Weight.CONTRACT_BROKEN)
 
 
 def a09(at: Stage) -> None:

@@ -2,17 +2,22 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
+from game_operator.certify.report.verdicts import KnownCause
 from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import Manner
-from game_operator.provider.requests import Request
+from game_operator.provider.delivery import Carried
+from game_operator.provider.requests import BetCalls, Request
 
 _RETENTION_DAYS = 90
+#: What may stand between two ids that are joined to one key.
+_BETWEEN: Final = ("", ":", "-", "_", "|", "/")
 
 
 def b01(at: Stage) -> None:
@@ -32,9 +37,9 @@ def b02(at: Stage) -> None:
     deposit, rollback = won.deposit(2 * won.wager_cents), cancelled.rollback()
     paid = at.accepts(deposit, "its deposit")
     refunded = at.accepts(rollback, "a rollback of the other bet")
-    for _ in range(4):
+    for _ in range(at.observed.times(4, 1)):
         at.again(deposit, paid, "the same deposit again")
-    for _ in range(2):
+    for _ in range(at.observed.times(2, 1)):
         at.again(rollback, refunded, "the same rollback again")
     if at.profile.rollback_tx_id != "withdraw" or not at.writer.name("tx_id", "rollback"):
         return
@@ -42,7 +47,7 @@ def b02(at: Stage) -> None:
     known = lacking(at, cancelled.rollback(), "tx_id", "missing")
     heard = at.ask(replace(known, title="the same rollback again, without its tx_id"))
     at.check_balances(at.player, after=heard)
-    bet = at.placed()
+    bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
     heard = at.ask(lacking(at, bet.rollback(), "tx_id", "missing"))
     if heard.succeeded:
         at.check_moved(heard, at.player, bet.wager_cents)
@@ -77,6 +82,13 @@ def b04(at: Stage) -> None:
         larger, foreign = replace(claim, amount_cents=2 * cents), replace(claim, player_id=at.other.id)
         at.refuses(larger, "the jackpot's tx_id with another amount", code)
         at.refuses(foreign, "the jackpot's tx_id with another player", code)
+        if at.writer.name("tx_id", "deposit"):
+            of_deposit = replace(claim, tx_id=bet.deposit(cents).tx_id)
+            at.refuses(of_deposit, "a jackpot with the tx_id of a deposit", code)
+        for action in at.writer.claim_types:
+            if action != claim.action and at.writer.name("tx_id", "deposit"):
+                other = replace(claim, action=action)
+                at.refuses(other, f"the jackpot's tx_id with the type {action}", code)
 
 
 def b05(at: Stage) -> None:
@@ -84,6 +96,9 @@ def b05(at: Stage) -> None:
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
+    if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "deposit"):
+        bet = at.placed()
+        at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
 
 
 def b06(at: Stage) -> None:
@@ -128,14 +143,25 @@ def b09(at: Stage) -> None:
     """They are three bets, each with its own wager and win."""
     name = at.fresh("Bet")
     bets = [at.bet(bet_id=bet_id) for bet_id in (name, name.swapcase(), f"{name} ")]
-    for bet in bets:
-        at.accepts(bet.withdraw(), f"a withdraw of the bet {bet.bet_id!r}")
-    for bet in bets:
-        at.accepts(bet.deposit(2 * bet.wager_cents), f"the deposit of the bet {bet.bet_id!r}")
-    trailing = BalanceCall(player_id=f"{at.player.id} ")
-    heard = at.ask(trailing, f"the balance of {trailing.player_id!r}")
-    if heard.succeeded:
-        at.advise(f"returned SUCCESS; it is another id than {at.player.id!r}", heard)
+    at.accepts_all([(bet.withdraw(), f"a withdraw of the bet {bet.bet_id!r}") for bet in bets])
+    at.accepts_all([(bet.deposit(2 * bet.wager_cents), f"the deposit of the bet {bet.bet_id!r}") for bet in bets])
+    for player_id in (f"{at.player.id} ", at.player.id.swapcase()):
+        if player_id not in (at.player.id, at.other.id):
+            _check_is_another(at, player_id)
+
+
+def _check_is_another(at: Stage, player_id: str) -> None:
+    """Advise if the wallet takes *player_id* for the player's: no service has two such players, but a person may."""
+    heard = at.ask(BalanceCall(player_id=player_id), f"the balance of {player_id!r}")
+    if not heard.succeeded:
+        return
+    bet = replace(at.bet(), player_id=player_id)
+    placed = at.send(at.request(bet.withdraw(), f"a withdraw of {player_id!r}"))
+    pays = at.balance_of(at.player) != at.player.due_cents
+    at.send(at.request(bet.rollback(), "its rollback"))
+    at.check_balances(at.player)
+    told = f"returned SUCCESS, and {at.player.id!r} pays its bets; it is another id" if pays else ""
+    at.advise(told or f"returned SUCCESS; it is another id than {at.player.id!r}", placed if pays else heard)
 
 
 def b10(at: Stage) -> None:
@@ -171,6 +197,9 @@ def b12(at: Stage) -> None:
     bet, code = at.placed(), Code.DUPLICATE_TRANSACTION
     second = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     at.refuses(second, "a withdraw of the same bet with another tx_id", code, success_is_advice=True)
+    foreign = bet.withdraw(player_id=at.other.id, tx_id=_other_tx_id(at, "withdraw"))
+    title = "a withdraw of the same bet by another player, with another tx_id"
+    at.refuses(foreign, title, code, success_is_advice=True)
     at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
     at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_advice=True)
@@ -220,10 +249,13 @@ def b15(at: Stage) -> None:
     """Order and further members make no other call of it."""
     bet = at.bet()
     first = at.accepts(bet.withdraw(), "a withdraw")
-    at.again(_in_other_words(at, bet.withdraw()), first, "")
+    at.again(_with_one_more(at, bet.withdraw(), first), first, "")
+    at.again(_in_another_order(at, bet.withdraw()), first, "")
     deposit = bet.deposit(2 * bet.wager_cents)
     paid = at.accepts(deposit, "its deposit")
-    at.again(_in_other_words(at, deposit), paid, "")
+    at.again(_with_one_more(at, deposit, paid), paid, "")
+    at.again(_in_another_order(at, deposit), paid, "")
+    at.again(_escaped(at, deposit), paid, "")
     elsewhere = bet.deposit(2 * bet.wager_cents, round_id=at.fresh("round"), game="another")
     at.again(elsewhere, paid, "the same deposit, of another round and game")
     if not at.profile.deposit_batch:
@@ -241,12 +273,29 @@ def b15(at: Stage) -> None:
     at.accepts(deposit, "the same deposit alone, after the batch", moves=0)
 
 
-def _in_other_words(at: Stage, call: MovingCall) -> Request:
+def _in_another_order(at: Stage, call: MovingCall) -> Request:
     def reverse(body: Body) -> Body:
         return {name: reverse(each) if isinstance(each, dict) else each for name, each in reversed(body.items())}
 
-    request = at.request(call, f"the same {call.operation}, its members in another order and one more")
-    return replace(request, body=encode_json(reverse(at.writer.body(call)) | {"added_later": {"by": "the service"}}))
+    request = at.request(call, f"the same {call.operation}, its members in another order")
+    return replace(request, body=encode_json(reverse(at.writer.body(call))))
+
+
+def _with_one_more(at: Stage, call: MovingCall, first: Carried) -> Request:
+    """Return *call* with a member that was added later; one that it is refused for ends the scenario."""
+    request = at.request(call, f"the same {call.operation} with one more member")
+    request = replace(request, body=encode_json(at.writer.body(call) | {"added_later": {"by": "the service"}}))
+    heard = at.ask(request)
+    if first.succeeded and heard.code == Code.INVALID_REQUEST:
+        told = f"refused with {heard.code} because of the member added_later, which it does not need"
+        raise Found(told, heard, cause=KnownCause.SURPLUS)
+    return request
+
+
+def _escaped(at: Stage, call: MovingCall) -> Request:
+    """Return *call* with escapes in its ids, which are the same text in JSON."""
+    request = at.request(call, f"the same {call.operation}, with escapes in its ids")
+    return replace(request, body=request.body.replace(b"-", b"\\u002d"))
 
 
 def b16(at: Stage) -> None:
@@ -256,8 +305,30 @@ def b16(at: Stage) -> None:
     deposit = _without_tx_id(at, bet.deposit(2 * bet.wager_cents), "the bet's own deposit")
     at.placed(bet)
     first = at.accepts(jackpot, moves=3 * at.unit_cents)
+    if at.writer.name("tx_id", "deposit"):
+        another = at.claim(2 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
+        at.accepts(another, "another jackpot on the same bet, with its own tx_id")
+        if "FREE_BET_CLAIM" in at.writer.claim_types:
+            free = at.claim(at.unit_cents, "FREE_BET_CLAIM", bet_id=bet.bet_id, tx_id=at.fresh("free"))
+            at.accepts(free, "a claim of free bets that names the same bet")
     at.accepts(deposit, moves=2 * bet.wager_cents)
     at.again(replace(jackpot, title="the same jackpot again"), first, "")
+
+
+def b17(at: Stage) -> None:
+    """Two bets are two, although their ids, joined to one text, are the same."""
+    _other_tx_id(at, "withdraw")
+    bets: list[BetCalls] = []
+    titles: list[str] = []
+    for mark in _BETWEEN:
+        start, end = at.fresh("bet"), at.fresh("tx")
+        one = at.bet(bet_id=f"{start}{mark}a", tx_id=f"b{mark}{end}")
+        another = at.bet(bet_id=start, tx_id=f"a{mark}b{mark}{end}")
+        joined = f"whose ids are {one.bet_id!r} and {one.tx_id!r}, then {another.bet_id!r} and {another.tx_id!r}"
+        bets += [one, another]
+        titles += [f"the first of two bets {joined}", f"the second of two bets {joined}"]
+    at.accepts_all([(bet.withdraw(), f"a withdraw of {title}") for bet, title in zip(bets, titles, strict=True)])
+    at.accepts_all([(bet.rollback(), f"the rollback of {title}") for bet, title in zip(bets, titles, strict=True)])
 
 
 def _without_tx_id(at: Stage, call: DepositCall, title: str) -> Request:

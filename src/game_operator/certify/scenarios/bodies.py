@@ -50,6 +50,16 @@ def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
     return replace(request, body=encode_json(with_field(at.writer.body(call), name, LACKS[how])))
 
 
+def null_before(at: Stage, call: WebhookCall, canonical: str) -> Request | None:
+    """Return *call* with null under the first name of a field, and its value under the next; None if it has but one."""
+    first, *others = at.profile.names_of(canonical, call.operation) or ("",)
+    body = at.writer.body(call)
+    if not others or first not in body:
+        return None
+    request = at.request(call, f"a {call.operation} whose {first} is null, and whose {others[0]} is not")
+    return replace(request, body=encode_json(with_field(body | {first: None}, others[0], body[first])))
+
+
 def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str) -> Request:
     """Return *call* with the JSON text *raw* in place of a field."""
     body = with_field(at.writer.body(call), at.writer.name(canonical, call.operation), _MARK)

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from itertools import permutations, product
 from typing import Final
 
-from game_operator.certify.engine.stage import Player, Stage
+from game_operator.certify.engine.calls import Player
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried
+from game_operator.certify.report.verdicts import Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.provider.delivery import Carried
@@ -28,6 +30,10 @@ def c02(at: Stage) -> None:
     other = bet.withdraw(tx_id=at.fresh("withdraw"))
     at.refuses(other, "a withdraw of the cancelled bet under another tx_id", Code.BET_ROLLED_BACK)
     at.again(bet.rollback(), first, "the same rollback again")
+    if at.profile.rollback_tx_id == "withdraw" and at.writer.name("tx_id", "rollback"):
+        borrowing = at.bet(tx_id=bet.withdraw().tx_id)
+        title = "a withdraw of another bet under the tx_id of the cancelled one"
+        at.refuses(borrowing.withdraw(), title, Code.DUPLICATE_TRANSACTION)
 
 
 def c03(at: Stage) -> None:
@@ -80,7 +86,9 @@ def c08(at: Stage) -> None:
 
 def c09(at: Stage) -> None:
     """The balance follows from the answers, and a bet is resolved once at most."""
-    for order in permutations(("withdraw", "deposit", "rollback")):
+    orders = list(permutations(("withdraw", "deposit", "rollback")))
+    # Of a slow wallet every other one, each call being first once.
+    for order in orders[:: 2 if at.observed.is_slow else 1]:
         bet, opening_cents, first = at.bet(), at.player.due_cents, dict[str, Carried]()
         calls: Mapping[str, WebhookCall] = {
             "withdraw": bet.withdraw(),
@@ -91,6 +99,9 @@ def c09(at: Stage) -> None:
             heard = at.ask(calls[name], f"the {time} {name} in the order {'-'.join(order)}")
             if heard.succeeded and name not in first:
                 first[name] = heard
+                if name == "withdraw" and "rollback" in order[: order.index(name)]:
+                    told = "returned SUCCESS after the rollback of its bet, which the service has cancelled"
+                    raise Found(told, heard, weight=Weight.MONEY_LOST)
                 if {"deposit", "rollback"} <= first.keys():
                     raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
                 if "deposit" in first and "withdraw" not in first:
@@ -121,7 +132,10 @@ def c11(at: Stage) -> None:
         raise NotTried("in this profile a rollback has no tx_id")
     bet = at.placed()
     at.refuses(bet.rollback(tx_id=at.fresh("withdraw")), "a rollback of another withdraw", Code.BET_NOT_FOUND)
-    at.accepts(bet.rollback(), "the rollback of its withdraw")
+    # It may cancel the bet that it names, and not take the tx_id from the bet that has it.
+    unseen = at.bet().rollback(tx_id=bet.withdraw().tx_id)
+    _gives_nothing_back(at, unseen, "a rollback of an unseen bet that names this withdraw")
+    at.accepts(bet.rollback(), "the rollback of its withdraw, once that rollback of an unseen bet has named it")
 
 
 def c12(at: Stage) -> None:
@@ -132,6 +146,9 @@ def c12(at: Stage) -> None:
     bet = at.placed(at.bet(action=action), title=f"a withdraw with the action {action}")
     at.refuses(bet.deposit(bet.wager_cents * 2), f"a deposit for the {action}", Code.BET_ALREADY_CLOSED)
     at.accepts(bet.rollback(), "its rollback")
+    early = at.bet(action=action)
+    _gives_nothing_back(at, early.rollback(), f"a rollback of a {action} without its withdraw")
+    at.refuses(early.withdraw(), f"the withdraw of the {action}, after its rollback", Code.BET_ROLLED_BACK)
 
 
 def c13(at: Stage) -> None:
@@ -154,6 +171,15 @@ def c14(at: Stage) -> None:
     at.act("open_account", newcomer.id, newcomer.opening_cents)
     at.refuses(bet.withdraw(), "the withdraw that arrives after the account is opened", Code.BET_ROLLED_BACK)
     at.check_balances(newcomer)
+
+
+def c15(at: Stage) -> None:
+    """It is refused: the bet stays cancelled."""
+    bet = at.bet()
+    first = at.accepts(bet.withdraw(), "a withdraw")
+    at.accepts(bet.rollback(), "its rollback")
+    for _ in range(2):
+        at.stays_cancelled(bet.withdraw(), first, "the same withdraw after the rollback")
 
 
 def _gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Carried:

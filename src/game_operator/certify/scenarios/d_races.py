@@ -1,12 +1,15 @@
 """Group D, many at once: calls that cross on their way into the wallet (spec §3, §6)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final, Literal, TypeAlias, TypeVar
 
-from game_operator.certify.engine.stage import Stage, moved_by, time_of, units
-from game_operator.certify.engine.steps import Found
+from game_operator.certify.engine.balances import units
+from game_operator.certify.engine.calls import moved_by
+from game_operator.certify.engine.stage import Stage, time_of
+from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import batch
 from game_operator.codes import WebhookErrorCode as Code
@@ -21,10 +24,16 @@ Place: TypeAlias = Literal["wallet", "second"]
 
 _MANY: Final = 50
 _FITTING: Final = 33
+_MOST_AT_ONCE: Final = 200
 _IDENTICAL: Final = 20
 _PAIRS: Final = 10
 _RIVALS: Final = 6
 _PAIRS_AT_ONCE: Final = 20
+#: With a slow wallet.
+_FEWEST_PAIRS: Final = 3
+_FEWEST_LOAD_STEPS: Final = 6
+_FEWEST_STEPS: Final = 2
+_FEWEST_IDENTICAL: Final = 6
 #: How often; in process, where calls are at once for certain, fewer times show as much.
 _STEPS: Final = 10
 _STEPS_IN_PROCESS: Final = 3
@@ -38,17 +47,21 @@ _READS: Final = 4
 def d01(at: Stage) -> None:
     """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
     wager_cents = max(1, at.player.due_cents // _FITTING)
+    if at.observed.is_limited:
+        wager_cents = min(wager_cents, at.unit_cents)
     fitting = at.player.due_cents // wager_cents
-    bets = [at.bet(cents=wager_cents) for _ in range(_MANY)]
-    heard = at.answered([at.request(bet.withdraw(), f"one of {_MANY} withdraws at once") for bet in bets])
-    for each in heard:
-        at.check_unlimited(each, asked=True)
+    many = fitting + _MANY - _FITTING
+    if many > _MOST_AT_ONCE:
+        raise NotTried(f"within the wallet's limit it takes {fitting} withdraws to wager the whole balance")
+    bets = [at.bet(cents=wager_cents) for _ in range(many)]
+    heard = at.answered([at.request(bet.withdraw(), f"one of {many} withdraws at once") for bet in bets])
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
-    if len(taken) != fitting:
-        told = f"{len(taken)} of {_MANY} withdraws at once were accepted, and the balance paid for {fitting}"
-        raise Found(f"{told}: {units(at.balance_of(at.player))} is left of {units(at.player.due_cents)}")
     before_cents = at.player.due_cents
     at.player.due_cents -= wager_cents * len(taken)
+    for each in heard:
+        at.check_unlimited(each, asked=True)
+    if len(taken) != fitting:
+        raise _wrongly_accepted(at, len(taken), many, before_cents, wager_cents)
     at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
@@ -57,13 +70,27 @@ def d01(at: Stage) -> None:
     at.refunded([bet for bet, _ in taken])
 
 
+def _wrongly_accepted(at: Stage, taken: int, many: int, before_cents: int, wager_cents: int) -> Found:
+    """Return what is wrong where *taken* of *many* withdraws at once were accepted, more or fewer than were paid."""
+    left_cents = at.balance_of(at.player)
+    told = f"{taken} of {many} withdraws at once were accepted, and the balance paid for {before_cents // wager_cents}"
+    told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
+    if left_cents != before_cents % wager_cents:
+        return Found(told)
+    return Found(f"{told}. So the right number was debited, and not all answers are right", cause=KnownCause.SAME_REPLY)
+
+
 def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
     """Hold that each of equal withdraws returned the balance that it left, so that no two returned the same."""
     left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
+    bodies = Counter(each.body for each in taken)
     for each in taken:
         if each.balance_cents not in left:
             told = f"returned a balance of {units(each.balance_cents or 0)}, which is not its own"
-            at.note(told, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, each)
+            cause, twins = KnownCause.WRONG_BALANCE, bodies[each.body]
+            if twins > 1:
+                told, cause = f"{told}: {twins} of them got the same answer, byte for byte", KnownCause.SAME_REPLY
+            at.note(told, Weight.CONTRACT_BROKEN, cause, each)
             return
         left.remove(each.balance_cents)
 
@@ -81,16 +108,20 @@ def d02(at: Stage) -> None:
 
 def d03(at: Stage) -> None:
     """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
-    for number in range(_PAIRS):
+    for number in range(at.observed.times(_PAIRS, _FEWEST_PAIRS)):
         bet = at.bet()
         withdraw, rollback = _crossing(at, number, bet.withdraw(), bet.rollback())
         _check_net_zero(at, withdraw, rollback)
+        if withdraw.body == rollback.body:
+            both = "; both calls got the same answer, byte for byte"
+            at.suspects = {-bet.wager_cents: (KnownCause.SAME_REPLY, both)}
         at.check_balances(at.player, after=rollback)
+        at.suspects = {}
 
 
 def d04(at: Stage) -> None:
     """Exactly one of them is accepted, and the balance agrees."""
-    for number in range(_PAIRS):
+    for number in range(at.observed.times(_PAIRS, _FEWEST_PAIRS)):
         bet = at.placed()
         won_cents = bet.wager_cents * 3
         deposit, rollback = _crossing(at, number, bet.deposit(won_cents), bet.rollback())
@@ -110,7 +141,7 @@ def d04(at: Stage) -> None:
 def d05(at: Stage) -> None:
     """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
     is_on_wire = "wire" in at.supplied
-    steps = _LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS
+    steps = at.observed.times(_LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS, _FEWEST_LOAD_STEPS)
     placed: list[BetCalls] = []
     took_ms: list[float] = []
     for number in range(steps + 1):
@@ -119,6 +150,7 @@ def d05(at: Stage) -> None:
         calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
         calls += (bet.deposit(bet.wager_cents * won) for bet in due)
         heard = at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
+        _check_own_balances(at, calls, heard)
         for call, each in zip(calls, heard, strict=True):
             at.check_success(each)
             at.playing[call.player_id].due_cents += moved_by(call)
@@ -130,6 +162,20 @@ def d05(at: Stage) -> None:
         at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
     if usual > _AIM_MS:
         at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
+
+
+def _check_own_balances(at: Stage, calls: Sequence[WebhookCall], heard: Sequence[Carried]) -> None:
+    """Hold that each balance is one that its player may have had while these calls were under way."""
+    for player in (at.player, at.other):
+        moves = [moved_by(call) for call in calls if call.player_id == player.id]
+        least = player.due_cents + sum(cents for cents in moves if cents < 0)
+        most = player.due_cents + sum(cents for cents in moves if cents > 0)
+        for call, each in zip(calls, heard, strict=True):
+            told = each.balance_cents
+            if call.player_id == player.id and told is not None and not least <= told <= most:
+                reason = f"returned a balance of {units(told)}; {player.id} had {units(least)} to {units(most)}"
+                at.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, each)
+                return
 
 
 def d06(at: Stage) -> None:
@@ -201,7 +247,7 @@ def _cents(heard: Carried) -> int:
 
 def d08(at: Stage) -> None:
     """Never a debit beside a tombstone, in two hundred tries."""
-    for _ in range(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS):
+    for _ in range(at.observed.times(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS, _FEWEST_STEPS)):
         bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
         requests: list[Request] = []
         for number, bet in enumerate(bets):
@@ -216,7 +262,7 @@ def d08(at: Stage) -> None:
 
 def d09(at: Stage) -> None:
     """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
-    bets = [at.bet() for _ in range(_IDENTICAL)]
+    bets = [at.bet() for _ in range(at.observed.times(_IDENTICAL, _FEWEST_IDENTICAL))]
     for bet in bets:
         _identical(at, bet.withdraw(), "one of two identical withdraws at once", times=2)
     if at.profile.deposit_batch:
@@ -228,7 +274,7 @@ def d09(at: Stage) -> None:
         at.player.due_cents += bet.wager_cents
         at.check_balances(at.player, after=heard)
     _rivals(at, bets.pop())
-    for _ in range(_RIVALS):
+    for _ in range(at.observed.times(_RIVALS, 1)):
         _rivals(at)
     at.refunded(bets)
 
@@ -268,6 +314,9 @@ def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: 
     heard = at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
     if any(each.succeeded for each in heard):
         at.player.due_cents += moved_by(call)
+    elif at.balance_of(at.player) - at.player.due_cents in (0, moved_by(call)):
+        # It may have been carried out once, as far as its caller knows.
+        at.check_success(heard[0], Weight.MONEY_LOST)
     odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
     if odd is None:
         return

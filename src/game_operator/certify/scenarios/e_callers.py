@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from game_operator.certify.engine.balances import units
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
@@ -141,6 +142,11 @@ def e09(at: Stage) -> None:
     at.check_balance(heard, at.player)
     at.check_balances(at.player, after=heard)
     at.accepts(bet.rollback(), "the rollback at its own path")
+    is_refused = not at.profile.rollback_may_equal_withdraw and not at.observed.is_slow
+    if is_refused and at.profile.spent_actions and at.writer.name("action", "withdraw"):
+        rain = at.placed(at.bet(action=at.profile.spent_actions[0]))
+        at.refuses(_astray(at, rain.withdraw(), "/rollback"), "", Code.INVALID_REQUEST)
+        at.accepts(rain.rollback(), "the rollback of the rain")
 
 
 def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
@@ -223,8 +229,12 @@ def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> No
 
 
 def _check_silent(at: Stage, heard: Carried) -> None:
-    if heard.balance_cents is not None:
-        at.advise("refused, but returned the player's balance", heard)
+    told, due_cents = heard.balance_cents, at.player.due_cents
+    if told is not None:
+        is_right = told == due_cents
+        rest = "" if is_right else f" of {units(told)}; the player has {units(due_cents)}"
+        reason = f"refused, but returned a balance{rest}"
+        at.note(reason, Weight.ADVICE if is_right else Weight.CONTRACT_BROKEN, KnownCause.LEAKED, heard)
 
 
 def _admitted(at: Stage, request: Request, weight: Weight = Weight.CONTRACT_BROKEN, *, moves: int = 0) -> None:

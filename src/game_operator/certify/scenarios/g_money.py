@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeVar
 
-from game_operator.certify.engine.stage import Player, Stage, units
+from game_operator.certify.engine.balances import units
+from game_operator.certify.engine.calls import Player
+from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried, undone_by_errors
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
@@ -15,6 +17,10 @@ from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import BetCalls
 
+#: So many operations are tried, of a slow wallet as many as take about so long, and at least so many.
+_OPERATIONS: Final = 1_500
+_OPERATIONS_MS: Final = 5_000
+_FEWEST_OPERATIONS: Final = 30
 #: After so many operations both balances are asked for.
 _EVERY: Final = 50
 #: So many bets and calls are remembered, that a later call may come back to.
@@ -24,7 +30,10 @@ _OPEN_AT_MOST: Final = 12
 T = TypeVar("T")
 
 _LAST_CENTS: Final = 100
+_FEWEST_CENTS: Final = 12
 _MUCH_CENTS: Final = 123_456_789_012
+#: By how much a balance is multiplied on its way there.
+_STEP: Final = 10
 #: What is taken and won in turn: int(19.99 * 100) is 1998, and so with the others; 9.95 + 0.1 is no better. The whole
 #: leaves the balance as it was.
 _ODD_CENTS: Final = (115, 1_999, 435)
@@ -34,12 +43,13 @@ _EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 
 def g01(at: Stage) -> None:
     """From 1.00, a hundred withdraws of 0.01 lead to exactly 0.00, and each step is returned exactly."""
-    most_cents = at.player.due_cents - _LAST_CENTS
+    last_cents = at.observed.times(_LAST_CENTS, _FEWEST_CENTS)
+    most_cents = at.player.due_cents - last_cents
     if most_cents < 1:
-        raise NotTried(f"the player has {units(at.player.due_cents)}, and more than 1.00 is needed")
+        raise NotTried(f"the player has {units(at.player.due_cents)}, and more than {units(last_cents)} is needed")
     most = at.bet(cents=most_cents)
-    at.accepts(most.withdraw(), "a withdraw of all but 1.00", may_limit=True)
-    for number in range(_LAST_CENTS):
+    at.accepts(most.withdraw(), f"a withdraw of all but {units(last_cents)}", may_limit=True)
+    for number in range(last_cents):
         at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", may_limit=True)
     at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
 
@@ -59,8 +69,8 @@ def g03(at: Stage) -> None:
     if heard.code != Code.INSUFFICIENT_BALANCE:
         said = heard.code or "SUCCESS"
         raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
-    credit = _credit(at, much_cents)
-    back = at.bet(cents=much_cents)
+    _raise_balance(at)
+    credit, back = _credit(at, _MUCH_CENTS - at.player.due_cents), at.bet(cents=much_cents)
     steps = (
         (at.request(credit, f"a credit of {units(credit.amount_cents)}"), credit.amount_cents),
         (at.balance_request("the balance after it"), 0),
@@ -73,11 +83,26 @@ def g03(at: Stage) -> None:
         _judge_large(at, each, moves)
 
 
+def _raise_balance(at: Stage) -> None:
+    """Credit ten times what there is, until much is there; each time hold that all of it can be wagered again."""
+    while True:
+        whole = at.bet(cents=at.player.due_cents)
+        # A wallet may ask for a limit after the funds: with too little money nothing shows it.
+        at.accepts(whole.withdraw(), f"a withdraw of all of {units(whole.wager_cents)}", may_limit=True)
+        at.accepts(whole.rollback(), "its rollback")
+        if at.player.due_cents * _STEP >= _MUCH_CENTS:
+            return
+        more = _credit(at, at.player.due_cents * (_STEP - 1))
+        _judge_large(at, at.ask(more, f"a credit of {units(more.amount_cents)}"), more.amount_cents)
+
+
 def g04(at: Stage) -> None:
     """Whatever is played, both balances are what the answered calls have moved."""
+    if not (operations := _operations(at)):
+        raise NotTried("no random operations were asked for")
     # The ids of a run begin with its own, so they differ between runs, and a run can be repeated.
     table = _Table(at, Random(at.fresh("seed")))  # noqa: S311 - nothing is kept secret by it
-    for number in range(1, (at.supplies.random_operations or 0) + 1):
+    for number in range(1, operations + 1):
         table.operation()
         if any(note.weight is not Weight.ADVICE for note in at.notes):
             return
@@ -86,12 +111,21 @@ def g04(at: Stage) -> None:
             at.check_balances()
 
 
+def _operations(at: Stage) -> int:
+    """Return how many operations are tried: as many as were asked for, or about five seconds of them."""
+    asked = at.supplies.random_operations
+    usual_ms = at.observed.usual_ms
+    most = _OPERATIONS if not usual_ms else round(_OPERATIONS_MS / usual_ms)
+    return max(_FEWEST_OPERATIONS, min(_OPERATIONS, most)) if asked is None else asked
+
+
 def g05(at: Stage) -> None:
     """After each bet and win of odd amounts, the operator's own balance is the one that the wallet returns."""
     ask = at.supplies.stored_cents
     assert ask is not None
 
     def check_stored(heard: Carried) -> None:
+        at.pause(2 * at.observed.late_seconds)
         with undone_by_errors("stored_cents could not be asked"):
             stored, due = int(ask(at.player.id)), at.player.due_cents
         if stored != due:
@@ -141,6 +175,8 @@ class _Table:
     open: list[tuple[BetCalls, Carried]] = field(default_factory=list)
     #: What can no more move money, and how it is refused: a rollback of a bet that was paid, and the like.
     too_late: list[tuple[WebhookCall, str]] = field(default_factory=list)
+    #: Withdraws whose bets were rolled back, and their first answers.
+    cancelled: list[tuple[WithdrawCall, Carried]] = field(default_factory=list)
     answered: list[tuple[WebhookCall, Carried]] = field(default_factory=list)
 
     def operation(self) -> None:
@@ -156,15 +192,18 @@ class _Table:
             possible += [self._repeat, self._repeat]
         if self.too_late:
             possible.append(self._come_late)
+        if self.cancelled:
+            possible.append(self._come_back)
         self.random.choice(possible)()
 
     def _place(self) -> None:
         player = self._player()
-        most = min(3 * self.at.unit_cents, player.due_cents)
-        if most < 1:
+        unit_cents, limited = self.at.unit_cents, self.at.observed.is_limited
+        least, most = (unit_cents, unit_cents) if limited else (1, 3 * unit_cents)
+        if player.due_cents < least:
             self._overdraw()
             return
-        bet = self.at.bet(player, self.random.randint(1, most))
+        bet = self.at.bet(player, self.random.randint(least, min(most, player.due_cents)))
         self.open.append((bet, self.at.accepts(bet.withdraw(), "a random withdraw", may_limit=True)))
 
     def _overdraw(self) -> None:
@@ -174,7 +213,7 @@ class _Table:
         self._keep(self.answered, (bet.withdraw(), heard))
 
     def _jackpot(self) -> None:
-        claim = self.at.claim(self.random.randint(1, self.at.unit_cents), "JACKPOT", self._player())
+        claim = self.at.claim(self.random.randint(1, max(1, self.at.unit_cents // 5)), "JACKPOT", self._player())
         self._moves(claim, "a random jackpot")
 
     def _settle(self) -> None:
@@ -185,10 +224,10 @@ class _Table:
         self._keep(self.too_late, (bet.rollback(), Code.BET_ALREADY_CLOSED))
 
     def _cancel(self) -> None:
-        bet, _ = self._taken()
+        bet, placed = self._taken()
         self._moves(bet.rollback(), "a random rollback")
-        for call in (bet.withdraw(), bet.deposit(bet.wager_cents * 2)):
-            self._keep(self.too_late, (call, Code.BET_ROLLED_BACK))
+        self._keep(self.too_late, (bet.deposit(bet.wager_cents * 2), Code.BET_ROLLED_BACK))
+        self._keep(self.cancelled, (bet.withdraw(), placed))
 
     def _repeat(self) -> None:
         call, first = self.random.choice(self.answered)
@@ -196,9 +235,11 @@ class _Table:
 
     def _come_late(self) -> None:
         call, code = self.random.choice(self.too_late)
-        # A withdraw that was answered SUCCESS may be so again once its bet is rolled back, if it moves nothing.
-        known = isinstance(call, WithdrawCall)
-        self.at.refuses(call, f"a {call.operation} that comes too late", code, success_is_advice=known)
+        self.at.refuses(call, f"a {call.operation} that comes too late", code)
+
+    def _come_back(self) -> None:
+        withdraw, first = self.random.choice(self.cancelled)
+        self.at.stays_cancelled(withdraw, first, "a withdraw after its rollback")
 
     def _moves(self, call: WebhookCall, title: str) -> None:
         self._keep(self.answered, (call, self.at.accepts(call, title)))

@@ -5,10 +5,12 @@ from dataclasses import replace
 from statistics import median
 from typing import Final
 
-from game_operator.certify.engine.stage import Stage, moved_by, time_of
+from game_operator.certify.engine.calls import moved_by
+from game_operator.certify.engine.stage import Stage, time_of
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import Weight
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.latency import MARKS_MS
@@ -96,3 +98,53 @@ def _broken_off(at: Stage, calls: Sequence[WebhookCall]) -> None:
         at.check_success(heard, Weight.MONEY_LOST)
     at.player.due_cents += sum(map(moved_by, calls))
     at.check_balances(at.player)
+
+
+def h06_begin(at: Stage) -> None:
+    """A call of each kind, before all other calls of the run."""
+    closed, cancelled, waiting, unseen, buried = (at.bet() for _ in range(5))
+    calls: list[MovingCall] = [
+        *(at.claim(at.unit_cents, action) for action in at.writer.claim_types),
+        *(bet.withdraw() for bet in (closed, cancelled, waiting)),
+        closed.deposit(2 * closed.wager_cents),
+        cancelled.rollback(),
+    ]
+    at.earlier = [(call, at.accepts(call, f"{_named(call)} at the beginning of the run")) for call in calls]
+    beyond = at.bet(cents=at.player.due_cents + 1).withdraw()
+    refused = at.refuses(beyond, "a withdraw of more than there is, at the beginning", Code.INSUFFICIENT_BALANCE)
+    early = at.ask(unseen.rollback(), "a rollback without its withdraw, at the beginning")
+    at.check_balance(early, at.player)
+    at.check_balance(at.ask(buried.rollback(), "another rollback without its withdraw, at the beginning"), at.player)
+    at.earlier += [(beyond, refused), (unseen.rollback(), early)]
+    # A balance that is behind shows here, before the next scenario begins with it.
+    at.check_balances()
+
+
+def h06(at: Stage) -> None:
+    """The first calls of the run are known at its end: nothing moves again, and what was open is paid."""
+    _, cancelled, waiting, unseen, buried, *_ = at.bets
+    # First, so that there is money for what was refused.
+    lacking_cents = max(0, at.bets[-1].wager_cents - at.player.due_cents)
+    won = waiting.deposit(2 * waiting.wager_cents + lacking_cents)
+    at.accepts(won, "the deposit of a bet of the beginning of the run")
+    for call, first in at.earlier:
+        title = f"{_named(call)} of the beginning of the run, sent again at its end"
+        if call == cancelled.withdraw():
+            at.stays_cancelled(cancelled.withdraw(), first, title)
+        else:
+            at.again(call, first, title)
+    # Only one of the two rollbacks was sent again: that would have cancelled a forgotten bet anew.
+    late = "the withdraw of a bet that was cancelled at the beginning of the run, before it came"
+    for bet in (buried, unseen):
+        at.refuses(bet.withdraw(), late, Code.BET_ROLLED_BACK)
+
+
+def h07(at: Stage) -> None:
+    """Calls that are answered SYSTEM_ERROR, and otherwise when they are sent again, are counted."""
+    failed, sent = at.observed.failed_at_first, at.observed.sent
+    if failed:
+        at.advise(f"{failed} of {sent} calls returned SYSTEM_ERROR, and another answer when they were sent again")
+
+
+def _named(call: MovingCall) -> str:
+    return "a claim" if isinstance(call, DepositCall) and call.is_claim else f"a {call.operation}"

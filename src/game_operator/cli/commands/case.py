@@ -1,6 +1,5 @@
 """``game-operator case``: all that is known of one bet, and the check of a case file."""
 
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import typer
 from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, ServiceOptions, check_extra, read_file, read_profile
-from game_operator.cli.output import answer, is_written, say, waiting
+from game_operator.cli.output import answer, check_writable, is_written, say, waiting
 from game_operator.cli.reports.case import show_case, show_check
 from game_operator.cli.serve_options import signed_by
 from game_operator.errors import ConfigurationError, shown
@@ -111,11 +110,7 @@ def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path 
     database = check_file(address_of(place.database))
     if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
         raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")
-    if not path.parent.is_dir():
-        raise ConfigurationError(f"--html: there is no folder {shown(str(path.parent))}. Make it first.")
-    # As root, a device could be replaced. Not Path.exists(), which raises for a name that is too long.
-    if os.path.lexists(path) and not os.path.isfile(path):  # noqa: PTH113
-        raise ConfigurationError(f"--html {shown(str(path))} is not a file. Pass a file that may be overwritten.")
+    check_writable("--html", path)
 
 
 def _check(file: Path) -> int:

@@ -25,6 +25,7 @@ from game_operator.cli.output import answer, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError
 
 if TYPE_CHECKING:
+    from game_operator.certify.report.comparison import Baseline
     from game_operator.certify.report.report import Report
 
 
@@ -41,7 +42,8 @@ def certify(
     Certify any wallet: send it what a wallet must survive, and say what is wrong, what it costs, and what to change.
 
     It moves the money of two test players and puts it back where it can. Exit code 1 if there are findings, if nothing
-    could be tried, or if what was supplied for a scenario did not work.
+    could be tried, or if what was supplied for a scenario did not work. With --baseline only findings that are new, or
+    cost more, count.
     """
     wanted, unwanted, supplies = played.only or [], played.skip or [], supplied.supplies()
     assumed = read_profile(played.profile)
@@ -52,6 +54,7 @@ def certify(
         return ExitCode.FINE
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
+    baseline = reports.read_baseline()
     if reports.clean_up is not None:  # Better now than after the run.
         ledger = LedgerOptions(database=reports.clean_up, table_prefix=reports.table_prefix)
         with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
@@ -72,6 +75,8 @@ def certify(
                 skip=unwanted,
                 supplies=supplies,
                 instance_id=wallet.instance,
+                game=wallet.game,
+                wager=wallet.wager,
                 headers=route.headers(assumed),
                 ssl_context=route.ssl_context(),
                 timeout=played.timeout,
@@ -86,32 +91,37 @@ def certify(
                 with_signatures=reports.with_signatures,
             )
         stop.is_played = True
-        code = _ended(report, reports)
+        code = _ended(report, reports, baseline)
     if report.was_stopped:
         raise StoppedError(128 + stop.number)
     return code
 
 
-def _ended(report: "Report", reports: ReportOptions) -> int:
+def _ended(report: "Report", reports: ReportOptions, baseline: "Baseline | None") -> int:
     """Write the files, print what came of the run, and return the exit code."""
     from game_operator.certify.report.as_json import document
+    from game_operator.certify.report.comparison import compared
     from game_operator.certify.report.summary import Summary
     from game_operator.cli.reports.certify import show_report
 
-    written = reports.write(report)
-    show_report(report, written)
+    comparison = None if baseline is None else compared(baseline, report)
+    written = reports.write(report, comparison)
+    show_report(report, written, comparison)
     if report.calls and sys.stderr.isatty():  # The wallet may not be one of ours, so this is for people alone.
         text = "A wallet of this package keeps the source of its first call for good. Set the one for production"
         remark(f"{text}: `game-operator serve --source NAME`, or source= of Wallet.")
     address, prefix = reports.clean_up, reports.table_prefix
     cleaned = {} if address is None else _cleaned_up(address, prefix, report.run_id)
     problem = cleaned.get("problem")
-    answer(document(report) | ({"clean_up": cleaned} if cleaned else {}))
+    answer(document(report, comparison) | ({"clean_up": cleaned} if cleaned else {}))
     if problem:
         remark(problem, style="red")
     elif cleaned:
         say(f"Anomalies that this run left in the ledger: {cleaned['resolved']}, now resolved.")
-    if not Summary(report).is_fine:
+    summary = Summary(report)
+    # The last line, where a script looks for it.
+    say(summary.line if comparison is None else f"{summary.line}; {comparison.summary_line}")
+    if not (summary.is_fine if comparison is None else summary.is_complete and comparison.passed):
         return ExitCode.SAID_NO
     if problem:
         return ExitCode.UNREACHABLE

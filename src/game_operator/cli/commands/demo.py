@@ -92,20 +92,18 @@ def _keep_open(place: Path, port: int) -> int:
     """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
     from game_operator.cli.commands.demo_tour import wallet_server
     from game_operator.control_room import ControlRoom
-    from game_operator.provider.keys import new_key
     from game_operator.sandbox import Sandbox
     from game_operator.wallet import Wallet
 
     stopped = threading.Event()
-    # The wallet knows the next key from the start, so that the key can be rotated once.
-    next_key = new_key()
     with (
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
-        wallet_server(place, next_key) as wallet,
+        wallet_server(place) as wallet,
         Sandbox(
             wallet_url=wallet.url,
             service_private_key=wallet.service_key,
-            next_service_key=next_key,
+            # Else the wallet would refuse every call after a rotation on the page "Keys".
+            teach_wallet=wallet.teach,
             port=port,
             control_room=partial(ControlRoom, wallet=Wallet(wallet.ledger)),
         ) as sandbox,

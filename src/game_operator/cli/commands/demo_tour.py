@@ -1,7 +1,7 @@
 """The steps of ``game-operator demo``: each a title, and below it lines that begin with a blank."""
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -22,6 +22,7 @@ from game_operator.errors import AuthenticationError, FreeBetRejectedError, Game
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.money import amount_from_cents, cents_from_amount
+from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
 from game_operator.provider.keys import ServiceKeys, new_key
@@ -31,9 +32,9 @@ from game_operator.sandbox.storm.players import LedgerBooks
 from game_operator.sandbox.storm.storm import Storm
 from game_operator.tokens import SessionTokenBuilder, launch_url
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
 
-#: A plan of seed 4 has exactly 50 rounds in so many bets, and each fault of webhooks strikes in it.
+#: A plan of seed 4 has exactly 50 rounds in so many bets, and each fault of webhooks occurs in it.
 _SEED, _BETS, _ROUNDS, _PLAYERS = 4, 141, 50, 20
 _CERTIFIED_GROUPS: Final = ("A", "B", "C")
 #: Bets of which the last call arrives, and bets of which it is lost: wager and win in cents, None if cancelled.
@@ -54,26 +55,42 @@ class WrongAnswerError(GameOperatorError):
     """An answer is not the expected one."""
 
 
+class TaughtSignature:
+    """Accepts what one of the service's keys has signed; which keys these are may change while the wallet runs."""
+
+    def __init__(self, public_pem: bytes) -> None:
+        self._known = RsaSignature(public_pem)
+
+    def teach(self, public_pems: Sequence[bytes]) -> None:
+        """Accept what the keys in *public_pems* sign, and nothing else."""
+        self._known = RsaSignature(public_pems)
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return if one of the keys signed the body; else raise WebhookSignatureError."""
+        self._known.authenticate(request, profile)
+
+
 class DemoWallet(NamedTuple):
-    """A wallet that is served on this machine, and the service's key that it knows."""
+    """A wallet that is served on this machine, the service's key that it knows, and what tells it other keys."""
 
     url: str
     database: str
     ledger: SqlLedger
     service_key: RSAPrivateKey
+    teach: Callable[[Sequence[bytes]], None] | None = None
 
 
 @contextmanager
-def wallet_server(place: Path, *more_keys: RSAPrivateKey, name: str = "wallet.db") -> Iterator[DemoWallet]:
-    """Serve the ready wallet over an SQLite file in *place*; calls signed with *more_keys* are accepted as well."""
+def wallet_server(place: Path, *, name: str = "wallet.db") -> Iterator[DemoWallet]:
+    """Serve the ready wallet over an SQLite file in *place*."""
     service_key, database = new_key(), f"sqlite:///{place / name}"
-    public_keys = [ServiceKeys(key).current.public_key_pem() for key in (service_key, *more_keys)]
+    signature = TaughtSignature(ServiceKeys(service_key).current.public_key_pem())
     with SqlLedger(database) as ledger:
-        receiver = WebhookReceiver(authenticator=RsaSignature(public_keys))
+        receiver = WebhookReceiver(authenticator=signature)
         application = asgi_app(receiver, Wallet(ledger))
         server = ServingThread(listening_socket("127.0.0.1", 0, allow_remote=False), application, lambda: None)
         try:
-            yield DemoWallet(server.base_url, database, ledger, service_key)
+            yield DemoWallet(server.base_url, database, ledger, service_key, signature.teach)
         finally:
             server.stop()
 

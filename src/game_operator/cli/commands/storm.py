@@ -15,7 +15,7 @@ from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.options import MANY_CALLS, ProfileFile, check_extra, read_profile
-from game_operator.cli.output import is_written, progress, remark, say
+from game_operator.cli.output import check_writable, is_written, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.provider.faults import API_FAULTS, FaultPlan
 
@@ -87,7 +87,7 @@ class PlanOptions:
         plan = FaultPlan.parse(self.faults)
         if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
             raise ConfigurationError(
-                f"{fault} strikes calls of the Operator API, and a storm makes none. Switch it on in "
+                f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
                 "`game-operator sandbox`, where your client calls."
             )
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
@@ -124,7 +124,7 @@ def storm(
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
 
-    Exit code 1 if service and wallet differ anywhere, with the first bad history in full and a trace to replay. With
+    Exit code 1 if service and wallet differ anywhere, with what to fix first, the calls that show it, and a trace. With
     --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
     """
     check_extra("game-operator storm", "sandbox", MANY_CALLS)
@@ -137,6 +137,8 @@ def storm(
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
+    if trace is not None:
+        check_writable("--trace", trace, may_be_device=True)
     traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()

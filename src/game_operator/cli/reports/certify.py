@@ -4,19 +4,20 @@ What a certification would play, and what came of it, for people at a terminal.
 A report's first screen is for somebody who has never seen this project: which money is at risk, and what to change.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 from game_operator.certify.engine.scenario import Scenario, in_playing_order, selected
-from game_operator.certify.engine.supplies import Supplies, at_hand, missing_told, needs_told
+from game_operator.certify.engine.supplies import Supplies, at_hand, missing_by_options, missing_told
+from game_operator.certify.report.comparison import Change, Comparison
 from game_operator.certify.report.report import Cause, Moved, Report
 from game_operator.certify.report.summary import Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Verdict
-from game_operator.cli.hooks import HOOKS
 from game_operator.cli.output import answer, counted, say, say_wrapped, show_rows
+from game_operator.cli.reports.fix_first import show_fix_first
 from game_operator.profile import Profile
 from game_operator.provider.latency import MARKS_MS
 from game_operator.provider.text import money
@@ -37,26 +38,13 @@ _GROUNDS: Final = (
     "spec: a section of the provider's specification. decision: a note in docs/decisions of game-operator, on what the "
     "specification leaves open; it is assumed, so ask your provider."
 )
-_OPTIONS: Final = {
-    "second_url": "--second-url URL",
-    "old_key": "--old-key FILE",
-    "retired_key": "--retired-key FILE",
-    "elsewhere": "--elsewhere ADDRESS",
-    "foreign_instance_id": "--foreign-instance ID",
-    "random_operations": "--random-operations N",
-    "batches": "--profile FILE with deposit_batch = true",
-} | {name: f"--hook {name}=COMMAND" for name in HOOKS}
 _FILES: Final = {
-    "--html": "{file}: a page with every call, and a command that sends it again.",
+    "--html": "{file}: a page with the calls that matter, each with a command that sends it again.",
     "--json-file": "{file}: the same for programs.",
     "--junit": "{file}: the same for a CI system.",
+    "--badge": "{file}: a badge.",
+    "--summary": "{file}: a summary in Markdown, appended.",
 }
-
-
-def _by_options(missing: tuple[str, ...]) -> str:
-    """Return what a scenario needs that has not got *missing*, with the options that supply it."""
-    options = [_OPTIONS[name] for name in missing if name in _OPTIONS]
-    return needs_told(missing) + (f": pass {' '.join(options)}" if options else "")
 
 
 def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, profile: Profile) -> None:
@@ -96,15 +84,15 @@ def _show_planned(scenario: Scenario, missing: tuple[str, ...]) -> None:
     about = f"{scenario.title} ({scenario.weight}; {', '.join(scenario.rests_on)})"
     say_wrapped(about, first=f"    {scenario.id}  ", indent=indent)
     if missing:
-        say_wrapped(f"not tried: {_by_options(missing)}", indent=indent, first=indent, style="yellow")
+        say_wrapped(f"not tried: {missing_by_options(missing)}", indent=indent, first=indent, style="yellow")
     elif scenario.needs:
         say_wrapped(f"with {', '.join(scenario.needs)}", indent=indent, first=indent, style="dim")
 
 
-def show_report(report: Report, files: Mapping[str, Path]) -> None:
-    """Print *report*; *files* are those that it was written to, by their options."""
+def show_report(report: Report, files: Mapping[str, Path], comparison: Comparison | None = None) -> None:
+    """Print *report* and its *comparison*; *files* are those that it was written to, by their options."""
     summary = Summary(report)
-    lines = _show_summary(summary)
+    lines = _show_summary(summary) + _show_comparison(comparison)
     if summary.causes:
         _show_first(summary)
         _show_others(summary.causes[1:], rows=max(1, _CAUSES - max(0, lines - _SUMMARY)))
@@ -125,13 +113,15 @@ def show_report(report: Report, files: Mapping[str, Path]) -> None:
     if reasons:
         _show_heading("Not tried:")
     for reason, skipped in reasons.items():
-        text = _by_options(skipped[0].missing) if skipped[0].missing else reason
+        text = missing_by_options(skipped[0].missing) if skipped[0].missing else reason
         say_wrapped(f"{_ids(skipped, _MANY)}: {text}", first="  ", indent="      ", most=_LINES)
+    if comparison is not None:
+        _show_changes(comparison)
     _show_figures(report)
     for option, path in files.items():
         say_wrapped(_FILES[option].format(file=path))
     if "--html" not in files and not summary.is_fine:
-        say_wrapped("Pass --html report.html for a page with every call, and a command that sends it again.")
+        say_wrapped("Pass --html report.html for a page with the calls, each with a command that sends it again.")
 
 
 def _show_heading(text: str, style: str = "bold") -> None:
@@ -172,15 +162,25 @@ def _show_summary(summary: Summary) -> int:
     return sum(say_wrapped(sentence, style=style, most=2) for sentence, style in sentences if sentence)
 
 
+def _show_comparison(comparison: Comparison | None) -> int:
+    """Print what the comparison comes to, in so many lines as are returned."""
+    if comparison is None:
+        return 0
+    style = "bold green" if comparison.passed else "bold red"
+    return say_wrapped(f"{comparison.headline} ({comparison.summary_line})", style=style, most=2)
+
+
 def _show_first(summary: Summary) -> None:
     """Say what is at risk by the first cause, how to fix it, and by which exchange it is known."""
     first = summary.causes[0]
     verdict = first.verdict
     say("")
-    risk = f" ({verdict.weight})" if verdict.weight.is_money else ""
-    say_wrapped(f"What it means{risk}: {summary.meaning(first)}", indent="  ", style="red", most=_LINES)
-    say_wrapped(f"How to fix it: {first.mend}", indent="  ", style="bold", most=_LINES + 1)
-    say_wrapped(f"Seen in {verdict.name}: {verdict.reason}", indent="  ", most=2)
+    show_fix_first(
+        risk=verdict.weight if verdict.weight.is_money else "",
+        means=summary.meaning(first),
+        mend=first.mend,
+        seen=f"{verdict.name}: {verdict.reason}",
+    )
     _show_exchange(verdict, most=2)
     if first.others:
         say_wrapped(f"The same mistake fails {_ids(first.others, _MANY)} too.", first="  ", indent="  ", most=1)
@@ -251,6 +251,21 @@ def _show_failure(verdict: Verdict, *, is_first: bool) -> None:
     say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 
 
+def _show_changes(comparison: Comparison) -> None:
+    _show_heading("Compared with the baseline:")
+    for kind, changes in comparison.groups.items():
+        for change in () if changes is comparison.not_compared else changes:
+            say_wrapped(f"{kind}: {change.name} ({change.weight})", first="  ", indent="      ", most=_LINES)
+    alike: defaultdict[tuple[str, str], list[Change]] = defaultdict(list)
+    for change in comparison.not_compared:
+        alike[change.was, change.reason].append(change)
+    for (was, reason), several in alike.items():
+        names = several[0].name if len(several) == 1 else _ids(several, _MANY)
+        say_wrapped(f"not compared: {names} ({was} before): {reason}", first="  ", indent="      ", most=_LINES)
+    for remark in comparison.remarks:
+        say_wrapped(remark, first="  ", indent="      ")
+
+
 def _show_figures(report: Report) -> None:
     say("")
     if (latency := report.latency) is not None and latency.samples_ms:
@@ -273,7 +288,7 @@ def _moved(moved: Moved) -> str:
     return f"{text}: the wallet did not let the run put it back. Set it right before the next run."
 
 
-def _ids(verdicts: Iterable[Verdict], most: int | None = None) -> str:
+def _ids(verdicts: Iterable[Verdict | Change], most: int | None = None) -> str:
     """Return ids, of many the first *most*; one more is named where its place would be taken by how many there are."""
     ids = [verdict.id for verdict in verdicts]
     if most is None or len(ids) <= most + 1:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from game_operator.cli.errors import ExitCode, StoppedError
 from game_operator.cli.output import answer, counted, say, show_details
+from game_operator.cli.reports.fix_first import show_fix_first
 from game_operator.errors import GameOperatorError, one_line
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.provider.faults import Fault
     from game_operator.sandbox.storm.audit import Difference
+    from game_operator.sandbox.storm.diagnosis import Diagnosis
     from game_operator.sandbox.storm.report import StormReport
     from game_operator.sandbox.storm.trace import Timeline, TimelineEntry
 
@@ -24,18 +26,9 @@ _PERCENTILES: Final = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 _BARS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _BARS: Final = (*(f"< {end}" for end in _BARS_MS), f">= {_BARS_MS[-1]}")
 _WIDTH: Final = 40
-#: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
-_INVALID: Final = (
-    "A wallet that is set to instances= (--instances) refuses all others, and a storm plays made-up instances: "
-    "leave that setting out of the wallet under test."
-)
-_REMEDIES: Final = {
-    "INSUFFICIENT_BALANCE": "Give the players money: some hundred units each.",
-    "PLAYER_NOT_FOUND": "Open the players' accounts in the wallet that is stormed.",
-    "PLAYER_BLOCKED": "Choose players who may bet.",
-    "LIMIT_EXCEEDED": "Raise the limits of the players, or play with more of them.",
-}
 _MOST_LISTED: Final = 20
+#: Of what the numbers show: ids are long.
+_MOST_LINES: Final = 5
 
 
 def show_report(
@@ -65,10 +58,10 @@ def _show(report: "StormReport", trace: Path | None) -> None:
         _show_list(report.expected)
     _show_lasting(report)
     if report.mostly_invalid and not report.all_refused:
-        say(f"{_counts(report.refusals)}. {_INVALID}", style="yellow")
-    if report.never_struck:
-        never = f"Requested, but never occurred: {', '.join(report.never_struck)}."
-        say(f"{never} Play more --bets, or pass a higher rate, or a lower @N.", style="yellow")
+        say(f"{_counts(report.refusals)}. {report.refusal_advice}", style="yellow")
+    if never := ", ".join(report.never_struck):
+        by_name = f"Requested, but never occurred: {never}. Play more --bets, or pass a higher rate, or a lower @N."
+        say(f"Never occurred: {never}. More --bets make it likely." if report.all_asked else by_name, style="yellow")
     if report.passed:
         claims = counted(report.claims, "claim")
         apart = ", except for the expected differences" if report.expected or report.lasting else ""
@@ -125,12 +118,8 @@ def _show_differences(report: "StormReport") -> None:
     if report.broken_off:
         say(f"It broke off before all bets were played and audited. {report.broken_off}", style="red")
     if report.all_refused:
-        remedies = [_REMEDIES[code] for code in report.refusals if code in _REMEDIES]
-        remedy = " ".join([*remedies, _INVALID] if report.mostly_invalid else remedies)
-        say(
-            f"The wallet refused every bet, so nothing was tried: {_counts(report.refusals)}. {remedy}".rstrip(),
-            style="red",
-        )
+        refused = f"The wallet refused every bet, so nothing was tried: {_counts(report.refusals)}."
+        say(f"{refused} {report.refusal_advice}".rstrip(), style="red")
     if report.not_200:
         say(f"{report.not_200} answers had another HTTP status than 200 (spec §4.1).", style="red")
     if not report.differences:
@@ -143,12 +132,30 @@ def _show_differences(report: "StormReport") -> None:
             "own, pass that as --source; or its tables' as --table-prefix.",
             style="red",
         )
-    if first := next((difference for difference in report.differences if difference.history), None):
+    _show_first(report)
+
+
+def _show_first(report: "StormReport") -> None:
+    """Say what to fix first, with the calls that show it; without a known reason, print the first history."""
+    shown = report.fix_first
+    if shown is not None and shown.diagnosis is not None:
+        diagnosis = shown.diagnosis
+        text = diagnosis.text
+        say("")
+        seen = f"{shown.subject}: {diagnosis.sentence}"
+        show_fix_first(risk=text.risk, means=text.means, mend=text.mend, seen=seen, most=_MOST_LINES)
+        for line in diagnosis.calls:
+            say(f"  {line}")
+        if len(report.differences) > 1:
+            of_all = f"{report.alike(diagnosis)} of the {len(report.differences)} differences"
+            say(f"Most likely it is the reason of {of_all}. Fix it, and storm again.")
+        say("")
+    elif first := next((difference for difference in report.differences if difference.history), None):
         say(f"The first bad history, of {first.subject}:", style="bold")
         for line in first.history:
             say(line)
-        if len(report.differences) > 1:
-            say("With --json each difference comes with its history.")
+    if any(difference.history for difference in report.differences):
+        say("With --json each difference comes with its whole history.")
 
 
 def _show_list(differences: "tuple[Difference, ...]") -> None:
@@ -178,7 +185,18 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
 
 
 def _difference_in_json(difference: "Difference") -> dict[str, object]:
-    return {name: getattr(difference, name) for name in ("subject", "service", "wallet", "history")}
+    diagnosis = difference.diagnosis
+    return {name: getattr(difference, name) for name in ("subject", "service", "wallet", "history", "gap_cents")} | {
+        "diagnosis": None if diagnosis is None else _diagnosis_in_json(diagnosis)
+    }
+
+
+def _diagnosis_in_json(diagnosis: "Diagnosis") -> dict[str, object]:
+    text = diagnosis.text
+    names = ("mistake", "sentence", "bets", "is_ambiguous", "calls")
+    return {name: getattr(diagnosis, name) for name in names} | {
+        name: getattr(text, name) for name in ("title", "means", "mend", "risk")
+    }
 
 
 def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None) -> StoppedError:

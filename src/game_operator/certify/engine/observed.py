@@ -1,0 +1,106 @@
+"""What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from game_operator.provider.delivery import Carried
+
+#: The pace is that of the first calls, sent one at a time.
+_PACED_BY: Final = 25
+#: At this pace, and above it, a scenario is played in full.
+_USUAL_MS: Final = 40.0
+#: Replies that are compared with later ones.
+_MOST_REPLIES: Final = 2_000
+_APART_MILLIS: Final = 1
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Observed:
+    """
+    What is known of the wallet by now.
+
+    Attributes:
+        wager_cents: A wager that the wallet accepted, where it limits them; None while no limit was met.
+        is_limited: Whether a limit of the wallet's has refused a wager.
+        failed_at_first: How many calls were answered SYSTEM_ERROR, and otherwise when they were sent again.
+        repeated_in_vain: How many stayed SYSTEM_ERROR.
+        sent: How many requests were sent.
+        last: The last answer, and the scenario that it belongs to.
+        lags_seconds: How long player-balance was behind; 0.0 if it never was.
+        is_blind: Whether player-balance stayed behind until nobody waited any longer.
+        late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
+        refused_since: The first of the latest calls that were all refused with one code, and its scenario; None if the
+            last answer was a SUCCESS.
+        waited_in_vain: Whether a balance was waited for that never came.
+        accepted: The paths at which a movement was accepted.
+        exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
+        repeated: The paths at which a repeat was answered as the first time.
+        rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
+    """
+
+    wager_cents: int | None = None
+    is_limited: bool = False
+    failed_at_first: int = 0
+    repeated_in_vain: int = 0
+    sent: int = 0
+    last: tuple[Carried, str] | None = None
+    lags_seconds: float = 0.0
+    is_blind: bool = False
+    late_seconds: float = 0.0
+    refused_since: tuple[Carried, str] | None = None
+    waited_in_vain: bool = False
+    rounds_to_cents: int = 0
+    accepted: set[str] = field(default_factory=set)
+    exact_to: set[int] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+    _first_ms: list[float] = field(default_factory=list, init=False)
+    _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
+
+    def note(self, heard: Carried, scenario: str, *, alone: bool) -> None:
+        """Note an answer; *alone* says whether no other call was under way."""
+        self.sent += 1
+        self.last = heard, scenario
+        if heard.succeeded:
+            self.refused_since = None
+        elif heard.code and (self.refused_since is None or self.refused_since[0].code != heard.code):
+            self.refused_since = heard, scenario
+        if alone and heard.status and len(self._first_ms) < _PACED_BY:
+            self._first_ms.append(heard.elapsed_ms)
+
+    @property
+    def usual_ms(self) -> float:
+        """What an answer takes, one call at a time."""
+        return median(self._first_ms) if self._first_ms else 0.0
+
+    def times(self, usual: int, least: int) -> int:
+        """Return how often something is done: *usual* times, with a slow wallet fewer, but *least* times."""
+        slower = max(1.0, self.usual_ms / _USUAL_MS)
+        return max(least, min(usual, round(usual / slower)))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether answers take so long that calls are put together where that shows the same."""
+        return self.usual_ms > 4 * _USUAL_MS
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether player-balance was seen to return an old balance, so that movements say what is right."""
+        return self.is_blind or self.lags_seconds > 0
+
+    def twin_of(self, heard: Carried) -> str:
+        """
+        Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
+
+        A repeat may be answered alike within a millisecond, so only an answer that is older than the call counts.
+        """
+        known = self._replies.get(heard.body)
+        if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):
+            return ""
+        return known.request.title if heard.began_millis - known.began_millis > _APART_MILLIS else ""
+
+    def keep_reply(self, heard: Carried) -> None:
+        """Keep a SUCCESS of a movement with its path, so that a later call with the same answer is recognised."""
+        self.accepted.add(heard.request.path)
+        if len(self._replies) < _MOST_REPLIES:
+            self._replies.setdefault(heard.body, heard)

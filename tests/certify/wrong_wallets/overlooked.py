@@ -1,0 +1,299 @@
+"""Wallets whose mistake shows only where nobody looks: in a claim, a rain, a refusal, a letter beyond ASCII."""
+
+import re
+import threading
+import time
+from concurrent.futures import Future
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from wallet_by_hand import Account, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
+
+from tests.certify.wrong_wallets.registry import wrong
+
+__all__: list[str] = []
+
+Headers = list[tuple[str, str]]
+
+
+@wrong("pays what a jackpot says it won in place of its amount", must="F11", first="another field than its amount")
+class PaysWhatAJackpotWon(PlainWallet):
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        names = ("action.won",) if action == "JACKPOT" and self._first(document, "action.won") is not ... else ()
+        if not names:
+            return super()._read_amount(operation, action, document)
+        return int(str(self._first(document, *names)))
+
+
+@wrong("refuses a rollback whose round_id is null", must="F11")
+class NeedsARound(PlainWallet):
+    def _check_shape(self, operation: str, document: dict[str, object]) -> None:
+        super()._check_shape(operation, document)
+        if document.get("round_id", "") is None:
+            raise InvalidRequestError("round_id is a string")
+
+
+@wrong("refuses the deposit of a declined bet with the code undefined", must="C06", may="B06 C09 G04",
+       first="a refusal with an invalid error code")  # fmt: skip
+class HasNoCodeForTheDeclined(PlainWallet):
+    def _deposit(self, case: Case) -> str:
+        outcome = super()._deposit(case)
+        is_declined = case.bet is not None and case.bet.state == "DECLINED"
+        return "undefined" if is_declined and outcome == "BET_NOT_FOUND" else outcome
+
+
+@wrong("does not keep that a rain was cancelled before it came", must="C12")
+class BuriesNoRain(PlainWallet):
+    def _entomb(self, case: Case) -> None:
+        if case.call.action != "RAIN":
+            super()._entomb(case)
+
+
+@wrong("gives a withdraw's tx_id to the unseen bet of a rollback that names it", must="C11", may="B04")
+class TakesTheTxIdAway(PlainWallet):
+    def _entomb(self, case: Case) -> None:
+        super()._entomb(case)
+        sql = "UPDATE calls SET content = '', held_for = ? WHERE operation = 'withdraw' AND tx_id = ?"
+        self._database.execute(sql, (case.call.bet_id, case.call.tx_id))
+        if self._find_call("rollback", case.call.tx_id) is None:
+            self._remember(case.call)
+
+
+@wrong("answers balance checks that come at once with one player's balance", must="A08", first="two players by turns")
+class JoinsBalanceChecks(PlainWallet):
+    seconds = 0.001
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation != "player-balance":
+            return super()._carry_out(call)
+        under_way: list[Future[Reply]] = self.__dict__.setdefault("_under_way", [])
+        if under_way:
+            return under_way[0].result()
+        answer: Future[Reply] = Future()
+        under_way.append(answer)
+        time.sleep(self.seconds)
+        under_way.clear()
+        answer.set_result(super()._carry_out(call))
+        return answer.result()
+
+
+@wrong("leaves the last balance in its refusals of wrong signatures", must="E03", may="E01 E02 E04 E06 F01",
+       first="returns a balance")  # fmt: skip
+class SharesOneAnswer(PlainWallet):
+    _last_cents: int | None = None
+
+    def _render(self, reply: Reply) -> str:
+        if reply.outcome == "INVALID_SIGNATURE":
+            return super()._render(Reply(reply.outcome, self._last_cents, reply.at_millis))
+        self._last_cents = self._last_cents if reply.cents is None else reply.cents - 1
+        return super()._render(reply)
+
+
+@wrong("debits a wager above its limit, and answers LIMIT_EXCEEDED", must="A02", may="*")
+class DebitsBeyondTheLimit(PlainWallet):
+    code, most_cents = "LIMIT_EXCEEDED", 100
+
+    def _place(self, case: Case) -> str:
+        outcome = super()._place(case)
+        return self.code if outcome == "SUCCESS" and case.call.cents > self.most_cents else outcome
+
+
+@wrong("debits a wager above its limit, and answers its own code", must="A02", may="*")
+class DebitsBeyondItsOwnLimit(DebitsBeyondTheLimit):
+    code = "RISK_HOLD"
+
+
+@wrong("writes 0.09 as 0.9", must="G01", may="*", first="lacks a zero before its cents")
+class WritesCentsWithoutZero(PlainWallet):
+    def _render_balance(self, cents: int) -> str:
+        return f"{cents // 100}.{cents % 100}"
+
+
+@wrong("verifies the signature over a body that it decoded as Latin-1", must="F07", may="F10",
+       first="checked over decoded text instead of the bytes")  # fmt: skip
+class DecodesAsLatin1(PlainWallet):
+    def _verifies(self, key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
+        return super()._verifies(key, signature, body.decode("latin-1").encode())
+
+
+@wrong("answers SYSTEM_ERROR to a jackpot that it has paid", must="A10", may="*")
+class FailsAfterAJackpot(PlainWallet):
+    def _render(self, reply: Reply) -> str:
+        if self.__dict__.pop("_was_jackpot", False):
+            raise TypeError("Do not know how to serialize a BigInt")
+        return super()._render(reply)
+
+    def _carry_out(self, call: Call) -> Reply:
+        reply = super()._carry_out(call)
+        self.__dict__["_was_jackpot"] = call.action == "JACKPOT" and reply.outcome == "SUCCESS"
+        return reply
+
+
+@wrong("debits where the condition of its UPDATE holds, and never asks whether it did", must="A06", may="*",
+       first="the whole balance can be wagered")  # fmt: skip
+class DebitsInVain(PlainWallet):
+    def _has_funds(self, case: Case) -> bool:
+        return True
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        account = self._find_account(player_id)
+        super()._move(case, player_id, 0 if account is not None and account.cents + cents < 0 else cents)
+
+
+@wrong("strips what looks like an HTML tag from the ids of bets", must="F08")
+class StripsTags(PlainWallet):
+    def _optional_id(self, document: dict[str, object], longest: int, *names: str) -> str | None:
+        found = super()._optional_id(document, longest, *names)
+        return None if found is None else re.sub("<[^>]*>", "", found)
+
+
+@wrong("opens an account for the jackpot of a player whom nobody opened", must="A07")
+class OpensAccountsForClaims(PlainWallet):
+    def _case(self, call: Call) -> Case:
+        if call.is_claim and self._find_account(call.player_id) is None:
+            self._insert("accounts", call.player_id, 0, 0, 0)
+        return super()._case(call)
+
+
+@wrong(
+    "refuses a signature that it has seen", must="B01", may="*", first="carried out is refused when it is sent again"
+)
+class RefusesSignaturesItHasSeen(PlainWallet):
+    def _verifies(self, key: RSAPublicKey, signature: bytes, body: bytes) -> bool:
+        seen: set[bytes] = self.__dict__.setdefault("_seen_signatures", set())
+        # A balance check has no id, so the same one comes again and again.
+        is_known = signature in seen and b"tx_id" in body
+        verified = super()._verifies(key, signature, body)
+        if verified:
+            seen.add(signature)
+        return verified and not is_known
+
+
+@wrong("keeps the answer to a call in a variable that all calls share, while it writes its log", must="D01", may="*",
+       first="a call gets the answer to another call")  # fmt: skip
+class SharesTheAnswerOfEachCall(PlainWallet):
+    _last: tuple[int, str] = (0, "")
+
+    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
+        self._last = super()._answer(path, headers, body)
+        if threading.current_thread() is not threading.main_thread():
+            time.sleep(0.002)
+        return self._last
+
+
+@wrong("gives the balance of its refusals in cents", must="A06", may="*", first="cents and currency units are mixed up")
+class RefusesInCents(PlainWallet):
+    def _render(self, reply: Reply) -> str:
+        cents = reply.cents
+        if cents is not None and reply.outcome != "SUCCESS":
+            return super()._render(Reply(reply.outcome, cents * 100, reply.at_millis))
+        return super()._render(reply)
+
+
+class _ChecksFromACache(PlainWallet):
+    """Answers a balance check as the one before, if that is not old; withdraws and deposits are answered right."""
+
+    seconds = 0.1
+
+    def _carry_out(self, call: Call) -> Reply:
+        reply = super()._carry_out(call)
+        if call.operation != "player-balance":
+            return reply
+        kept: dict[str, tuple[float, Reply]] = self.__dict__.setdefault("_kept_replies", {})
+        since, known = kept.get(call.player_id, (0.0, reply))
+        if time.monotonic() - since < self.seconds:
+            return known
+        kept[call.player_id] = time.monotonic(), reply
+        return reply
+
+
+@wrong("answers balance checks from a cache for a tenth of a second", must="A02", may="*", first="an old balance")
+class ChecksFromACacheForAMoment(_ChecksFromACache):
+    pass
+
+
+@wrong("answers balance checks from a cache for a second", must="A02", may="*", first="an old balance")
+class ChecksFromACacheForASecond(_ChecksFromACache):
+    seconds = 1.0
+
+
+@wrong("refuses every call, once it has refused a body that it cannot read", must="F01", may="*",
+       first="after one call, every other is refused")  # fmt: skip
+class IsStuckAfterABadBody(PlainWallet):
+    _is_stuck = False
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        if self._is_stuck:
+            raise InvalidRequestError("the queue was rejected")
+        try:
+            return super()._read(operation, document, body)
+        except InvalidRequestError:
+            self._is_stuck = True
+            raise
+
+
+@wrong("gives a refund some time after it has answered the rollback", must="A04", may="*",
+       first="answered before the money has moved")  # fmt: skip
+class RefundsLater(PlainWallet):
+    def _move_what_is_due(self) -> None:
+        later: list[tuple[float, str, int]] = self.__dict__.setdefault("_later", [])
+        with self._transaction():
+            while later and later[0][0] < time.monotonic():
+                _, player_id, cents = later.pop(0)
+                self._database.execute("UPDATE accounts SET cents = cents + ? WHERE player_id = ?", (cents, player_id))
+
+    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
+        self._move_what_is_due()
+        return super()._answer(path, headers, body)
+
+    def balance_cents(self, player_id: str) -> int:
+        self._move_what_is_due()
+        return super().balance_cents(player_id)
+
+    def _refund(self, case: Case, bet: Bet) -> None:
+        self._remember(case.call)
+        self._set_state(bet, "ROLLED_BACK")
+        self.__dict__["_later"].append((time.monotonic() + 0.02, bet.player_id, bet.cents))
+
+
+@wrong("keeps the operation of a call in a variable that all calls share, while it reads the body", must="D05",
+       may="D03 D04 D07 D08 D09 D01 D02 H05 A08 C09 G03", first="calls that come at once are mixed up")  # fmt: skip
+class SharesTheOperation(PlainWallet):
+    _path = ""
+
+    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
+        self._path = path
+        time.sleep(0.001)
+        return super()._answer(self._path, headers, body)
+
+
+@wrong("pays a win some time after it has answered the deposit with the new balance", must="A02", may="*",
+       first="answered before the money has moved")  # fmt: skip
+class PaysLater(RefundsLater):
+    def _refund(self, case: Case, bet: Bet) -> None:
+        PlainWallet._refund(self, case, bet)
+
+    def _settle(self, case: Case, bet: Bet) -> None:
+        self._remember(case.call)
+        self._set_state(bet, "CLOSED")
+        self.__dict__["_promised"] = case.call.cents
+        self.__dict__["_later"].append((time.monotonic() + 0.02, bet.player_id, case.call.cents))
+
+    def _told_cents(self, case: Case, account: Account) -> int:
+        promised: int = self.__dict__.pop("_promised", 0)
+        return super()._told_cents(case, account) + promised
+
+
+@wrong("settles the bet that a claim of free bets names", must="B16")
+class SettlesByAClaim(PlainWallet):
+    def _carry_out(self, call: Call) -> Reply:
+        reply = super()._carry_out(call)
+        if call.action == "FREE_BET_CLAIM" and call.bet_id is not None:
+            with self._transaction():
+                self._database.execute("UPDATE bets SET state = 'CLOSED' WHERE bet_id = ?", (call.bet_id,))
+        return reply
+
+
+@wrong("takes the bytes of a rain's withdraw for its rollback", must="E09")
+class RefundsByTheBytesOfARain(PlainWallet):
+    def _insert(self, table: str, *values: object) -> None:
+        super()._insert(table, *((*values[:-1], "") if table == "bets" and "SPENT" in values else values))
