@@ -1,6 +1,12 @@
-"""Take the pictures of the control room in docs/images, in the system's Chromium over a wallet on loopback."""
+"""
+Take pictures of the control room in the system's Chromium, over a wallet on loopback.
+
+    python tools/screenshots.py              those in docs/images
+    python tools/screenshots.py --tests      the small ones that tests/control_room/test_every_page.py compares
+"""
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -13,12 +19,20 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+
+import httpx
+from tests.certify.wrong_wallets.repeats import DebitsEachTime
+from tests.control_room.pictures import draw_all
+from tests.control_room.support import post
 from tests.support.browser import chromium
+from wallet_by_hand import serve
 
 from game_operator.backoffice import Campaign, Reconciler
 from game_operator.control_room import ControlRoom
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
+from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 
@@ -32,6 +46,7 @@ _PICTURES = (
     ("faults", "faults", "light"),
     ("wallet", "wallet?player=cleo", "light"),
     ("back-office", "back-office", "light"),
+    ("certify", "certify/runs/1", "light"),
 )
 
 
@@ -53,6 +68,7 @@ def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
     """Fill the pages: wins and losses, a cancelled bet, faults, and a balance that somebody changed behind our back."""
     for player_id in ("ann", "bob", "cleo"):
         ledger.open_account(player_id, Decimal("100.00"))
+    _work(sandbox, ledger)
     for player_id, wager_cents, won_cents in (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700)) * 2:
         sandbox.play_round(player_id=player_id, wager_cents=wager_cents, won_cents=won_cents)
     sandbox.play_round(player_id="bob", wager_cents=300, cancel=True)
@@ -62,7 +78,6 @@ def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
     sandbox.play_round(player_id="bob", wager_cents=10_000)
     ledger.adjust("cleo", Decimal("7.00"), reference="by hand")
     sandbox.play_round(player_id="cleo", wager_cents=200, won_cents=0)
-    _work(sandbox, ledger)
     sandbox.faults.set("duplicate", 0.1)
     sandbox.faults.set("slow", 0.05)
 
@@ -81,8 +96,25 @@ def _work(sandbox: Sandbox, ledger: SqlLedger) -> None:
         campaign.run(concurrency=1, progress=lambda counted: campaign.interrupt() if counted.settled == 2 else None)
 
 
+def _certify(sandbox: Sandbox) -> None:
+    """Certify a wallet that is wrong, by the form of the page."""
+    wallet = DebitsEachTime([load_public_key(sandbox.service_public_key_pem)])
+    for player_id in ("ann", "bob"):
+        wallet.open_account(player_id, 10_000)
+    server = serve(wallet)
+    url, sandbox.wallet_url = sandbox.wallet_url, f"http://127.0.0.1:{server.server_port}"
+    form = {"player_id": "ann", "other_player_id": "bob", "random_operations": "50", "instance_id": sandbox.instance_id}
+    with httpx.Client(base_url=sandbox.base_url, trust_env=False) as http:
+        response = post(http, "/certify/start", **form, **{f"group-{letter}": "on" for letter in "AB"})
+        while 'hx-get="/certify' in http.get(response.headers["location"]).text:
+            time.sleep(0.2)
+    sandbox.wallet_url = url
+    server.shutdown()
+    server.server_close()
+
+
 def main() -> None:
-    """Write the pictures."""
+    """Write the pictures of the docs."""
     _FOLDER.mkdir(exist_ok=True)
     with (
         TemporaryDirectory() as folder,
@@ -94,6 +126,7 @@ def main() -> None:
         with _wallet(receiver, ledger) as url:
             sandbox.wallet_url = url
             _play(sandbox, ledger)
+            _certify(sandbox)
             for name, page, scheme in _PICTURES:
                 view = browser.new_page(
                     color_scheme="dark" if scheme == "dark" else "light",
@@ -106,5 +139,11 @@ def main() -> None:
                 view.close()
 
 
+def _of_the_tests() -> None:
+    with TemporaryDirectory() as folder, chromium() as browser:
+        for name in draw_all(browser, Path(folder)):
+            print(name)  # noqa: T201 - a tool says what it does
+
+
 if __name__ == "__main__":
-    main()
+    _of_the_tests() if "--tests" in sys.argv[1:] else main()

@@ -2,17 +2,20 @@
 
 from collections.abc import Iterator
 from decimal import Decimal
+from threading import Event
 
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 from playwright.sync_api import Browser
+from wallet_by_hand import Case, PlainWallet
 
 from game_operator.control_room import ControlRoom
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.control_room.running import Room, room_over
 from tests.control_room.support import EVIL
 from tests.support.browser import chromium
 from tests.support.servers import asgi_server
@@ -57,3 +60,38 @@ def browser() -> Iterator[Browser]:
     """Chromium. Tests beside these must run no event loop in their own thread."""
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+def gate() -> Iterator[Event]:
+    """Lets the wallet of ``waiting`` answer once it is set."""
+    gate = Event()
+    yield gate
+    gate.set()
+
+
+@pytest.fixture
+def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
+    """A control room over a wallet whose withdraws wait for the gate."""
+
+    class Waits(PlainWallet):
+        def _withdraw(self, case: Case) -> str:
+            gate.wait(20)
+            return super()._withdraw(case)
+
+    with room_over(Waits, private_key) as room:
+        yield room
+
+
+@pytest.fixture
+def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox whose log has nothing but what a test puts there."""
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def at_home(own: Sandbox) -> Iterator[httpx.Client]:
+    """A client of its control room."""
+    with httpx.Client(base_url=own.base_url, trust_env=False, verify=False, timeout=20) as http:
+        yield http

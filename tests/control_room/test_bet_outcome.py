@@ -62,7 +62,7 @@ GAVE_UP = (
 @pytest.mark.parametrize(
     ("bet", "told", "expected"),
     [
-        pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], "ann wagered 5.00 and won 12.50 EUR.", id="won"),
+        pytest.param(WON, [(W, "SUCCESS"), (D, "SUCCESS")], "ann wagered 5.00 EUR and won 12.50 EUR.", id="won"),
         pytest.param(LOST, [(W, "SUCCESS"), (D, "SUCCESS")], "ann wagered 5.00 EUR and lost.", id="lost"),
         pytest.param(
             CANCELLED,
@@ -71,7 +71,7 @@ GAVE_UP = (
             id="cancelled",
         ),
         pytest.param(OPEN, [(W, "SUCCESS")], "ann’s bet of 5.00 EUR is still open.", id="open"),
-        pytest.param(WON, [], "ann wagered 5.00 and won 12.50 EUR.", id="no longer in the log"),
+        pytest.param(WON, [], "ann wagered 5.00 EUR and won 12.50 EUR.", id="no longer in the log"),
         pytest.param(NOT_FOUND, [], "The wallet took no wager, so there is no bet.", id="neither bet nor log"),
         pytest.param(
             CANCELLED,
@@ -174,12 +174,38 @@ GAVE_UP = (
         pytest.param(CANCELLED, [(W, "SUCCESS", "reply-lost"), (R, None)], GAVE_UP, id="an answer that was lost"),
         pytest.param(
             WON,
+            [(W, "SUCCESS"), (D, None, "request-lost")],
+            "the service gave up: the deposit was lost on its way, and the wallet never received it.",
+            id="a deposit that was lost",
+        ),
+        pytest.param(
+            WON,
+            [(W, "SUCCESS"), (D, None, "request-lost"), (D, None)],
+            "the deposit was not answered definitely. What the wallet has is not known.",
+            id="a deposit that was lost once",
+        ),
+        pytest.param(
+            WON,
+            [(W, "SUCCESS"), (D, "SUCCESS", "reply-lost")],
+            "the deposit was answered SUCCESS, and that answer was lost on its way back.",
+            id="a deposit whose answer was lost",
+        ),
+        pytest.param(
+            CANCELLED,
+            [(W, None, "request-lost"), (R, None, "request-lost")],
+            "The service gave up. The withdraw was lost on its way, and the wallet never received it; its rollback was",
+            id="a bet of which the wallet saw nothing",
+        ),
+        pytest.param(
+            WON,
             [(W, "SUCCESS")],
             "ann’s wager of 5.00 EUR was taken, and no answer to its deposit is in the live log. What the wallet has",
             id="a deposit that never went out",
         ),
         pytest.param(CANCELLED, [(W, "SUCCESS")], "no answer to its rollback is in the live log.", id="nor a rollback"),
-        pytest.param(WON, [(D, "SUCCESS")], "ann wagered 5.00 and won 12.50 EUR.", id="the log has lost the withdraw"),
+        pytest.param(
+            WON, [(D, "SUCCESS")], "ann wagered 5.00 EUR and won 12.50 EUR.", id="the log has lost the withdraw"
+        ),
         pytest.param(
             CANCELLED,
             [(R, "SUCCESS")],

@@ -6,9 +6,10 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from game_operator.control_room.faults import percent, read_fault_form, typed_form
+from game_operator.control_room.faults import in_words, percent, read_fault_form, typed_form
 from game_operator.ledger import MemoryLedger
 from game_operator.provider.faults import FAULTS, LASTING_FAULTS, Fault, FaultPlan
+from game_operator.provider.text import money
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from tests.control_room.support import EVIL, page, post
@@ -61,7 +62,7 @@ def test_switched_on_and_off(sandbox: Sandbox, http: httpx.Client) -> None:
     assert "No fault is on." in page(http, "/faults").text
 
 
-def test_what_strikes_and_what_is_definite_is_said(http: httpx.Client) -> None:
+def test_what_occurs_and_what_is_definite_is_said(http: httpx.Client) -> None:
     """Faults of the Operator API wait for calls that nothing here makes; and one sentence says what ends a call."""
     text = page(http, "/faults").text
     assert text.count("calls of your client, such as game-operator games") == 1
@@ -69,7 +70,7 @@ def test_what_strikes_and_what_is_definite_is_said(http: httpx.Client) -> None:
 
 
 def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
-    """One button switches on all that strikes webhooks."""
+    """One button switches on all that occurs in webhooks."""
     assert post(http, "/faults/all").status_code == 303
     assert sandbox.faults.plan == FaultPlan.parse("all")
 
@@ -105,6 +106,8 @@ def test_what_is_held_is_sent_by_a_button(sandbox: Sandbox, http: httpx.Client, 
     assert (sent.status_code, "Sent late. The wallet answered: SUCCESS 1." in sent.text) == (200, True)
     assert ledger.balance("p1") == before + 200
     assert "Send now" not in sent.text
+    balance = money(ledger.balance("p1"))
+    assert f"p1’s deposit of 7.00 EUR was accepted. The wallet now has {balance} EUR." in sent.text
 
 
 @pytest.mark.parametrize(
@@ -199,3 +202,19 @@ def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Brow
         expect(calls.nth(2)).to_contain_text("reply-lost")
         room.goto("/faults")
         expect(room.get_by_text("No fault is on.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("none", "nothing"),
+        ("reset=0", "nothing"),
+        ("all", "every fault at 3 %"),
+        ("bad-network", "bad network"),
+        ("bad-network,reset@2", "request lost 10 %, reply lost 10 %"),
+        ("duplicate=0.125,reset@3", "duplicate delivery 12.5 %, connection reset at call 3"),
+    ],
+)
+def test_a_plan_in_words(plan: str, words: str) -> None:
+    """A preset by its title, all else by the titles of its faults."""
+    assert in_words(FaultPlan.parse(plan)).startswith(words)

@@ -51,7 +51,7 @@ def test_a_grant(sandbox: Sandbox, http: httpx.Client) -> None:
         "reference_id": fields["reference_id"],
     }
     html = page(http, response.headers["location"])
-    assert "Granted. p1 has 3 free bets of 1.50." in html.text
+    assert "Granted. p1 has 3 free bets of 1.50 EUR." in html.text
     assert fields["reference_id"] in html.text
 
 

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.outside
 
 
 def recorded(sandbox: Sandbox, **changes: object) -> Exchange:
-    """Put an exchange into the live log, as if it had happened."""
+    """Put an exchange into the live log, as if it had happened: a call by itself, unless *changes* say which."""
     usual = {
         "at_millis": 1_763_722_800_120,
         "direction": "webhook",
         "method": "POST",
         "path": "/withdraw",
         "request_headers": ((b"Signature", b"abc"),),
-        "request_body": b'{"player_id":"p1"}',
+        "request_body": b'{"player_id":"p1","tx_id":"%d"}' % sandbox.live.count,
         "signature": "valid",
         "status": 200,
         "response_body": b'{"type":"SUCCESS","balance":1.00,"timestamp":1}',
@@ -113,29 +113,42 @@ def test_the_newest_call_stands_first(sandbox: Sandbox, http: httpx.Client) -> N
     second = recorded(sandbox, direction="api", method="GET", path="/api/v0.2/fetch-games", signature="valid")
     html = page(http, "/live")
     assert numbers(html.source)[:2] == [second.number, first.number]
-    assert "to the wallet POST /deposit reply-lost delivery 2 – valid SUCCESS 1.23 s" in html.text
-    assert "to the API GET /api/v0.2/fetch-games – valid 200 0.00 ms" in html.text
+    assert "to the wallet POST /deposit reply-lost delivery 2 – – 1.00 valid SUCCESS reply lost 1.23 s" in html.text
+    assert "to the API GET /fetch-games – – – valid 200 0.00 ms" in html.text
     assert '<time datetime="2025-11-21T11:00:00.120Z">11:00:00.120</time>' in html.source
 
 
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
-        pytest.param({}, '<span class="badge good">SUCCESS</span>', id="success"),
+        pytest.param({}, 'class="only badge good"><bdi class="ident">SUCCESS</bdi>', id="success"),
         pytest.param(
             {"response_body": b'{"type":"ERROR","code":"PLAYER_BLOCKED","timestamp":1}'},
-            '<span class="badge warn">PLAYER_BLOCKED</span>',
+            'class="only badge warn"><bdi class="ident">PLAYER_<wbr>BLOCKED</bdi>',
             id="refused by the rules",
         ),
         pytest.param(
             {"response_body": b'{"type":"ERROR","code":"SYSTEM_ERROR","timestamp":1}'},
-            '<span class="badge bad">SYSTEM_ERROR</span>',
+            'class="only badge bad"><bdi class="ident">SYSTEM_<wbr>ERROR</bdi>',
             id="unknown",
         ),
-        pytest.param({"response_body": b"<html>"}, '<span class="badge bad">200, unreadable</span>', id="no reply"),
-        pytest.param({"status": 502}, '<span class="badge bad">502</span>', id="another status"),
-        pytest.param({"status": None}, '<span class="badge bad">no answer</span>', id="nothing"),
-        pytest.param({"direction": "api", "status": 401}, '<span class="badge bad">401</span>', id="the API's refusal"),
+        pytest.param(
+            {"response_body": b"<html>"},
+            'class="only badge bad"><bdi class="ident">200, unreadable</bdi>',
+            id="no reply",
+        ),
+        pytest.param(
+            {"response_body": b'{"type":"ERROR","code":"A_CODE_THAT_IS_LONGER_THAN_OURS","timestamp":1}'},
+            '<bdi class="ident" title="A_CODE_THAT_IS_LONGER_THAN_OURS">A_CODE_THAT_IS_',
+            id="a long code",
+        ),
+        pytest.param({"status": 502}, 'class="only badge bad"><bdi class="ident">502</bdi>', id="another status"),
+        pytest.param({"status": None}, 'class="only badge bad"><bdi class="ident">no answer</bdi>', id="nothing"),
+        pytest.param(
+            {"direction": "api", "status": 401},
+            'class="only badge bad"><bdi class="ident">401</bdi>',
+            id="the API's refusal",
+        ),
         pytest.param({"signature": "old key"}, '<span class="badge warn">old key</span>', id="another's signature"),
     ],
 )
@@ -250,6 +263,8 @@ def test_a_reader_that_takes_nothing_is_hung_up_on(
 ) -> None:
     """A page that stands still does not fill our memory for ever."""
     monkeypatch.setattr(live, "_MOST_SEND_SECONDS", 0.2)
+    # Events that soon fill what the kernel keeps for a reader.
+    monkeypatch.setattr(live, "_MOST_EVENT_BYTES", 100_000_000)
     with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
         port = urlsplit(sandbox.base_url).port
         with RawClient(port or 0) as idle:
@@ -258,7 +273,7 @@ def test_a_reader_that_takes_nothing_is_hung_up_on(
             deadline = time.monotonic() + 20
             while open_streams and time.monotonic() < deadline:
                 for _ in range(100):
-                    recorded(sandbox, note="x" * 50_000)
+                    recorded(sandbox, player_id="x" * 50_000)
                 time.sleep(0.05)
             assert open_streams == []
 
@@ -322,13 +337,28 @@ def test_a_call_is_shown_byte_for_byte(sandbox: Sandbox, http: httpx.Client) -> 
     assert f"<title>POST /withdraw · Live · {sandbox.operator_id} · game-operator</title>" in html.source
 
 
-def test_a_long_body_is_cut(sandbox: Sandbox, http: httpx.Client) -> None:
-    """A page shows 64 KiB of it, and says how much is missing."""
-    for size, told in ((65_536, None), (65_537, "… and 1 more bytes")):
-        number = recorded(sandbox, request_body=b"x" * size).number
-        text = page(http, f"/live/{number}").text
-        assert ("more bytes" in text) == (told is not None)
-        assert told is None or told in text
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(b"x" * 12_000, None, id="all of it"),
+        pytest.param(b"x" * 12_288, "… and more: download the body", id="too long with its headers"),
+        pytest.param(b'"' * 12_000, "… and more: download the body", id="too long on the page"),
+        pytest.param(b"x" * 1_048_576, "… and more: download the body", id="a MiB"),
+    ],
+)
+def test_a_long_body_is_cut(sandbox: Sandbox, http: httpx.Client, body: bytes, said: str | None) -> None:
+    """The page has 12 KiB of a message; the whole body is a file."""
+    number = recorded(sandbox, request_body=body, response_body=body[::-1]).number
+    html = page(http, f"/live/{number}")
+    assert ("download the body" in html.text) == (said is not None)
+    assert said is None or said in html.text
+    assert len(html.source.encode()) < 60_000
+    for side in ("request", "answer"):
+        response = http.get(f"/live/{number}/{side}")
+        assert response.content == body
+        assert response.headers["content-type"] == "application/octet-stream"
+        assert response.headers["content-disposition"] == f'attachment; filename="call-{number}-{side}.txt"'
+    assert http.get(f"/live/{number}/else").status_code == 404
 
 
 def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:

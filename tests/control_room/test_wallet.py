@@ -79,7 +79,8 @@ def test_a_wrong_balance_is_shown_and_can_be_accepted(
     sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
     html = page(http, "/wallet")
     assert "1 player with a balance that disagrees" in html.text
-    assert "the wallet reported 92.34 instead of 80.00, and 1 more balance since then disagrees." in html.text
+    assert "the wallet reported 92.34 instead of 80.00, first at call " in html.text
+    assert "1 more balance since then carries the same difference." in html.text
     assert f"Balance of {player_id} disagrees" in html.text
     assert "+12.34" in html.text
     assert f"{player_id} disagrees 92.34 80.00" in html.text
@@ -128,6 +129,54 @@ def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
                 seen += sandbox.service.balances.players()
     assert [each.first_wrong and each.first_wrong.reported_cents for each in seen] == [None, 14_000]
     assert [each.expected_cents for each in seen] == [11_500, 11_500]
+
+
+def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
+    """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with (
+            asgi_server(asgi_app(receiver, Generous())) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+            sandbox.faults.plan = FaultPlan.parse("reply-lost@2")
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=1250)
+            sandbox.faults.clear()
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+            repeat = sandbox.live.exchange(5)
+            assert repeat is not None
+            wallet = page(http, "/wallet")
+            call, first = page(http, "/live/5"), page(http, "/live/4")
+            bet = page(http, f"/bets?id={repeat.bet_id}")
+            later = page(http, f"/bets?id={sandbox.live.recent()[0].bet_id}")
+    assert (
+        f"first at call 5, a repeat of call 4 of bet {repeat.bet_id}. 2 more balances since then carry" in wallet.text
+    )
+    assert {"/live/5", "/live/4", f"/bets?id={repeat.bet_id}", "/live?player=p"} <= set(wallet.values("href"))
+    assert "carried this call out a second time: it is delivery 2 of 2, and the balance is 12.50 too much." in call.text
+    assert "a second time" not in first.text
+    buttons = [html.source.partition("Deliver again")[0].rpartition("<button")[2] for html in (call, first)]
+    assert ["primary" in button for button in buttons] == [False, True]
+    assert "A balance of this bet is wrong: the wallet returned" in bet.text
+    assert ", and it should be" in bet.text
+    assert "has confirmed that" not in bet.text
+    assert "/live/5" in bet.values("href")
+    assert "The wallet has confirmed that." in later.text
+
+
+def test_differences_that_change_are_not_called_the_same(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """Each of them may be a mistake."""
+    for step in range(3):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+        ledger.adjust(player_id, Decimal(1 + step), reference=f"{player_id}-{step}")
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    text = shown(http, player_id)
+    post(http, "/wallet/accept", player_id=player_id)
+    assert "5 more balances disagree." in text
 
 
 def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
@@ -198,7 +247,7 @@ def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> Non
         busy.service.balances.reported("player-0", 99)
         text = page(http, "/wallet").text
     assert "These are 200 of 300" in text
-    assert "player-0: at 2001-09-09 01:46:40 UTC the wallet reported 0.99 instead of 0.00." in text
+    assert "player-0: at 2001-09-09 01:46:40.000 UTC the wallet reported 0.99 instead of 0.00." in text
     assert "player-299 agrees" in text
     assert "player-50 agrees" not in text
 

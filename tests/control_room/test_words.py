@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from game_operator.control_room.page_context import amount, clock_time
+from game_operator.control_room.page_context import clock_time, isolating
+from game_operator.control_room.results import money_in, units_in
 from game_operator.provider.text import day_and_time, duration, iso_time, money
 
 
@@ -18,18 +19,52 @@ def test_cents_are_written_as_currency_units(cents: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "text"),
+    ("units", "currency", "text"),
     [
-        ("0.1", "0.10"),
-        ("100", "100.00"),
-        ("0.025", "0.025"),
-        ("1E+3", "1,000.00"),
-        ("1234567890123456.78", "1,234,567,890,123,456.78"),
+        ("0.1", "EUR", "0.10"),
+        ("100", "EUR", "100.00"),
+        ("0.025", "EUR", "0.025"),
+        ("1E+3", "", "1,000.00"),
+        ("1234567890123456.78", "VND", "1,234,567,890,123,456.78"),
+        ("2500", "VND", "2,500"),
+        ("0.5", "JPY", "0.50"),
+        ("0.25", "KWD", "0.250"),
+        ("3000.125", "KWD", "3,000.125"),
+        ("0.0001", "BTC", "0.0001"),
     ],
 )
-def test_amounts_keep_their_digits(units: str, text: str) -> None:
-    """Two decimals, and more where there are more (spec §2.7)."""
-    assert amount(Decimal(units)) == text
+def test_amounts_keep_their_digits(units: str, currency: str, text: str) -> None:
+    """As many decimals as the currency has, and more where digits would be lost (spec §2.7)."""
+    assert units_in(Decimal(units), currency) == text
+
+
+@pytest.mark.parametrize(
+    ("cents", "currency", "text"),
+    [
+        (1250, "EUR", "12.50 EUR"),
+        (50_000, "JPY", "500 JPY"),
+        (50_001, "JPY", "500.01 JPY"),
+        (25, "KWD", "0.250 KWD"),
+        (5, "", "0.05"),
+    ],
+)
+def test_a_cent_is_a_hundredth_in_every_currency(cents: int, currency: str, text: str) -> None:
+    """Spec §2.4 knows no other cents."""
+    assert money_in(cents, currency) == text
+
+
+@pytest.mark.parametrize(
+    ("player_id", "html"),
+    [
+        ("ann", "ann &amp; ann won."),
+        ("a\u202eb", "<bdi>a\u202eb</bdi> &amp; <bdi>a\u202eb</bdi> won."),
+        ("<b>é", "<bdi>&lt;b&gt;é</bdi> &amp; <bdi>&lt;b&gt;é</bdi> won."),
+        ("", " &amp;  won."),
+    ],
+)
+def test_an_id_cannot_turn_a_sentence_around(player_id: str, html: str) -> None:
+    """It is isolated if it has characters that could; and escaped in any case."""
+    assert isolating(f"{player_id} & {player_id} won.", player_id) == html
 
 
 def test_times_are_utc() -> None:

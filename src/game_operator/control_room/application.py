@@ -27,6 +27,9 @@ from game_operator.control_room.keys import KeysPage
 from game_operator.control_room.live import LivePage
 from game_operator.control_room.lobby import LobbyPage
 from game_operator.control_room.page_context import PageContext
+from game_operator.control_room.runs.certify_page import CertifyPage
+from game_operator.control_room.runs.storm_page import StormPage
+from game_operator.control_room.status_bar import StatusBar
 from game_operator.control_room.wallet import WalletPage
 
 if TYPE_CHECKING:
@@ -34,7 +37,18 @@ if TYPE_CHECKING:
     from game_operator.wallet import JoinedWallet, Wallet
 
 #: The pages, in the order of the navigation.
-PAGES: Final = (LobbyPage, LivePage, BetsPage, FreeBetsPage, FaultsPage, WalletPage, BackOfficePage, KeysPage)
+PAGES: Final = (
+    LobbyPage,
+    LivePage,
+    BetsPage,
+    FreeBetsPage,
+    FaultsPage,
+    WalletPage,
+    CertifyPage,
+    StormPage,
+    BackOfficePage,
+    KeysPage,
+)
 _STATIC: Final = Path(__file__).with_name("static")
 #: What every answer of the control room carries, unless it says otherwise itself.
 _HEADERS: Final[Mapping[str, str]] = {
@@ -71,7 +85,7 @@ class ControlRoom:
         self._host = sandbox._host
         self._context = PageContext(sandbox, PAGES, wallet)
         self._pages = [page(self._context) for page in PAGES]
-        routes = [route for page in self._pages for route in page.routes()]
+        routes = [route for part in (StatusBar(self._context), *self._pages) for route in part.routes()]
         self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,7 +1,7 @@
 """Back office: settlements that are lost, a reconciliation that finds them, and a campaign of free bets."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
@@ -9,20 +9,21 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from game_operator.control_room.back_office_work import SHOWN, BackOffice, Job, Seen
+from game_operator.control_room.back_office_work import SHOWN, BackOffice, Seen
+from game_operator.control_room.jobs import Job
 from game_operator.control_room.outcomes import unreachable_wallet
 from game_operator.control_room.page_context import (
     WHOLE_NUMBER,
     CentsTyped,
     Page,
     PageContext,
+    PlayerTyped,
     Whole,
     checked,
     problem,
     see_other,
 )
 from game_operator.errors import GameOperatorError, TransportError
-from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 
 #: Most of what a form begins is over by then, and the page that follows shows it.
 _WAIT_SECONDS: Final = 1.0
@@ -32,12 +33,6 @@ _AGES: Final = ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min"), (1_000,
 
 Ending = Literal["win", "loss", "cancelled"]
 KeptBack = Literal["hold", "lose"]
-
-
-def _player(typed: str) -> str:
-    if what := problem_of_id(typed, LONGEST_ID):
-        raise problem(f"A player id {what}.")
-    return typed
 
 
 def _positive(number: int) -> int:
@@ -80,7 +75,7 @@ def _players(typed: str) -> list[str]:
 class LoseForm(BaseModel):
     """A round of one bet whose deposit or rollback does not arrive; a win is twice the wager."""
 
-    player_id: Annotated[str, AfterValidator(_player)]
+    player_id: PlayerTyped
     wager: Annotated[CentsTyped, AfterValidator(_positive)]
     ending: Annotated[Ending, BeforeValidator(_ending)]
     settlement: Annotated[KeptBack, BeforeValidator(_kept_back)]
@@ -129,7 +124,9 @@ class BackOfficePage(Page):
         """Play a round whose settlement does not arrive."""
         fields = await self._context.form(request)
         form, problems = checked(LoseForm, _typed(LoseForm, fields))
-        if form is None or self._office is None:
+        if form is not None and (at_work := self._context.at_work_with(form.player_id)):
+            problems["player_id"] = f"{at_work} Wait for its end, or choose another player."
+        if form is None or problems or self._office is None:
             return await self._page(request, fields, problems)
         won_cents = {"win": 2 * form.wager, "loss": 0, "cancelled": None}[form.ending]
         try:
@@ -161,7 +158,7 @@ class BackOfficePage(Page):
         codes = Counter(answer.problem or answer.code or "SUCCESS" for answer in answers)
         answered = ", ".join(f"{code} {number}" for code, number in sorted(codes.items()))
         said = f"Sent late. The wallet answered: {answered}." if answered else "Every settlement has arrived already."
-        return await self._page(request, {}, {}, said=said)
+        return await self._page(request, {}, {}, said=said, settled=self._context.settlements(answers))
 
     async def lookup(self, request: Request) -> Response:
         """Begin a dry run."""
@@ -230,6 +227,7 @@ class BackOfficePage(Page):
         *,
         said: str = "",
         failed: str = "",
+        settled: Sequence[str] = (),
         status: int = 200,
     ) -> Response:
         if self._office is None:
@@ -244,6 +242,7 @@ class BackOfficePage(Page):
             problems=problems,
             said=said,
             failed=failed,
+            settled=settled,
             job=self._office.job,
             seen=seen,
             shown=SHOWN,

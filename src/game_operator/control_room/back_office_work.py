@@ -4,13 +4,11 @@ The work of the page "Back office": runs in a thread, one at a time, and what th
 A run calls the Operator API of this same server, so nothing of it may be done on the server's event loop.
 """
 
-import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.campaigns import Campaign, CampaignStatus, Counted, GrantResult
@@ -20,6 +18,7 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile.by_hand import findings_of
 from game_operator.backoffice.reconcile.reconciler import Reconciler
 from game_operator.backoffice.reconcile.report import ReconcileReport, latest_run, report_of
+from game_operator.control_room.jobs import Job, JobSlot
 from game_operator.errors import GameOperatorError
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.staff.findings import Finding
@@ -28,8 +27,6 @@ from game_operator.wallet import JoinedWallet, Wallet
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
     from game_operator.sandbox.server import Sandbox
-
-_LOG = logging.getLogger("game_operator.control_room")
 
 #: Who repairs, as the ledger keeps it.
 ACTOR: Final = "control room"
@@ -40,63 +37,6 @@ _LOOKUPS_PER_SECOND: Final = 200.0
 _GRANTS_PER_SECOND: Final = 1.0
 #: How many findings and grants are shown.
 SHOWN: Final = 50
-
-
-class Job:
-    """
-    Some work in a thread.
-
-    Attributes:
-        title: What it is.
-        said: What came of it.
-        problem: Why it failed, or "".
-    """
-
-    def __init__(self, title: str) -> None:
-        self.title, self.said, self.problem = title, "", ""
-        self._ended, self._lock = Event(), Lock()
-        self._is_interrupted, self._interrupts = False, list[Callable[[], None]]()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether it is not over."""
-        return not self._ended.is_set()
-
-    @property
-    def is_interrupted(self) -> bool:
-        """Whether somebody has asked it to end early."""
-        return self._is_interrupted
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it is over, but not longer."""
-        self._ended.wait(seconds)
-
-    def interrupt(self) -> None:
-        """Let it finish what is under way, and end."""
-        with self._lock:
-            self._is_interrupted, calls = True, list(self._interrupts)
-        for call in calls:
-            call()
-
-    def on_interrupt(self, call: Callable[[], None]) -> None:
-        """Have *call* made when somebody interrupts; at once if somebody did."""
-        with self._lock:
-            self._interrupts.append(call)
-            late = self._is_interrupted
-        if late:
-            call()
-
-    def do(self, work: "Callable[[Job], str]") -> None:
-        """Do *work*; what it raises is shown on the page."""
-        try:
-            self.said = work(self)
-        except GameOperatorError as failed:
-            self.problem = str(failed)
-        except Exception as failed:
-            _LOG.exception("%s failed", self.title)
-            self.problem = f"{type(failed).__name__}: {failed}"
-        finally:
-            self._ended.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +73,12 @@ class BackOffice:
 
     def __init__(self, sandbox: "Sandbox", wallet: Wallet | JoinedWallet) -> None:
         self._sandbox, self._wallet, self._ledger = sandbox, wallet, _ledger_of(wallet)
-        self._lock = Lock()
-        self.job: Job | None = None
+        self._slot = JobSlot("back office")
+
+    @property
+    def job(self) -> Job | None:
+        """What is at work, or was last; None if nothing was."""
+        return self._slot.job
 
     def look_up(self) -> Job | None:
         """Begin a dry run; return None if something is at work already."""
@@ -144,7 +88,7 @@ class BackOffice:
                 reconciler = self._reconciler(client, job)
                 return _said_of(reconciler.run())
 
-        return self._begin("a dry run", work)
+        return self._slot.begin("a dry run", work)
 
     def repair(self, *, max_bets: int, max_total_cents: int, reason: str) -> Job | None:
         """Begin a run that repairs; return None if something is at work already."""
@@ -157,7 +101,7 @@ class BackOffice:
                 )
                 return _said_of(report)
 
-        return self._begin("a run that repairs", work)
+        return self._slot.begin("a run that repairs", work)
 
     def plan(
         self, name: str, players: Sequence[str], *, count: int, wager_cents: int, max_exposure_cents: int
@@ -179,7 +123,7 @@ class BackOffice:
                 plan = campaign.plan(players, max_exposure_cents=max_exposure_cents, check_players=False)
                 return f"The campaign {name} is planned, with {plan.grants} grants. Nothing is sent yet."
 
-        return self._begin(f"the plan of {name}", work)
+        return self._slot.begin(f"the plan of {name}", work)
 
     def grant(self, name: str) -> Job | None:
         """Run or resume a campaign; return None if something is at work already."""
@@ -198,7 +142,7 @@ class BackOffice:
                 ending = "Interrupted" if report.left else "Done"
                 return f"{ending}: {report.granted} of {report.total} are granted."
 
-        return self._begin(f"the campaign {name}", work)
+        return self._slot.begin(f"the campaign {name}", work)
 
     def stop_run(self) -> Job | None:
         """Stop the reconciliation that is under way for good."""
@@ -208,12 +152,11 @@ class BackOffice:
                 stopped = self._reconciler(client, job).stop()
                 return "There was no run to stop." if stopped is None else f"Run {stopped.id} is stopped."
 
-        return self._begin("stopping a run", work)
+        return self._slot.begin("stopping a run", work)
 
     def interrupt(self) -> None:
         """Let what is at work finish what is under way, and end."""
-        if self.job is not None:
-            self.job.interrupt()
+        self._slot.interrupt()
 
     def seen(self) -> Seen:
         """Return what the page shows; it reads the database."""
@@ -248,15 +191,6 @@ class BackOffice:
         )
         job.on_interrupt(reconciler.leave)
         return reconciler
-
-    def _begin(self, title: str, work: Callable[[Job], str]) -> Job | None:
-        with self._lock:
-            if self.job is not None and self.job.is_running:
-                return None
-            self.job = job = Job(title)
-        # As a daemon, it does not keep a process alive whose ledger is closed.
-        Thread(target=job.do, args=(work,), name=f"back office: {title}", daemon=True).start()
-        return job
 
 
 def _said_of(report: ReconcileReport) -> str:

@@ -2,20 +2,22 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from game_operator.control_room.outcomes import unreachable_wallet
 from game_operator.control_room.page_context import Page, checked, problem, see_other
 from game_operator.errors import GameOperatorError, TransportError
-from game_operator.provider.faults import FAULTS, Fault, FaultPlan
+from game_operator.provider.faults import FAULT_PRESETS, FAULTS, Fault, FaultPlan
 from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?", re.ASCII)
+_TITLES: Final = {info.name: info.title for info in FAULTS}
 _NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -45,7 +47,7 @@ class FaultForm(BaseModel):
     The form that switches faults on.
 
     Attributes:
-        rate: How often each fault strikes, as a share of 1; 0 is off.
+        rate: How often each fault occurs, as a share of 1; 0 is off.
         call: The number of the call that each fault waits for; 0 waits for none.
         retries: The name of a preset.
     """
@@ -82,12 +84,22 @@ def percent(rate: float) -> str:
     return f"{rate * 100:.6f}".rstrip("0").rstrip(".") if rate else ""
 
 
+def in_words(plan: FaultPlan) -> str:
+    """Return *plan* for people: the title of a preset, or of each fault with its rate or the number of its call."""
+    if not plan or plan == FaultPlan.parse("all"):
+        return "every fault at 3 %" if plan else "nothing"
+    if plan.preset is not None:
+        return plan.preset.title
+    rates = [f"{_TITLES[fault]} {percent(rate)} %" for fault, rate in plan.rates.items()]
+    return ", ".join([*rates, *(f"{_TITLES[fault]} at call {number}" for fault, number in plan.nth.items())])
+
+
 class FaultsPage(Page):
     """The switches, and the forms that change them."""
 
     PATH = "/faults"
     TITLE = "Faults"
-    FORMS = ("set", "all", "none", "release")
+    FORMS = ("set", "preset", "all", "none", "release")
 
     async def show(self, request: Request) -> Response:
         """Show what is on."""
@@ -103,6 +115,13 @@ class FaultsPage(Page):
             return self._page(request, typed, problems)
         self._sandbox.service.retries = form.retries
         return self._changed(form.plan())
+
+    async def preset(self, request: Request) -> Response:
+        """Switch on the faults of a preset, and nothing else."""
+        name = (await self._context.form(request)).get("name", "")
+        if name not in FAULT_PRESETS:
+            raise HTTPException(400, "There is no such preset of faults, and nothing was changed.")
+        return self._changed(FaultPlan(FAULT_PRESETS[name].rates))
 
     async def all(self, request: Request) -> Response:
         """Switch on all faults of webhooks."""
@@ -125,11 +144,13 @@ class FaultsPage(Page):
             return self._released(request, str(failed), status=422)
         codes = Counter(answer.problem or answer.code or "SUCCESS" for answer in answers)
         said = ", ".join(f"{code} {number}" for code, number in sorted(codes.items()))
-        return self._released(request, f"Sent late. The wallet answered: {said}." if said else "Nothing was held back.")
+        said = f"Sent late. The wallet answered: {said}." if said else "Nothing was held back."
+        return self._released(request, said, settled=self._context.settlements(answers))
 
-    def _released(self, request: Request, said: str, status: int = 200) -> Response:
+    def _released(self, request: Request, said: str, status: int = 200, settled: Sequence[str] = ()) -> Response:
         service = self._sandbox.service
-        return self._page(request, typed_form(service.faults.plan, service.retries), {}, released=said, status=status)
+        form = typed_form(service.faults.plan, service.retries)
+        return self._page(request, form, {}, released=said, settled=settled, status=status)
 
     def _changed(self, plan: FaultPlan) -> Response:
         self._sandbox.service.faults.plan = plan
@@ -142,6 +163,7 @@ class FaultsPage(Page):
         problems: Mapping[str, str],
         *,
         released: str | None = None,
+        settled: Sequence[str] = (),
         status: int = 200,
     ) -> Response:
         return self._context.page(
@@ -149,9 +171,12 @@ class FaultsPage(Page):
             "faults.html",
             status=422 if problems else status,
             released=released,
+            settled=settled,
             form=form,
             problems=problems,
             faults=FAULTS,
             presets=list(RETRY_PRESETS.values()),
+            fault_presets=list(FAULT_PRESETS.values()),
             percent=percent,
+            titles=_TITLES,
         )

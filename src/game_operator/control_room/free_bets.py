@@ -9,9 +9,11 @@ from starlette.responses import Response
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
 from game_operator.control_room.page_context import CentsTyped, Page, Whole, checked, problem, see_other, whole
+from game_operator.control_room.results import balance_sentence, call_in, money_in
 from game_operator.errors import GameOperatorError
 from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
+from game_operator.models.webhooks import DepositCall
 
 _SHOWN: Final = 200
 #: Choices of the form that the API refuses, so that one can see it do so.
@@ -86,12 +88,19 @@ class FreeBetsPage(Page):
     async def claim(self, request: Request) -> Response:
         """Play the free bets of a grant, and claim what they have won."""
         free_bet_id = (await self._context.form(request)).get("free_bet_id", "")
+        if at_work := self._context.at_work_with(self._player_of(free_bet_id)):
+            return self._page(request, self._suggested("p1", ""), {}, said=f"{at_work} Wait for its end.")
         try:
             played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             return self._page(request, self._suggested("p1", ""), {}, said=str(failed))
         self._context.remember(free_bet_id, (), played.problems)
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
+
+    def _player_of(self, free_bet_id: str) -> str:
+        """Return whose grant it is; "" if there is no such grant."""
+        grants = (each for each in self._sandbox.world.grants() if each.free_bet_id == free_bet_id)
+        return next((each.request.player_id for each in grants), "")
 
     def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:
         ids = {"player_id": player_id, "instance_id": self._sandbox.instance_id, "reference_id": reference_id}
@@ -116,5 +125,17 @@ class FreeBetsPage(Page):
             refused=_REFUSED,
             units=list(_UNITS),
             said=said,
+            winnings=self._winnings(changed) if changed else "",
             wallet_mistakes=self._context.played.get(changed, ((), ()))[1],
         )
+
+    def _winnings(self, free_bet_id: str) -> str:
+        """Return what the claim of a grant has paid, and what the wallet has now; "" if that is not in the live log."""
+        currencies = self._context.currencies()
+        for exchange in reversed(self._context.calls_about(free_bet_id)):
+            call = call_in(exchange.path, exchange.request_body, self._sandbox.service.profile)
+            if exchange.code == "SUCCESS" and isinstance(call, DepositCall):
+                currency = currencies.get(call.instance_id or "", "")
+                paid = money_in(call.amount_cents, currency)
+                return f"{paid}. {balance_sentence(exchange.reply().balance_cents, currency)}".rstrip()
+        return ""

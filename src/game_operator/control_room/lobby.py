@@ -18,16 +18,16 @@ from game_operator.control_room.page_context import (
     LOOKED_THROUGH,
     CentsTyped,
     Page,
+    PlayerTyped,
     cents,
     checked,
     environment,
     problem,
     see_other,
 )
+from game_operator.control_room.results import cents_in, money_in
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
-from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.provider.text import money
 from game_operator.sandbox.games import limits_of
 
 #: Players whom the form suggests.
@@ -58,14 +58,10 @@ def _wager(wager_cents: int, info: ValidationInfo) -> int:
     if instance is not None:
         limits, currency = limits_of(instance.bet_config), instance.bet_config.currency
         if not limits.min_cents <= wager_cents <= limits.max_cents:
-            raise problem(f"This game takes {money(limits.min_cents)} to {money(limits.max_cents)} {currency}.")
+            raise problem(
+                f"This game takes {cents_in(limits.min_cents, currency)} to {money_in(limits.max_cents, currency)}."
+            )
     return wager_cents
-
-
-def _player(typed: str) -> str:
-    if what := problem_of_id(typed, LONGEST_ID):
-        raise problem(f"A player id {what}.")
-    return typed
 
 
 def _outcome(typed: str) -> str:
@@ -77,14 +73,13 @@ def _outcome(typed: str) -> str:
 def _won(typed: str, info: ValidationInfo) -> int | None:
     outcome, instance = info.data.get("outcome"), _instance_of(info)
     if outcome != "win":
-        if outcome == "rules" and typed:
-            raise problem("The amount won counts for Win only: choose Win, or leave it empty.")
+        # What was typed counts for a win alone; where scripts run, the field is disabled.
         return 0 if outcome == "loss" else None
     won_cents = cents(typed)
     if won_cents <= 0:
         raise problem("Write an amount above 0, or choose Loss.")
     if instance is not None and won_cents > (most := limits_of(instance.bet_config).max_win_cents):
-        raise problem(f"The most that a bet wins here is {money(most)} {instance.bet_config.currency}.")
+        raise problem(f"The most that a bet wins here is {money_in(most, instance.bet_config.currency)}.")
     return won_cents
 
 
@@ -95,7 +90,7 @@ class PlayForm(BaseModel):
     wager: Annotated[CentsTyped, AfterValidator(_wager)]
     outcome: Annotated[Outcome, BeforeValidator(_outcome)]
     won: Annotated[int | None, BeforeValidator(_won)]
-    player_id: Annotated[str, AfterValidator(_player)]
+    player_id: PlayerTyped
 
 
 def _chosen(request: Request) -> dict[str, str]:
@@ -136,6 +131,8 @@ class LobbyPage(Page):
         typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
         playable = {each.id: each for _, instances in self._playable() for each in instances}
         form, problems = checked(PlayForm, typed, playable)
+        if form is not None and (at_work := self._context.at_work_with(form.player_id)):
+            problems["player_id"] = f"{at_work} Wait for its end, or choose another player."
         if not self._sandbox.wallet_url:
             problems["round"] = "There is no wallet to take the wager from, so nothing was played."
         if form is None or problems:

@@ -3,8 +3,10 @@
 import asyncio
 import re
 import secrets
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from hmac import compare_digest
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from jinja2 import Environment
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from markupsafe import Markup, escape
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
 from pydantic_core import PydanticCustomError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -22,11 +25,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from game_operator.codes import GameStatus
-from game_operator.control_room.outcomes import BetOutcome, folded
+from game_operator.control_room.jobs import PlayersInUse
+from game_operator.control_room.outcomes import BetOutcome, folded, without_our_key
+from game_operator.control_room.results import cents_in, money_in, settlement_sentence, units_in
+from game_operator.control_room.status import status_of
+from game_operator.control_room.wrong_balances import first_mistake
 from game_operator.models import BetNotFound, GameInfo, GameInstance
+from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
+from game_operator.provider.delivery import Delivery
 from game_operator.provider.latency import coordinate
-from game_operator.provider.text import iso_time, templates
+from game_operator.provider.text import clean, iso_time, templates
 from game_operator.sandbox.service.exchange_log import Exchange
 
 if TYPE_CHECKING:
@@ -39,6 +48,10 @@ M = TypeVar("M", bound=BaseModel)
 #: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
 _MOST_CALLING: Final = 8
 _MOST_PLAYED: Final = 200
+#: Of an address that the status bar leads back to.
+_LONGEST_QUERY: Final = 500
+#: Settlements that are told one by one after they were sent late.
+_MOST_SETTLEMENTS: Final = 20
 #: Exchanges of the live log that are looked through.
 LOOKED_THROUGH: Final = 1_000
 
@@ -66,6 +79,7 @@ class PageContext:
 
     Attributes:
         is_stopped: Whether the server ends, and streams of events with it.
+        in_use: The players whose money a test run moves just now.
         played: The bets of each round or claim that was played here, and the wallet's mistakes, by its id. Not all of
             it is kept: the deliveries are in the live log, too.
     """
@@ -81,11 +95,16 @@ class PageContext:
         self.sandbox, self.wallet = sandbox, wallet
         self._navigation = navigation
         self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+        self.in_use = PlayersInUse()
         self._token = secrets.token_urlsafe(32)
         self._calling = asyncio.Semaphore(_MOST_CALLING)
 
     def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
         """Keep what was *played*, and forget the oldest of what is too much."""
+        # Looked at now: once the wallet accepts the key, nothing shows that it did not before.
+        if mistakes:
+            calls = [call for each in bet_ids or (played_id,) for call in self.calls_about(each)]
+            mistakes = without_our_key(mistakes, calls, self.sandbox.service.key_history)
         self.played[played_id] = bet_ids, mistakes
         if len(self.played) > _MOST_PLAYED:
             del self.played[next(iter(self.played))]
@@ -93,6 +112,11 @@ class PageContext:
     def now_millis(self) -> int:
         """Return the service's time, Unix milliseconds."""
         return self.sandbox._clock()
+
+    def at_work_with(self, player_id: str) -> str:
+        """Return which test run moves the money of *player_id* just now, in a sentence; "" if none does."""
+        run = self.in_use.run_with(player_id)
+        return f"{run.capitalize()} is at work with {clean(player_id)}." if run else ""
 
     def likely_player(self) -> str:
         """Return the player of the newest call, to fill in forms."""
@@ -116,17 +140,32 @@ class PageContext:
                 names[each.id] = each.name + (why if each.active else " (off)")
         return names
 
+    def currencies(self) -> dict[str, str]:
+        """Return the currency of each instance by its id."""
+        return {each.id: each.bet_config.currency for game in self.games() for each in game.instances}
+
     def bet(self, bet_id: str) -> BetOutcome:
         """Return a bet with the calls about it in the live log, oldest first."""
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
         instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)
         currency = "" if instance is None else instance.bet_config.currency
         early_code = self.sandbox.service.profile.early_deposit_code
-        return BetOutcome(bet, self.calls_about(bet_id), currency, early_code)
+        calls = self.calls_about(bet_id)
+        wrong = first_mistake(self.sandbox, calls)
+        return BetOutcome(bet, calls, currency, early_code, self.sandbox.service.key_history, wrong)
 
     def calls_about(self, bet_id: str) -> list[Exchange]:
         """Return the calls about a bet or grant in the live log, oldest first."""
         return [each for each in self.sandbox.live.recent(LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
+
+    def settlements(self, answers: Sequence[Delivery]) -> list[str]:
+        """Return what became of each deposit and rollback in *answers*, in a sentence; of many, the first ones."""
+        profile, currencies = self.sandbox.service.profile, self.currencies()
+        sentences = (
+            settlement_sentence(each.path, each.posted, each.reply, profile, lambda id_: currencies.get(id_, ""))
+            for each in answers[:_MOST_SETTLEMENTS]
+        )
+        return [sentence for sentence in sentences if sentence]
 
     async def call_wallet(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """
@@ -137,11 +176,13 @@ class PageContext:
         async with self._calling:
             return await run_in_threadpool(work, *args, **named)
 
-    async def form(self, request: Request) -> dict[str, str]:
+    async def form(
+        self, request: Request, *, most_bytes: int = MAX_FORM_BYTES, verbatim: Container[str] = ()
+    ) -> dict[str, str]:
         """
-        Return the fields of a form, an id as it was typed and all else without blanks around it.
+        Return the fields of a form, ids and *verbatim* fields as they were typed, all else without blanks around it.
 
-        Where a name repeats, the last one counts.
+        Where a name repeats, the last one counts. The form has at most *most_bytes*.
 
         Raises:
             HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
@@ -152,8 +193,8 @@ class PageContext:
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                raise HTTPException(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
+            if len(body) > most_bytes:
+                raise HTTPException(413, f"The form is longer than {most_bytes // 1024} KiB, and nothing was done.")
         try:
             fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
         except ValueError as bad:
@@ -162,7 +203,8 @@ class PageContext:
             raise HTTPException(
                 403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
             )
-        return {name: text if name.endswith("_id") else text.strip() for name, text in fields.items()}
+        as_typed = {name for name in fields if name.endswith("_id") or name in verbatim}
+        return {name: text if name in as_typed else text.strip() for name, text in fields.items()}
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """
@@ -170,15 +212,35 @@ class PageContext:
 
         Any: the values are those of the template.
         """
-        shared = {"here": request.url.path, "query": request.query_params, "instances": self.instance_names()}
+        shared = {
+            "here": request.url.path,
+            "query": request.query_params,
+            "instances": self.instance_names(),
+            "currencies": self.currencies(),
+            "return_to": self._return_to(request),
+        }
         return HTMLResponse(self.fragment(template, **shared, **values), status)
 
     def fragment(self, template: str, **values: Any) -> str:
         """Return the HTML that *template* makes of *values*; what UTF-8 cannot carry is escaped."""
-        shared = {"places": self._navigation, "token_field": TOKEN_FIELD, "form_token": self._token}
+        shared = {
+            "places": self._navigation,
+            "token_field": TOKEN_FIELD,
+            "form_token": self._token,
+            "status": status_of(self.sandbox, time.time_ns() // 1_000_000),
+        }
         html = environment().get_template(template).render(sandbox=self.sandbox, **shared, **values)
         # A lone surrogate in something that was recorded would else be an error of the server, again and again.
         return html.encode(errors="backslashreplace").decode()
+
+    def _return_to(self, request: Request) -> str:
+        """Return the address of the page that answers *request*; for a form, of the page that the form is on."""
+        if request.method in {"GET", "HEAD"}:
+            query = request.url.query
+            # A filter can be long, and the bar has it several times.
+            return f"{request.url.path}?{query}" if 0 < len(query) <= _LONGEST_QUERY else request.url.path
+        paths = [page.PATH for page in self._navigation if request.url.path.startswith(f"{page.PATH}/")]
+        return max(paths, key=len, default="/")
 
 
 class Page(ABC):
@@ -220,15 +282,53 @@ def see_other(path: str) -> RedirectResponse:
 @cache
 def environment() -> Environment:
     """Return the templates of the pages."""
-    made = templates(Path(__file__).with_name("templates"), amount, clock_time, folded)
+    filters = (cents_in, clipped, clock_time, folded, isolating, money_in, shortened, units_in)
+    made = templates(Path(__file__).with_name("templates"), *filters)
     made.filters["n"] = coordinate
     return made
 
 
-def amount(units: Decimal) -> str:
-    """Return currency units with two decimals, and with more where there are more: ``0.10``, ``0.025``."""
-    exponent = units.as_tuple().exponent
-    return f"{units:,.{max(2, -exponent if isinstance(exponent, int) else 0)}f}"
+def isolating(sentence: str, *ids: str) -> Markup:
+    """Return *sentence* as HTML in which *ids* are isolated: their characters may turn the text around."""
+    html = escape(sentence)
+    # What is plain ASCII can turn nothing around.
+    for each in {each for each in ids if each and not each.isascii()}:
+        html = html.replace(escape(each), Markup("<bdi>{}</bdi>").format(each))
+    return html
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """
+    A text in which nothing hides, in three parts; a short one is all *start*.
+
+    Attributes:
+        start, end: What is shown.
+        middle: What is hidden between them.
+    """
+
+    start: str
+    middle: str = ""
+    end: str = ""
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return self.start + self.middle + self.end
+
+
+def shortened(text: str, most: int = 28) -> Shortened:
+    """Return *text* such that *most* characters of it are shown, those in its middle being the least telling."""
+    text = clean(text)
+    if len(text) <= most:
+        return Shortened(text)
+    end = most // 3
+    return Shortened(text[: most - end - 1], text[most - end - 1 : -end], text[-end:])
+
+
+def clipped(text: str, most: int) -> str:
+    """Return the first *most* characters of *text*, in which nothing hides, and … if there are more."""
+    return clean(text[:most]) + ("…" if len(text) > most else "")
 
 
 def clock_time(at_millis: int) -> str:
@@ -269,3 +369,13 @@ def cents(text: str) -> int:
 
 Whole = Annotated[int, BeforeValidator(whole)]
 CentsTyped = Annotated[int, BeforeValidator(cents)]
+
+
+def player(text: str) -> str:
+    """Return the id of a player; raise a problem for a text that cannot be one."""
+    if what := problem_of_id(text, LONGEST_ID):
+        raise problem(f"A player id {what}.")
+    return text
+
+
+PlayerTyped = Annotated[str, AfterValidator(player)]

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from game_operator.control_room.page_context import LOOKED_THROUGH, Page, environment, see_other
+from game_operator.control_room.wrong_balances import wrong_balance
 from game_operator.provider.latency import latency_chart, percentile
 from game_operator.provider.text import duration, money
 from game_operator.sandbox.dealing.balances import ReportedBalance
@@ -46,7 +47,7 @@ class WalletPage(Page):
             "wallet.html",
             players=players[:_SHOWN],
             total=len(players),
-            wrong=[player for player in players if not player.agrees],
+            wrong=[wrong_balance(self._sandbox, player) for player in players if not player.agrees],
             asked=asked,
             chosen=next((player for player in players if player.player_id == asked), None),
             balances=Markup(balance_chart(board.series(asked), player_id=asked)),  # noqa: S704

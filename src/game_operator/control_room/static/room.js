@@ -7,16 +7,18 @@
   // --- copying -------------------------------------------------------------------------------------------------
 
   const copy = async (button) => {
-    const source = byId(button.dataset.copy);
+    // An id stands just before its button, and the button has the whole of it.
+    const source = byId(button.dataset.copy) ?? button.previousElementSibling;
+    const label = button.firstChild;
     try {
-      await navigator.clipboard.writeText(source.textContent);
-      button.textContent = "Copied";
+      await navigator.clipboard.writeText(button.dataset.copyText ?? source.textContent);
+      label.data = "Copied";
     } catch {
       // Not allowed here: select it, so that one key is left to press.
       getSelection().selectAllChildren(source);
-      button.textContent = "Selected";
+      label.data = "Selected";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    setTimeout(() => { label.data = "Copy"; }, 2000);
   };
 
   // --- the list of calls ---------------------------------------------------------------------------------------
@@ -30,6 +32,8 @@
   };
 
   const trim = (calls) => {
+    // Nothing that is being read goes away while the list is paused.
+    if (calls.dataset.paused !== undefined) return;
     while (calls.rows.length > Number(calls.dataset.most)) calls.rows[calls.rows.length - 1].remove();
   };
 
@@ -37,6 +41,7 @@
   const outdate = (calls) => {
     for (const row of calls.rows) {
       row.removeAttribute("id");
+      row.removeAttribute("data-first");
       row.className = "past";
       row.title = "Of the run before the sandbox started again";
       for (const link of row.querySelectorAll("a")) link.replaceWith(...link.childNodes);
@@ -44,19 +49,11 @@
   };
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const button of document.querySelectorAll("[data-copy]")) {
+    for (const button of document.querySelectorAll("[data-copy], [data-copy-text]")) {
       button.hidden = false;
       button.addEventListener("click", () => copy(button));
     }
   });
-  // --- an amount won stands for a win --------------------------------------------------------------------------
-
-  document.addEventListener("input", (event) => {
-    if (event.target.name !== "won" || !event.target.value) return;
-    const win = event.target.form?.querySelector("input[name=outcome][value=win]");
-    if (win) win.checked = true;
-  });
-
   document.addEventListener("anew", (event) => outdate(event.target));
   document.addEventListener("htmx:sse:after:connection", () => say("on", "Listening"));
   document.addEventListener("htmx:sse:error", () => say("off", "Connecting again …"));

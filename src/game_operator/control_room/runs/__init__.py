@@ -1,0 +1,1 @@
+"""Test runs against the wallet, begun and watched on a page: certifications and storms."""

@@ -1,0 +1,90 @@
+"""
+Where a wrong balance came from: the call that first showed it, its bet, and whether later ones are wrong by as much.
+
+A wallet that once moved too much reports a wrong balance from then on, so of many only the first of each difference
+shows a mistake.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from game_operator.provider.text import money
+from game_operator.sandbox.dealing.balances import PlayerBalance, ReportedBalance
+from game_operator.sandbox.service.exchange_log import Exchange
+
+if TYPE_CHECKING:
+    from game_operator.sandbox.server import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class WrongBalance:
+    """
+    A player whose balance is wrong, and where that began.
+
+    Attributes:
+        player: The player.
+        call: The call that showed it first; None if it is no longer in the live log.
+        repeat_of: The first delivery of the same call, if *call* is a repeat; 0 otherwise.
+        carries_on: Whether all later wrong balances differ by as much as the first one.
+    """
+
+    player: PlayerBalance
+    call: Exchange | None
+    repeat_of: int
+    carries_on: bool
+
+
+def wrong_balance(sandbox: "Sandbox", player: PlayerBalance) -> WrongBalance:
+    """Return where the first wrong balance of *player* came from."""
+    call = sandbox.live.exchange(player.first_wrong.number) if player.first_wrong else None
+    first = _first_delivery(sandbox, call) if call else 0
+    series = sandbox.service.balances.series(player.player_id)
+    wrong = [point for point in series if not point.agrees]
+    # Of very many balances only the newest are kept, and the rest may have been others.
+    carries_on = len(wrong) == player.wrong_count and len({difference(point) for point in wrong}) == 1
+    return WrongBalance(player, call, first if call and first < call.number else 0, carries_on)
+
+
+def difference(point: ReportedBalance) -> int:
+    """Return by how many cents *point* is too high; less than 0 if it is too low."""
+    return 0 if point.expected_cents is None else point.reported_cents - point.expected_cents
+
+
+def mistakes(points: Sequence[ReportedBalance]) -> dict[int, int]:
+    """Return by how many cents each call added to the difference, by its number, of those that did; oldest first."""
+    found, before = {}, 0
+    for point in points:
+        # A balance that nothing is expected of says nothing.
+        if point.expected_cents is None:
+            continue
+        if not point.agrees and difference(point) != before:
+            found[point.number] = difference(point) - before
+        before = difference(point)
+    return found
+
+
+def first_mistake(sandbox: "Sandbox", calls: Sequence[Exchange]) -> ReportedBalance | None:
+    """Return the first balance in the answers to a bet's *calls* that shows a mistake; None if none does."""
+    board = sandbox.service.balances
+    if not calls or not board.disagrees():
+        return None
+    points = board.series(calls[0].player_id)
+    shown = mistakes(points).keys() & {each.number for each in calls}
+    return next((point for point in points if point.number in shown), None)
+
+
+def carried_out_again(sandbox: "Sandbox", exchange: Exchange) -> str:
+    """Return that the wallet moved the money of *exchange* again, though it is a repeat; "" if it did not."""
+    added = mistakes(sandbox.service.balances.series(exchange.player_id)).get(exchange.number, 0)
+    numbers = sandbox.live.deliveries(exchange)
+    moves = (exchange.amount_cents or 0) * (-1 if exchange.operation == "withdraw" else 1)
+    if not added or added != moves or exchange.number not in numbers[1:]:
+        return ""
+    place = f"delivery {numbers.index(exchange.number) + 1} of {len(numbers)}"
+    much = f"{money(abs(added))} too {'much' if added > 0 else 'little'}"
+    return f"The wallet carried this call out a second time: it is {place}, and the balance is {much}."
+
+
+def _first_delivery(sandbox: "Sandbox", call: Exchange) -> int:
+    return min(sandbox.live.deliveries(call), default=call.number)
