@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-web test test-fast browser check bytecode lint format bench torture lock clean
+.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture lock clean
 
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
@@ -18,7 +18,7 @@ help:
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"
-	@echo "make torture  the long tests: more examples, Python 3.12 and 3.13, oldest versions, the fuzzer"
+	@echo "make torture  the long tests: more examples, wallets in other languages, other Pythons, the fuzzer"
 	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"
 	@echo "make clean    remove everything that the other targets created"
 
@@ -59,7 +59,10 @@ format: $(VENV)/dev
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks
 
-torture: $(VENV)/dev $(VENV)/fuzz browser
+languages:
+	@tools/install-languages.sh
+
+torture: $(VENV)/dev $(VENV)/fuzz browser languages
 	$(BIN)/python tools/torture.py
 
 clean:

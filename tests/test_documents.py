@@ -71,6 +71,15 @@ def test_modules_that_a_page_names_are_there(page: str) -> None:
     assert [each for each in named if not any((place / each).exists() for place in places)] == []
 
 
+@pytest.mark.parametrize("word", ["strikes?", "struck", "heavier"])
+def test_one_word_stands_for_an_idea(word: str) -> None:
+    """On pages and in docs: a fault occurs in a call, and a scenario costs more than before."""
+    pages = [path for suffix in ("html", "toml") for path in (ROOT / "src").rglob(f"*.{suffix}")]
+    assert len(pages) > 20
+    docs = [path for path in _DOCUMENTS if path.name != "CHANGELOG.md"]  # It names what was renamed.
+    assert [path.name for path in (*docs, *pages) if re.search(rf"(?i)\b{word}\b", path.read_text())] == []
+
+
 def test_there_are_documents() -> None:
     """The patterns above find something to look at."""
     assert _README in _DOCUMENTS

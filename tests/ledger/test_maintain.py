@@ -175,6 +175,7 @@ def test_reading_again_finds_it_within_30_days(
     ids=["bet", "posting"],
 )
 @pytest.mark.usefixtures("no_rereading")
+@pytest.mark.drawn(2)
 def test_a_damaged_day_is_read_again_until_it_is_sound(
     sealed: SqlLedger, database_url: str, change: str, expected: set[str], afterwards: set[str]
 ) -> None:
@@ -222,6 +223,7 @@ def test_postings_out_of_order_are_read_again_until_they_are_right(sealed: SqlLe
     assert kinds(sealed.maintain()) == {"slice_differs"}
 
 
+@pytest.mark.drawn(1)
 def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has no time left says so, and the next ones go on where it stopped."""
     monkeypatch.setattr(module, "WINDOW", 2)
@@ -502,6 +504,7 @@ def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> N
             clock.millis += DAY
 
 
+@pytest.mark.drawn(1)
 def test_a_call_without_a_posting_is_found_however_old_it_is(database_url: str) -> None:
     """Its day stays when those around it are folded, and each run says so until the posting is there."""
     folded = 0

@@ -90,6 +90,7 @@ class _Elements(HTMLParser):
 
 
 @pytest.mark.parametrize("redact", [False, True])
+@pytest.mark.drawn(1)
 def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:
     """No element, attribute or character of theirs is in the page, and the JSON holds what they are, a megabyte too."""
     case = hostile_case(own, redact=redact)
