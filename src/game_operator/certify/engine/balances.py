@@ -6,6 +6,7 @@ or be rounded where the answer is written; then the money is right, and the answ
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from game_operator.certify.engine.calls import Player
@@ -131,44 +132,60 @@ class Balances(Replies):
     # A balance that is behind.
 
     def _comes_later(self, player: Player, actual_cents: int) -> bool:
-        """Return whether the money is right all the same, and note that player-balance was behind."""
+        """Return whether the money is right all the same, and note what was late: the money, or its balance check."""
         seen, due_cents = self.observed, player.due_cents
         said = self.told.get(player.id) == due_cents
         if seen.is_behind:
-            if not said and self.cents_by_probe(player) != due_cents:
-                return False
-            self._note_lag(f"it still returns {units(actual_cents)} for {player.id}, who has {units(due_cents)}")
-            return True
+            return self._is_behind_again(player, actual_cents, said=said)
         if not said and seen.waited_in_vain:
             return False
         shown_by = self._moved or self._balance
+        hopes = said and not seen.waited_in_vain
         # If the next bet does not have the money either, the money is late, and not only the balance check.
-        is_booked = said and not seen.waited_in_vain and self.cents_by_probe(player) == due_cents
-        waited = 0.0
+        is_booked = hopes and self.cents_by_probe(player) == due_cents
         # Where no answer had the right balance, the money may still be written a moment later.
-        for seconds in _PAUSES_SECONDS if said and not seen.waited_in_vain else _PAUSES_SECONDS[:2]:
-            self.pause(seconds)
-            waited += seconds
-            if self.balance_of(player) == due_cents:
-                if not is_booked:
-                    told = f"{player.id} had {units(actual_cents)} at first, and {units(due_cents)} after {waited:g} s"
-                    self._note_late(told, waited, shown_by)
-                    return True
-                seen.lags_seconds = waited
-                told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(due_cents)} after "
-                self._note_lag(f"{told}{waited:g} s")
-                return True
-        seen.waited_in_vain = True
-        if not said or self.cents_by_probe(player) != due_cents:
-            return False
-        seen.is_blind = True
-        told = f"after {waited:g} s it still returns {units(actual_cents)} for {player.id}, and the answers to "
-        self._note_lag(f"{told}movements return {units(due_cents)}")
+        pauses_seconds = _PAUSES_SECONDS if hopes else _PAUSES_SECONDS[:2]
+        waited = self._await_due(player, pauses_seconds)
+        if waited is None:
+            return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
+        if is_booked:
+            self._note_behind(player, actual_cents, waited)
+        else:
+            self._note_late(player, actual_cents, waited, shown_by)
         return True
 
-    def _note_late(self, told: str, waited: float, shown_by: Carried | None) -> None:
+    def _await_due(self, player: Player, pauses_seconds: Sequence[float]) -> float | None:
+        """Return after how many seconds player-balance has what is due; None if it did not come in the pauses."""
+        for waited, seconds in zip(accumulate(pauses_seconds), pauses_seconds, strict=True):
+            self.pause(seconds)
+            if self.balance_of(player) == player.due_cents:
+                return waited
+        self.observed.waited_in_vain = True
+        return None
+
+    def _is_behind_again(self, player: Player, actual_cents: int, *, said: bool) -> bool:
+        if not said and self.cents_by_probe(player) != player.due_cents:
+            return False
+        self._note_lag(f"it still returns {units(actual_cents)} for {player.id}, who has {units(player.due_cents)}")
+        return True
+
+    def _stays_behind(self, player: Player, actual_cents: int, waited: float) -> bool:
+        if self.cents_by_probe(player) != player.due_cents:
+            return False
+        self.observed.is_blind = True
+        told = f"after {waited:g} s it still returns {units(actual_cents)} for {player.id}, and the answers to "
+        self._note_lag(f"{told}movements return {units(player.due_cents)}")
+        return True
+
+    def _note_behind(self, player: Player, actual_cents: int, waited: float) -> None:
+        self.observed.lags_seconds = waited
+        told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
+        self._note_lag(f"{told}{waited:g} s")
+
+    def _note_late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> None:
         """Note that the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
+        told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
         self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LATE, shown_by)
 
     def _note_lag(self, told: str) -> None:
