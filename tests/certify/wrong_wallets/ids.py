@@ -63,14 +63,18 @@ class NullIsMissing(PlainWallet):
         return super()._read_id(value, longest)
 
 
-@wrong("answers for players that every object has, such as constructor", must="A07", first="an unknown player")
+@wrong(
+    "answers for players that every object has, such as constructor",
+    must="A07",
+    first="an account is found for a player who does not exist",
+)
 class PlayersInAnObject(PlainWallet):
     def _find_account(self, player_id: str) -> Account | None:
         found = super()._find_account(player_id)
         return Account(player_id, 0, 0, 0) if player_id in ("constructor", "__proto__", "toString") else found
 
 
-@wrong("looks for players by a pattern", must="A07", first="an unknown player")
+@wrong("looks for players by a pattern", must="A07", first="an account is found for a player who does not exist")
 class PlayersByPattern(PlainWallet):
     def _find_account(self, player_id: str) -> Account | None:
         row = self._database.execute("SELECT * FROM accounts WHERE player_id LIKE ?", (player_id,)).fetchone()

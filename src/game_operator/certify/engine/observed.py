@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 
 #: The pace is that of the first calls, sent one at a time.
@@ -13,6 +14,7 @@ _USUAL_MS: Final = 40.0
 #: Replies that are compared with later ones.
 _MOST_REPLIES: Final = 2_000
 _APART_MILLIS: Final = 1
+_BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -27,6 +29,7 @@ class Observed:
         repeated_in_vain: How many stayed SYSTEM_ERROR.
         sent: How many requests were sent.
         last: The last answer, and the scenario that it belongs to.
+        broken_off: The last request that was broken off on purpose, and its scenario.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
         is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
@@ -45,6 +48,7 @@ class Observed:
     repeated_in_vain: int = 0
     sent: int = 0
     last: tuple[Carried, str] | None = None
+    broken_off: tuple[Carried, str] | None = None
     lags_seconds: float = 0.0
     is_blind: bool = False
     late_seconds: float = 0.0
@@ -61,6 +65,8 @@ class Observed:
         """Note an answer; *alone* says whether no other call was under way."""
         self.sent += 1
         self.last = heard, scenario
+        if heard.request.manner in _BROKEN_OFF:
+            self.broken_off = heard, scenario
         if heard.succeeded:
             self.refused_since = None
         elif heard.code and (self.refused_since is None or self.refused_since[0].code != heard.code):

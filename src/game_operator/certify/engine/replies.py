@@ -64,10 +64,17 @@ class Replies(Calls):
             cause, told = self._why_it_broke(heard.problem)
         if cause is KnownCause.GONE and before is not None and was_answered:
             # Its connection may have broken only because the process had ended already.
-            told = f"{told}; the call before it, {before[0].request.title}, was answered"
+            told = f"{told}; the call before it, {before[0].request.title}, was answered{self._after_broken_off()}"
         if cause is KnownCause.NO_ANSWER and _is_forged(heard.request):
             cause = KnownCause.HUNG_UP
         return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
+
+    def _after_broken_off(self) -> str:
+        """Return which request of this scenario, without an end, may have ended the process before that call."""
+        broken_off = self.observed.broken_off
+        if broken_off is None or broken_off[1] != self.prefix:
+            return ""
+        return f". Before that, the certifier broke off {broken_off[0].request.title}"
 
     def _why_it_broke(self, problem: str) -> tuple[KnownCause, str]:
         """Ask the wallet twice, on one new connection, and return why a connection broke before the answer."""

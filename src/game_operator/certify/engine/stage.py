@@ -71,15 +71,16 @@ class Stage(Balances):
             self.accepts(bet.withdraw(), title)
         return bets[0]
 
-    def again(self, what: Asked, first: Carried, title: str) -> Carried:
+    def again(self, what: Asked, first: Carried, title: str, *, cause: str = "") -> Carried:
         """
         Hold that a known call is answered as it was at *first*, moving nothing.
 
-        It returns the current balance, or word for word the first answer (docs/decisions/0012).
+        It returns the current balance, or word for word the first answer (docs/decisions/0012). *cause* is what it
+        comes from if it is refused as if it were unknown.
         """
         heard = self.ask(what, title)
         if heard.succeeded != first.succeeded:
-            raise self._answered_otherwise(heard, first)
+            raise self._answered_otherwise(heard, first, cause)
         if heard.succeeded:
             self.observed.repeated.add(heard.request.path)
         elif heard.code != first.code:
@@ -88,17 +89,32 @@ class Stage(Balances):
             self.check_balance(heard, self._player_of(what))
         return heard
 
-    def _answered_otherwise(self, heard: Carried, first: Carried) -> Found:
+    def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
         symptom = symptom_of(heard, "changed")
         if heard.succeeded:
             return Found(told, heard, symptom=symptom)
-        # Nothing moved again. Of a bet that was debited, the service believes that it was not placed.
-        path = heard.request.path
-        weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
-        # Where other repeats are known, the scenario says what is special about this one.
-        cause = "" if path in self.observed.repeated else KnownCause.REPEAT_REFUSED
+        weight, cause = self._refused_repeat(heard, cause)
         return Found(told, heard, weight=weight, cause=cause, symptom=symptom)
+
+    def check_repeat(self, heard: Carried) -> None:
+        """Hold that a repeat of a call that is carried out at the same time is a SUCCESS."""
+        if heard.code in (None, Code.LIMIT_EXCEEDED, Code.SYSTEM_ERROR) or heard.status in TURNING_AWAY:
+            self.check_success(heard, Weight.MONEY_LOST)
+            return
+        weight, cause = self._refused_repeat(heard)
+        told = f"refused with {heard.code} instead of SUCCESS"
+        raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
+
+    def _refused_repeat(self, heard: Carried, if_unknown: str = "") -> tuple[Weight, str]:
+        """Return what a refused repeat costs, and what it comes from; "" if the scenario says what is special."""
+        path = heard.request.path
+        # Nothing moved again. Of a bet that was debited, the service believes that it was not placed.
+        weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
+        if if_unknown and heard.code in (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR):
+            return weight, if_unknown
+        is_known = path in self.observed.repeated and heard.code != Code.BET_ALREADY_CLOSED
+        return weight, "" if is_known else KnownCause.REPEAT_REFUSED
 
     def refuses(
         self,
@@ -109,6 +125,7 @@ class Stage(Balances):
         success_is_advice: bool = False,
         final_code_is_advice: bool = False,
         status: int = 200,
+        cause: str = "",
     ) -> Carried:
         """
         Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
@@ -124,11 +141,12 @@ class Stage(Balances):
             final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
                 judges that.
             status: The HTTP status that is due.
+            cause: What it comes from if it is accepted.
         """
         heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
         who = self._player_of(what)
         if heard.succeeded:
-            self._accepted_wrongly(heard, who, code, sound=success_is_advice)
+            self._accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
             return heard
         self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         self.check_balance(heard, who)
@@ -257,9 +275,16 @@ class Stage(Balances):
             # Where one such call was understood, it is this one that is not.
             path = heard.request.path
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
+            return KnownCause.NOT_ALL
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
+
+    def _is_all(self, heard: Carried) -> bool:
+        """Return whether a withdraw's amount is exactly the balance that its answer shows."""
+        _, cents = self._known.get(heard.request.body, ("", 0))
+        return heard.balance_cents == -cents != 0 and heard.request.body not in self._at_once
 
     def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
         """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
@@ -306,7 +331,7 @@ class Stage(Balances):
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
-    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool) -> None:
+    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool, cause: str = "") -> None:
         actual = self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
@@ -319,7 +344,7 @@ class Stage(Balances):
         symptom = _accepted_symptom(heard, code)
         # A cancelled bet that is only said to be paid doubles nothing.
         weight = Weight.MONEY_LOST if code == Code.BET_ROLLED_BACK and not moved else None
-        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, symptom=symptom)
+        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 
 def _is_invalid_code(code: str) -> bool:

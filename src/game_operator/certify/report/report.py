@@ -13,7 +13,7 @@ _PLAINEST: Final = "A02"
 _BY_TURNS: Final = "A08"
 _AT_ONCE: Final = ("D01", "D02", "D03", "D04", "D05", "D07", "D08", "D09", "H05")
 #: Causes that explain scenarios by name, as a scenario without a cause does.
-_NAMING: Final = frozenset({"", KnownCause.SHARED, KnownCause.MIXED_UP, KnownCause.SAME_REPLY})
+_NAMING: Final = frozenset({"", KnownCause.SHARED, KnownCause.MIXED_UP, KnownCause.SAME_REPLY, KnownCause.SETTLED_GONE})
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.

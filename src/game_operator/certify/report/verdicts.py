@@ -15,10 +15,12 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    BY_PATTERN = "a player whom nobody opened is found"
     CUT_SHORT = "an answer that ends early"
     CRASH = "fails with HTTP"
     EXCEPTION = "the text of an exception"
     FLOAT = "a balance through a float"
+    NOT_ALL = "a bet of all the money is refused"
     FORGOTTEN = "SUCCESS after SYSTEM_ERROR, and nothing moved"
     GONE = "the process is gone"
     LAGGING = "an old balance from player-balance"
@@ -31,6 +33,7 @@ class KnownCause(StrEnum):
     REUSED = "a connection closed on reuse"
     ROUNDED = "rounded balances"
     SAME_REPLY = "one reply to two calls"
+    SETTLED_GONE = "unknown once it is settled"
     SURPLUS = "refused because of a member"
     HUNG_UP = "no answer to a wrong signature"
     LEAKED = "a balance without a signature"
@@ -53,6 +56,7 @@ class KnownCause(StrEnum):
     STUCK = "every call is refused from then on"
     STEADY = "SUCCESS where nothing was done"
     TURNED_AWAY = "turned away with HTTP"
+    TWIN_REFUSED = "refused beside its twin"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
     UNSERVED = "batches are not served"
 

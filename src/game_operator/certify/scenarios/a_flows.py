@@ -8,7 +8,7 @@ from game_operator.certify.engine.calls import Player, moved_by
 from game_operator.certify.engine.stage import Stage, time_of
 from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
-from game_operator.certify.scenarios.bodies import answers, batch
+from game_operator.certify.scenarios.bodies import answers, batch, lacking
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
@@ -121,14 +121,16 @@ def a07(at: Stage) -> None:
         _knows_nobody(at, claim, "a jackpot of an unknown player")
     for name in _NAMES_OF_NOBODY:
         named = f"of the player {name!r}, whom nobody opened"
-        _knows_nobody(at, BalanceCall(player_id=name), f"a balance check {named}")
-        _knows_nobody(at, at.bet(Player(name, 0, 0)).withdraw(), f"a withdraw {named}")
+        cause = KnownCause.BY_PATTERN
+        _knows_nobody(at, BalanceCall(player_id=name), f"a balance check {named}", cause=cause)
+        _knows_nobody(at, at.bet(Player(name, 0, 0)).withdraw(), f"a withdraw {named}", cause=cause)
 
 
-def _knows_nobody(at: Stage, call: WebhookCall, title: str) -> None:
+def _knows_nobody(at: Stage, call: WebhookCall, title: str, *, cause: str = "") -> None:
     heard = at.ask(call, title)
     if heard.succeeded:
-        raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard)
+        weight = Weight.CONTRACT_BROKEN if isinstance(call, BalanceCall) else None
+        raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard, weight=weight, cause=cause)
     # The profile's code for an early deposit is about bets, not players (docs/decisions/0014).
     at.check_code(heard, Code.PLAYER_NOT_FOUND)
 
@@ -199,6 +201,10 @@ def a10(at: Stage) -> None:
             title = f"{which} deposit of the type {action}"
             first = at.accepts(claim, title)
         at.again(claim, first, f"{title}, sent again")
+        if at.writer.name("tx_id", "deposit"):
+            alone = at.claim(cents, action, tx_id=at.fresh("claim"))
+            title = f"a deposit of the type {action} with a tx_id that names no bet"
+            at.accepts(replace(lacking(at, alone, "bet_id", "missing"), title=title), moves=cents)
 
 
 def a11(at: Stage) -> None:

@@ -27,7 +27,7 @@ def b01(at: Stage) -> None:
     for _ in range(2):
         at.again(bet.withdraw(), first, "the same withdraw again")
     at.accepts(bet.deposit(bet.wager_cents), "its deposit")
-    at.again(bet.withdraw(), first, "the same withdraw once its bet is settled")
+    at.again(bet.withdraw(), first, "the same withdraw once its bet is settled", cause=KnownCause.SETTLED_GONE)
 
 
 def b02(at: Stage) -> None:
@@ -38,7 +38,7 @@ def b02(at: Stage) -> None:
     paid = at.accepts(deposit, "its deposit")
     refunded = at.accepts(rollback, "a rollback of the other bet")
     for _ in range(at.observed.times(4, 1)):
-        at.again(deposit, paid, "the same deposit again")
+        at.again(deposit, paid, "the same deposit again", cause=KnownCause.SETTLED_GONE)
     for _ in range(at.observed.times(2, 1)):
         at.again(rollback, refunded, "the same rollback again")
     if at.profile.rollback_tx_id != "withdraw" or not at.writer.name("tx_id", "rollback"):
@@ -202,7 +202,8 @@ def b12(at: Stage) -> None:
     at.refuses(foreign, title, code, success_is_advice=True)
     at.accepts(bet.deposit(bet.wager_cents), "its deposit")
     third = bet.withdraw(tx_id=_other_tx_id(at, "withdraw"))
-    at.refuses(third, "a withdraw of a settled bet with another tx_id", code, success_is_advice=True)
+    title = "a withdraw of a settled bet with another tx_id"
+    at.refuses(third, title, code, success_is_advice=True, cause=KnownCause.SETTLED_GONE)
     # Nor is a bet that was cancelled or refused placed by another tx_id.
     cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
     at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)

@@ -322,7 +322,8 @@ def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: 
         return
     at.check_balances(at.player, after=odd)
     for each in heard:
-        at.check_success(each, Weight.MONEY_LOST)
+        if not each.succeeded:
+            at.check_repeat(each)
     at.check_balance(odd, at.player)
 
 

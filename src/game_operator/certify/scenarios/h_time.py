@@ -17,6 +17,8 @@ from game_operator.provider.latency import MARKS_MS
 
 _AIM_MS, _LIMIT_MS = MARKS_MS
 _MOST_SKEW_MILLIS: Final = 5_000
+#: Local times differ from UTC by a multiple of a quarter of an hour.
+_ZONES_MILLIS: Final = 900_000
 _BROKEN_BETS: Final = 8
 
 
@@ -73,7 +75,12 @@ def h04(at: Stage) -> None:
     skew_millis = median(time_of(each) - each.began_millis - each.elapsed_ms / 2 for each in heard)
     if abs(skew_millis) > _MOST_SKEW_MILLIS:
         ahead = "ahead of" if skew_millis > 0 else "behind"
-        at.advise(f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's", heard[-1])
+        told = f"the wallet's clock is {abs(skew_millis) / 1000:.0f} s {ahead} the certifier's"
+        zone_millis = round(skew_millis / _ZONES_MILLIS) * _ZONES_MILLIS
+        if zone_millis and abs(skew_millis - zone_millis) <= _MOST_SKEW_MILLIS:
+            told += ", as if local time were taken for UTC"
+            raise Found(told, heard[-1], weight=Weight.CONTRACT_BROKEN)
+        at.advise(told, heard[-1])
 
 
 def h05(at: Stage) -> None:
@@ -94,8 +101,7 @@ def _broken_off(at: Stage, calls: Sequence[WebhookCall]) -> None:
     ]
     at.together(cut)
     for request in requests:
-        heard = at.insisted(request)
-        at.check_success(heard, Weight.MONEY_LOST)
+        at.check_repeat(at.insisted(request))
     at.player.due_cents += sum(map(moved_by, calls))
     at.check_balances(at.player)
 
