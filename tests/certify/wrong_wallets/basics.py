@@ -26,7 +26,9 @@ class CapsWins(PlainWallet):
         super()._move(case, player_id, cents)
 
 
-@wrong("requires more money than the wager: > instead of >=", must="A06", may="B03 G01 G03")
+@wrong(
+    "requires more money than the wager: > instead of >=", must="A06", may="B03 G01 G03", first="exactly the balance"
+)
 class KeepsTheLastCent(PlainWallet):
     """Nobody can bet all they have."""
 

@@ -4,6 +4,7 @@ import re
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from wallet_by_hand import Account, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
@@ -297,3 +298,55 @@ class SettlesByAClaim(PlainWallet):
 class RefundsByTheBytesOfARain(PlainWallet):
     def _insert(self, table: str, *values: object) -> None:
         super()._insert(table, *((*values[:-1], "") if table == "bets" and "SPENT" in values else values))
+
+
+@wrong("refuses a claim that names no bet", must="A10")
+class NeedsABetInClaims(PlainWallet):
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        call = super()._read(operation, document, body)
+        if call.is_claim and call.bet_id is None:
+            raise InvalidRequestError("no bet")
+        return call
+
+
+@wrong("returns local time, an hour ahead of UTC", must="H04", first="the wallet's clock")
+class TellsLocalTime(PlainWallet):
+    def _render(self, reply: Reply) -> str:
+        at_millis = None if reply.at_millis is None else reply.at_millis + 3_600_000
+        return super()._render(replace(reply, at_millis=at_millis))
+
+
+@wrong("deletes a bet once it is settled", must="B01", may="B02 B10 B12 B15 C04 C09 D02 D04 D09 E07 G04 H05 H06",
+       first="no longer known once it is settled")  # fmt: skip
+class DeletesSettledBets(PlainWallet):
+    def _settle(self, case: Case, bet: Bet) -> None:
+        super()._settle(case, bet)
+        self._database.execute("DELETE FROM bets WHERE bet_id = ?", (bet.bet_id,))
+
+
+@wrong("deletes a refused withdraw when it is rolled back", must="C06", may="G04")
+class DeletesTheDeclined(PlainWallet):
+    def _rollback(self, case: Case) -> str:
+        if case.bet is not None and case.bet.state == "DECLINED":
+            self._database.execute("DELETE FROM calls WHERE operation = 'withdraw' AND tx_id = ?", (case.bet.tx_id,))
+            self._database.execute("DELETE FROM bets WHERE bet_id = ?", (case.bet.bet_id,))
+            return "BET_NOT_FOUND"
+        return super()._rollback(case)
+
+
+@wrong("answers a repeat with today's balance and the time of the first answer", must="B03", may="D07 H06")
+class RepeatsTheFirstTime(PlainWallet):
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        reply = super()._reply(case, outcome)
+        sql = "SELECT at_millis FROM postings WHERE operation = ? AND tx_id = ?"
+        row = self._database.execute(sql, self._identity(case.call)).fetchone() if case.is_repeat else None
+        return replace(reply, at_millis=row[0]) if row else reply
+
+
+@wrong("shows the balance of a bet's owner to another player", must="B04", may="B12 C10 C08",
+       first="another player's balance")  # fmt: skip
+class ShowsTheOwnersBalance(PlainWallet):
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        reply = super()._reply(case, outcome)
+        owner = None if case.bet is None else self._find_account(case.bet.player_id)
+        return reply if owner is None or reply.cents is None else replace(reply, cents=owner.cents)

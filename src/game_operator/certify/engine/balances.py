@@ -11,8 +11,8 @@ from typing import Final
 
 from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.replies import Replies
-from game_operator.certify.engine.steps import Found, symptom_of
-from game_operator.certify.report.verdicts import KnownCause, Weight
+from game_operator.certify.engine.steps import Found, symptom_of, turned_away
+from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall
 from game_operator.money import amount_from_cents
@@ -87,6 +87,8 @@ class Balances(Replies):
         return heard.balance_cents
 
     def _no_balance(self, heard: Carried) -> Found:
+        if heard.status in TURNING_AWAY:
+            return turned_away(heard)
         told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
         since = self.observed.refused_since
         if since is not None and since[0].request.path != heard.request.path:
@@ -180,7 +182,8 @@ class Balances(Replies):
     def _note_behind(self, player: Player, actual_cents: int, waited: float) -> None:
         self.observed.lags_seconds = waited
         told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
-        self._note_lag(f"{told}{waited:g} s")
+        moved = f", the balance after {self._moved.request.title}" if self._moved else ""
+        self._note_lag(f"{told}{waited:g} s{moved}")
 
     def _note_late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> None:
         """Note that the money of a movement moved after its answer."""

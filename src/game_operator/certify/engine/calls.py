@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from game_operator.certify.engine.observed import Observed
+from game_operator.certify.engine.observed import BALANCE_PATH, Observed
 from game_operator.certify.engine.steps import NotTried
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.engine.wire import exception_in
@@ -25,7 +25,6 @@ from game_operator.provider.requests import BetCalls, Request, Seal
 
 #: A call, or a request with its own title.
 Asked: TypeAlias = WebhookCall | Request
-BALANCE_PATH: Final = "/player-balance"
 _MOST_UNIT_CENTS: Final = 500
 #: So many wagers each player can pay at the beginning.
 PAYS: Final = 20

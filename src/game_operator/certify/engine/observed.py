@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 
+BALANCE_PATH: Final = "/player-balance"
 #: The pace is that of the first calls, sent one at a time.
 _PACED_BY: Final = 25
 #: At this pace, and above it, a scenario is played in full.
@@ -30,6 +32,7 @@ class Observed:
         sent: How many requests were sent.
         last: The last answer, and the scenario that it belongs to.
         broken_off: The last request that was broken off on purpose, and its scenario.
+        before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
         is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
@@ -49,6 +52,7 @@ class Observed:
     sent: int = 0
     last: tuple[Carried, str] | None = None
     broken_off: tuple[Carried, str] | None = None
+    before_failing: tuple[Carried, str] | None = None
     lags_seconds: float = 0.0
     is_blind: bool = False
     late_seconds: float = 0.0
@@ -58,6 +62,7 @@ class Observed:
     accepted: set[str] = field(default_factory=set)
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
+    _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)
     _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
 
@@ -65,6 +70,7 @@ class Observed:
         """Note an answer; *alone* says whether no other call was under way."""
         self.sent += 1
         self.last = heard, scenario
+        self._note_movement(heard, scenario)
         if heard.request.manner in _BROKEN_OFF:
             self.broken_off = heard, scenario
         if heard.succeeded:
@@ -73,6 +79,14 @@ class Observed:
             self.refused_since = heard, scenario
         if alone and heard.status and len(self._first_ms) < _PACED_BY:
             self._first_ms.append(heard.elapsed_ms)
+
+    def _note_movement(self, heard: Carried, scenario: str) -> None:
+        if heard.request.path == BALANCE_PATH or not heard.status:
+            return
+        if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+            self._last_moved, self.before_failing = (heard, scenario), None
+        elif self.before_failing is None:
+            self.before_failing = self._last_moved
 
     @property
     def usual_ms(self) -> float:

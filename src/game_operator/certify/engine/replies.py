@@ -64,17 +64,18 @@ class Replies(Calls):
             cause, told = self._why_it_broke(heard.problem)
         if cause is KnownCause.GONE and before is not None and was_answered:
             # Its connection may have broken only because the process had ended already.
-            told = f"{told}; the call before it, {before[0].request.title}, was answered{self._after_broken_off()}"
+            told = self._broken_off() or f"{told}; the call before it, {before[0].request.title}, was answered"
         if cause is KnownCause.NO_ANSWER and _is_forged(heard.request):
             cause = KnownCause.HUNG_UP
         return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
-    def _after_broken_off(self) -> str:
-        """Return which request of this scenario, without an end, may have ended the process before that call."""
+    def _broken_off(self) -> str:
+        """Return what is wrong if a request of this scenario, which had no end, may have ended the process."""
         broken_off = self.observed.broken_off
         if broken_off is None or broken_off[1] != self.prefix:
             return ""
-        return f". Before that, the certifier broke off {broken_off[0].request.title}"
+        title = broken_off[0].request.title
+        return f"no answer, and since then the wallet accepts no connection. Before that, the certifier sent {title}"
 
     def _why_it_broke(self, problem: str) -> tuple[KnownCause, str]:
         """Ask the wallet twice, on one new connection, and return why a connection broke before the answer."""
@@ -85,7 +86,7 @@ class Replies(Calls):
             self.pause(_PAUSE_SECONDS)
             first = self._sent_once(check)
         if first.unreachable:
-            return KnownCause.GONE, f"no answer ({problem}), and since then the wallet accepts no connection"
+            return KnownCause.GONE, "no answer, and since then the wallet accepts no connection"
         again = self._sent_once(check)
         if first.status and not again.status and not again.timed_out:
             told = f"no answer ({problem}). The same happens to a balance check that uses a connection again; on a new "

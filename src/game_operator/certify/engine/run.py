@@ -196,7 +196,10 @@ class Run:
         except NotTried as why:
             cut = why
         except Found as found:
-            weight = found.weight or scenario.weight
+            usual = scenario.weight
+            if found.is_refusal and usual is Weight.MONEY_DOUBLED:
+                usual = Weight.MONEY_LOST
+            weight = found.weight or usual
             notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))

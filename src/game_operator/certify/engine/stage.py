@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.certify.engine.balances import Balances, units
-from game_operator.certify.engine.calls import BALANCE_PATH, Asked, Player, moved_by
-from game_operator.certify.engine.steps import Found, Limited, NotTried, symptom_of
+from game_operator.certify.engine.calls import Asked, Player, moved_by
+from game_operator.certify.engine.observed import BALANCE_PATH
+from game_operator.certify.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
@@ -17,9 +18,13 @@ from game_operator.provider.delivery import Carried, Finality, finality, is_defi
 from game_operator.provider.requests import BetCalls, Request
 
 _WITHDRAW: Final = "/withdraw"
-_MOVING: Final = (_WITHDRAW, "/deposit", "/rollback")
+_DEPOSIT: Final = "/deposit"
+_ROLLBACK: Final = "/rollback"
+_MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
+#: Above, a float of 32 bits does not hold the cents.
+_LARGE_CENTS: Final = 10**8
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 #: What languages write for a missing value.
@@ -92,8 +97,11 @@ class Stage(Balances):
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
         told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
         symptom = symptom_of(heard, "changed")
+        if heard.status in TURNING_AWAY:
+            return turned_away(heard)
         if heard.succeeded:
-            return Found(told, heard, symptom=symptom)
+            # The service has given that bet up.
+            return Found(told, heard, weight=Weight.MONEY_LOST if _is_withdraw(heard) else None, symptom=symptom)
         weight, cause = self._refused_repeat(heard, cause)
         return Found(told, heard, weight=weight, cause=cause, symptom=symptom)
 
@@ -102,7 +110,8 @@ class Stage(Balances):
         if heard.code in (None, Code.LIMIT_EXCEEDED, Code.SYSTEM_ERROR) or heard.status in TURNING_AWAY:
             self.check_success(heard, Weight.MONEY_LOST)
             return
-        weight, cause = self._refused_repeat(heard)
+        is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == _DEPOSIT
+        weight, cause = self._refused_repeat(heard, KnownCause.SETTLED_GONE if is_gone else "")
         told = f"refused with {heard.code} instead of SUCCESS"
         raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
 
@@ -229,7 +238,10 @@ class Stage(Balances):
         """
         if (told := self._limited(heard, asked=asked)) is None:
             return
+        _, cents = self._known.get(heard.request.body, ("", 0))
+        self.suspects = {cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")}
         self.check_balances(self.player, after=heard)
+        self.suspects = {}
         raise NotTried(told) if asked else Limited(told)
 
     def _limited(self, heard: Carried, *, asked: bool) -> str | None:
@@ -260,23 +272,35 @@ class Stage(Balances):
         if heard.code == Code.LIMIT_EXCEEDED and (told := self._limited(heard, asked=True)) is not None:
             raise NotTried(told)
         if not heard.succeeded:
-            told = f"refused with {heard.code} instead of SUCCESS"
             if heard.status in TURNING_AWAY:
-                told, weight = f"turned away with HTTP {heard.status}", Weight.CONTRACT_BROKEN
+                raise turned_away(heard)
+            told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             raise Found(told, heard, weight=weight, cause=self.cause_of_refusal(heard))
+
+    def _since(self, heard: Carried) -> str:
+        """Return which call came before one that fails although others like it were carried out; "" otherwise."""
+        before = self.observed.before_failing
+        if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
+            return ""
+        last, scenario = before
+        if last.succeeded:
+            return ""
+        where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
+        return f"; the call before this began was {last.request.title}{where}, which returned {last.code}"
 
     def cause_of_refusal(self, heard: Carried) -> str:
         """Return what a refusal of what must be accepted says of the wallet as a whole; "" for nothing."""
-        if heard.status in TURNING_AWAY:
-            return KnownCause.TURNED_AWAY
         if heard.code == Code.INVALID_REQUEST:
-            if heard.request.body in self._at_once and heard.request.path in {BALANCE_PATH, *self.observed.accepted}:
+            path, (_, cents) = heard.request.path, self._known.get(heard.request.body, ("", 0))
+            was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
+            if heard.request.body in self._at_once and was_read:
                 return KnownCause.MIXED_UP
             # Where one such call was understood, it is this one that is not.
-            path = heard.request.path
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.DUPLICATE_TRANSACTION and heard.request.path == _ROLLBACK:
+            return KnownCause.TX_ID_ALONE
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
-            return KnownCause.NOT_ALL
+            return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
@@ -325,10 +349,15 @@ class Stage(Balances):
             return  # Nothing of the call is to be looked at; what such an answer has in it is judged by group E.
         self.check_balances(player, after=heard)
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
-        if told in (theirs := {each.due_cents: each.id for each in (self.player, self.other) if each is not player}):
-            reason += f". {theirs[told]} has {units(told)}"
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
+        if player.due_cents > _LARGE_CENTS and abs(told - player.due_cents) * _LARGE_CENTS < player.due_cents * 1000:
+            cause = KnownCause.LAST_DIGITS
+        elif not is_scaled and told in (
+            theirs := {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
+        ):
+            reason += f". {theirs[told]} has {units(told)}"
+            cause = KnownCause.OWNERS_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
     def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool, cause: str = "") -> None:
@@ -345,6 +374,10 @@ class Stage(Balances):
         # A cancelled bet that is only said to be paid doubles nothing.
         weight = Weight.MONEY_LOST if code == Code.BET_ROLLED_BACK and not moved else None
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
+
+
+def _is_withdraw(heard: Carried) -> bool:
+    return heard.request.path == _WITHDRAW
 
 
 def _is_invalid_code(code: str) -> bool:

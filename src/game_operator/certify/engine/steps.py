@@ -36,6 +36,8 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         super().__init__(self.reason)
         self.weight = weight
         self.cause = cause
+        #: Where a call was refused, nothing is paid twice.
+        self.is_refusal = heard is not None and heard.code is not None
         self.place = place if heard is None else heard.place
         self.symptom = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
 
@@ -43,6 +45,12 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
 def symptom_of(heard: Carried, what: str) -> str:
     """Return what the wallet did to an operation, for failures of one mistake to be found: a batch pays deposits."""
     return f"{heard.request.path.removesuffix('-batch')} {what}"
+
+
+def turned_away(heard: Carried) -> Found:
+    """Return what is wrong where a proxy, a firewall or a login answers in the wallet's place."""
+    told = f"turned away with HTTP {heard.status}"
+    return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.TURNED_AWAY)
 
 
 class NotTried(Exception):  # noqa: N818 - see above

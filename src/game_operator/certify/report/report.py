@@ -11,9 +11,21 @@ from game_operator.provider.latency import MARKS_MS, above, percentile
 _PLAINEST: Final = "A02"
 #: The scenario about players whose money is one another's.
 _BY_TURNS: Final = "A08"
+#: The scenario about a withdraw and its rollback under one tx_id.
+_KEYS: Final = "B05"
 _AT_ONCE: Final = ("D01", "D02", "D03", "D04", "D05", "D07", "D08", "D09", "H05")
 #: Causes that explain scenarios by name, as a scenario without a cause does.
-_NAMING: Final = frozenset({"", KnownCause.SHARED, KnownCause.MIXED_UP, KnownCause.SAME_REPLY, KnownCause.SETTLED_GONE})
+_NAMING: Final = frozenset(
+    {
+        "",
+        KnownCause.SHARED,
+        KnownCause.MIXED_UP,
+        KnownCause.SAME_REPLY,
+        KnownCause.SETTLED_GONE,
+        KnownCause.REPEAT_REFUSED,
+        KnownCause.TX_ID_ALONE,
+    }
+)
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -246,7 +258,7 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
         return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
     if slug in (KnownCause.MIXED_UP, KnownCause.SAME_REPLY):
         return _AT_ONCE
-    return tuple(explains.get(verdict.id, ()))
+    return tuple(explains.get(_KEYS if slug == KnownCause.TX_ID_ALONE else verdict.id, ()))
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:

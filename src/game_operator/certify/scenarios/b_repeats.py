@@ -4,9 +4,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from game_operator.certify.engine.stage import Stage
+from game_operator.certify.engine.stage import Stage, time_of
 from game_operator.certify.engine.steps import Found, NotTried
-from game_operator.certify.report.verdicts import KnownCause
+from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import Body, answers, batch, lacking
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
@@ -60,8 +60,11 @@ def b03(at: Stage) -> None:
     """It is a SUCCESS with the current balance, even when no money is left."""
     bet, other = at.bet(), at.bet()
     first = at.accepts(bet.withdraw(), "a withdraw")
-    at.accepts(other.withdraw(), "another withdraw")
-    at.again(bet.withdraw(), first, "the first withdraw again")
+    second = at.accepts(other.withdraw(), "another withdraw")
+    heard = at.again(bet.withdraw(), first, "the first withdraw again")
+    if heard.reply != first.reply and time_of(heard) < time_of(second):
+        told = "it has the current balance with an earlier time, so that an older balance counts as the newer one"
+        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
     rest = at.bet(cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
         at.accepts(rest.withdraw(), "a withdraw of all the rest", may_limit=True)
@@ -256,7 +259,7 @@ def b15(at: Stage) -> None:
     paid = at.accepts(deposit, "its deposit")
     at.again(_with_one_more(at, deposit, paid), paid, "")
     at.again(_in_another_order(at, deposit), paid, "")
-    at.again(_escaped(at, deposit), paid, "")
+    at.again(_escaped(at, deposit), paid, "", cause=KnownCause.ESCAPES)
     elsewhere = bet.deposit(2 * bet.wager_cents, round_id=at.fresh("round"), game="another")
     at.again(elsewhere, paid, "the same deposit, of another round and game")
     if not at.profile.deposit_batch:

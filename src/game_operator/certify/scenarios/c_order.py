@@ -62,10 +62,13 @@ def c05(at: Stage) -> None:
 def c06(at: Stage) -> None:
     """Nothing was taken, and nothing is given back or won."""
     bet = at.bet(cents=at.player.due_cents + 1)
-    at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
+    refused = at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     title = "a deposit of the refused withdraw's bet"
     at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)
     _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
+    won = at.placed(title="a withdraw of another bet")
+    at.accepts(won.deposit(won.wager_cents + at.unit_cents), "its deposit, so that there is money for the refused one")
+    at.again(bet.withdraw(), refused, "the refused withdraw again, after its rollback")
 
 
 def c07(at: Stage) -> None:
