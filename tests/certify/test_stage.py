@@ -180,6 +180,40 @@ def test_a_limit_of_requests_loses_no_money() -> None:
     assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
 
 
+def test_a_limit_of_requests_of_balance_checks() -> None:
+    """Though its body is a reply, it is not the wallet that refuses."""
+    at = stage()
+    with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
+        judged(at, partial(at.balance_of, at.player), *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
+    assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
+
+
+def test_the_call_before_others_fail_is_named() -> None:
+    """If withdraws worked until another was refused, that one may have left a lock behind."""
+    at = stage()
+    refused, failing = at.bet(), at.bet()
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
+    judged(
+        at,
+        partial(at.refuses, refused.withdraw(), "a high one", "INSUFFICIENT_BALANCE"),
+        ("INSUFFICIENT_BALANCE", 9_500),
+    )
+    with pytest.raises(Found) as raised:
+        judged(at, partial(at.accepts, failing.withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+    assert raised.value.reason.endswith(
+        "; the call before this began was a high one, which returned INSUFFICIENT_BALANCE"
+    )
+
+
+def test_a_call_that_fails_after_a_success_is_alone() -> None:
+    """Nothing is said of the call before, which went well."""
+    at = stage()
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
+    with pytest.raises(Found) as raised:
+        judged(at, partial(at.accepts, at.bet().withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+    assert raised.value.reason.endswith("refused with SYSTEM_ERROR instead of SUCCESS")
+
+
 def test_few_codes() -> None:
     """With five codes the folded one is due (docs/decisions/0013)."""
     at = stage(Profile(codes="core"))

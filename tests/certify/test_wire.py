@@ -175,6 +175,40 @@ def test_a_process_that_is_gone_after_a_call(
     assert decisive.path == "/rollback"
 
 
+def test_a_process_that_ends_when_a_caller_does() -> None:
+    """The request that had no end is named, and not only the call that found nobody."""
+    wallet = opened()
+    is_gone = False
+
+    def script(connection: Connection) -> None:
+        answered = answering(wallet)
+        read = connection.read_request
+
+        def reading() -> bytes:
+            nonlocal is_gone
+            request = read()
+            if not request and connection.has_half_a_request:
+                is_gone = True
+                servers[0].accept_no_more()
+            if is_gone:
+                connection.reset()
+                return b""
+            # What is left of a request in chunks, which this server does not read, is no request.
+            return request if b" HTTP/1.1\r\n" in request else b""
+
+        connection.read_request = reading  # type: ignore[method-assign]  # See above.
+        answered(connection)
+
+    servers.clear()
+    with HostileServer(script) as server:
+        servers.append(server)
+        report = certified_at(server.base_url, only=["A02", "F10"], timeout=2)
+    cause = first_of(report)
+    assert cause.title == "the wallet's process ends"
+    assert "the certifier sent a balance check that breaks off half way" in cause.verdict.reason
+    wallet.close()
+
+
 def test_a_call_that_is_dropped_once_is_no_connection_and_no_process() -> None:
     """A wallet that hangs up on one call, and answers all others, is said to have given no answer."""
     wallet = opened()

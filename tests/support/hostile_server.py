@@ -47,6 +47,11 @@ class Connection:
         self.requests.append(request)
         return request
 
+    @property
+    def has_half_a_request(self) -> bool:
+        """Whether the head of a request has come, and not its whole body."""
+        return b"\r\n\r\n" in self._read
+
     def send(self, data: bytes) -> bool:
         """Send *data*; False when the other side is gone."""
         try:

@@ -81,7 +81,7 @@ class PlayersByPattern(PlainWallet):
         return Account(*row) if row else None
 
 
-@wrong("reads ids out of the body's text, and so not their escapes", must="B15", may="F07 F08")
+@wrong("reads ids out of the body's text, and so not their escapes", must="B15", may="F07 F08", first="escapes")
 class ReadsIdsFromTheText(PlainWallet):
     def _parse(self, body: bytes) -> object:
         document = super()._parse(body)

@@ -23,7 +23,7 @@ class CutsAmounts(PlainWallet):
         return int(units * 100)
 
 
-@wrong("returns balances through a float of 32 bits", must="G03")
+@wrong("returns balances through a float of 32 bits", must="G03", first="the last digits of a large balance")
 class TellsSevenDigits(PlainWallet):
     def _render_balance(self, cents: int) -> str:
         (units,) = struct.unpack("f", struct.pack("f", cents / 100))

@@ -89,7 +89,7 @@ class SharesOneAnswer(PlainWallet):
         return super()._render(reply)
 
 
-@wrong("debits a wager above its limit, and answers LIMIT_EXCEEDED", must="A02", may="*")
+@wrong("debits a wager above its limit, and answers LIMIT_EXCEEDED", must="A02", may="*", first="refused, and moves")
 class DebitsBeyondTheLimit(PlainWallet):
     code, most_cents = "LIMIT_EXCEEDED", 100
 
@@ -98,7 +98,7 @@ class DebitsBeyondTheLimit(PlainWallet):
         return self.code if outcome == "SUCCESS" and case.call.cents > self.most_cents else outcome
 
 
-@wrong("debits a wager above its limit, and answers its own code", must="A02", may="*")
+@wrong("debits a wager above its limit, and answers its own code", must="A02", may="*", first="refused, and moves")
 class DebitsBeyondItsOwnLimit(DebitsBeyondTheLimit):
     code = "RISK_HOLD"
 
@@ -316,7 +316,7 @@ class TellsLocalTime(PlainWallet):
         return super()._render(replace(reply, at_millis=at_millis))
 
 
-@wrong("deletes a bet once it is settled", must="B01", may="B02 B10 B12 B15 C04 C09 D02 D04 D09 E07 G04 H05 H06",
+@wrong("deletes a bet once it is settled", must="B01", may="B02 B08 B10 B11 B12 B15 C04 C09 D02 D04 D06 D09 E07 G04 H05 H06",
        first="no longer known once it is settled")  # fmt: skip
 class DeletesSettledBets(PlainWallet):
     def _settle(self, case: Case, bet: Bet) -> None:

@@ -125,7 +125,7 @@ class PaysTwinsOfDeposits(_LooksEarly, _OverwritesRows):
         return super()._deposit(replace(case, bet=self.early(case).bet, known=self.early(case).known))
 
 
-@wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05")
+@wrong("refuses a call whose twin was faster", must="D02", may="D06 D09 H05", first="the same call is under way")
 class RefusesTwins(_LooksEarly):
     looks_at = ("withdraw", "deposit")
 

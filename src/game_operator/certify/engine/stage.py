@@ -23,8 +23,6 @@ _ROLLBACK: Final = "/rollback"
 _MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
-#: Above, a float of 32 bits does not hold the cents.
-_LARGE_CENTS: Final = 10**8
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 #: What languages write for a missing value.
@@ -351,11 +349,8 @@ class Stage(Balances):
         reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
-        if player.due_cents > _LARGE_CENTS and abs(told - player.due_cents) * _LARGE_CENTS < player.due_cents * 1000:
-            cause = KnownCause.LAST_DIGITS
-        elif not is_scaled and told in (
-            theirs := {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
-        ):
+        theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
+        if not is_scaled and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)

@@ -161,7 +161,8 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
-        at.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, heard)
+        cause = KnownCause.LAST_DIGITS if abs(told - due) < due // 1000 else KnownCause.WRONG_BALANCE
+        at.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
     if _EXPONENT.search(heard.body):
         at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
 
