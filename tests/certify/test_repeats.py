@@ -158,7 +158,7 @@ class SaysThatItPaidAnotherAmount(TakesWhatIsAlikeForARepeat):
 def test_a_second_settlement_of_another_amount_is_no_repeat() -> None:
     """The service believes that it was paid (docs/decisions/0018)."""
     verdict = only(certified(SaysThatItPaidAnotherAmount, only=["B10"]))
-    assert verdict.weight is DOUBLED
+    assert verdict.weight is LOST
     assert "another tx_id and amount: returned SUCCESS" in verdict.reason
 
 

@@ -5,10 +5,12 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from wallet_by_hand import Account, Bet, Call, Case, InvalidRequestError, PlainWallet, Reply
 
+from tests.certify.wrong_wallets.races import is_alone
 from tests.certify.wrong_wallets.registry import wrong
 
 __all__: list[str] = []
@@ -354,3 +356,48 @@ class ShowsTheOwnersBalance(PlainWallet):
         reply = super()._reply(case, outcome)
         owner = None if case.bet is None else self._find_account(case.bet.player_id)
         return reply if owner is None or reply.cents is None else replace(reply, cents=owner.cents)
+
+
+@wrong("takes a balance of 0 for no account", must="A06", may="*", first="a player whose balance is 0 is not found")
+class ZeroIsNobody(PlainWallet):
+    def _case(self, call: Call) -> Case:
+        case = super()._case(call)
+        return case if case.account is not None and case.account.cents else replace(case, account=None)
+
+
+@wrong("refuses a call while another of its player is under way", must="D01", may="D02 D03 D05 D07 D08 D09 H05 D04 D06",
+       first="others of its player are under way")  # fmt: skip
+class RefusesWhileBusy(PlainWallet):
+    """Lingers over each call, so that there are others."""
+
+    _busy: ClassVar[set[str]] = set()
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.player_id in self._busy:
+            return Reply("DUPLICATE_TRANSACTION")
+        self._busy.add(call.player_id)
+        try:
+            if not is_alone():
+                time.sleep(0.002)
+            return super()._carry_out(call)
+        finally:
+            self._busy.discard(call.player_id)
+
+
+@wrong("answers SUCCESS to a claim of an unknown player, and credits nobody", must="A07")
+class CreditsNobody(PlainWallet):
+    def _ask_player(self, case: Case) -> str | None:
+        outcome = super()._ask_player(case)
+        return "SUCCESS" if outcome is not None and case.call.is_claim else outcome
+
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        reply = super()._reply(case, outcome)
+        return reply if case.account is not None or outcome != "SUCCESS" else Reply(outcome, 0, case.now)
+
+
+@wrong("answers SUCCESS to a refused withdraw that comes again", must="B06", may="B11 C06 C13 G04 H06")
+class SaysYesToTheRefused(PlainWallet):
+    def _withdraw(self, case: Case) -> str:
+        outcome = super()._withdraw(case)
+        is_declined = case.bet is not None and case.bet.state == "DECLINED"
+        return "SUCCESS" if is_declined and case.is_repeat else outcome

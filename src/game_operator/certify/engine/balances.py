@@ -90,6 +90,8 @@ class Balances(Replies):
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
+        if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
+            cause = KnownCause.ZERO_IS_NOBODY
         since = self.observed.refused_since
         if since is not None and since[0].request.path != heard.request.path:
             told += f", as is every call since {since[0].request.title} in {since[1].rpartition('-')[2]}"

@@ -42,6 +42,7 @@ class Observed:
         accepted: The paths at which a movement was accepted.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         repeated: The paths at which a repeat was answered as the first time.
+        zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
     """
 
@@ -59,6 +60,7 @@ class Observed:
     refused_since: tuple[Carried, str] | None = None
     waited_in_vain: bool = False
     rounds_to_cents: int = 0
+    zero_is_nobody: bool = False
     accepted: set[str] = field(default_factory=set)
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)

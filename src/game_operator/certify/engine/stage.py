@@ -295,6 +295,9 @@ class Stage(Balances):
                 return KnownCause.MIXED_UP
             # Where one such call was understood, it is this one that is not.
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
+            self.observed.zero_is_nobody = True
+            return KnownCause.ZERO_IS_NOBODY
         if heard.code == Code.DUPLICATE_TRANSACTION and heard.request.path == _ROLLBACK:
             return KnownCause.TX_ID_ALONE
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
@@ -366,8 +369,8 @@ class Stage(Balances):
         if moved:
             what = f"the balance moved by {'+' if moved > 0 else '-'}{units(abs(moved))}"
         symptom = _accepted_symptom(heard, code)
-        # A cancelled bet that is only said to be paid doubles nothing.
-        weight = Weight.MONEY_LOST if code == Code.BET_ROLLED_BACK and not moved else None
+        # What is only said to be done doubles nothing.
+        weight = None if moved else Weight.MONEY_LOST
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 

@@ -24,8 +24,14 @@ _NAMING: Final = frozenset(
         KnownCause.SETTLED_GONE,
         KnownCause.REPEAT_REFUSED,
         KnownCause.TX_ID_ALONE,
+        KnownCause.BUSY,
     }
 )
+#: What follows from another mistake: where the process has ended, nothing after it is answered.
+_FOLLOWS: Final[Mapping[str, str]] = {
+    KnownCause.GONE: KnownCause.NO_ANSWER,
+    KnownCause.BUSY: KnownCause.TWIN_REFUSED,
+}
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -235,8 +241,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
 
     def is_same(other: Verdict) -> bool:
         if own := _slug(other, failed):
-            # Where the process has ended, nothing after it is answered.
-            return own == slug or (slug == KnownCause.GONE and own == KnownCause.NO_ANSWER)
+            return own == slug or own == _FOLLOWS.get(slug)
         if ALL in named or (slug in _NAMING and other.id in named):
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
@@ -256,7 +261,7 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
     """Return the scenarios that this one explains, where they have no mistake of their own."""
     if slug == KnownCause.SHARED:
         return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
-    if slug in (KnownCause.MIXED_UP, KnownCause.SAME_REPLY):
+    if slug in (KnownCause.MIXED_UP, KnownCause.SAME_REPLY, KnownCause.BUSY):
         return _AT_ONCE
     return tuple(explains.get(_KEYS if slug == KnownCause.TX_ID_ALONE else verdict.id, ()))
 

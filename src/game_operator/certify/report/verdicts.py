@@ -15,6 +15,7 @@ from game_operator.protocol.http import HeaderPairs
 class KnownCause(StrEnum):
     """The mistakes of mistakes.toml, by the words with which a note's cause begins."""
 
+    BUSY = "refused beside other calls"
     BY_PATTERN = "a player whom nobody opened is found"
     CUT_SHORT = "an answer that ends early"
     CRASH = "fails with HTTP"
@@ -62,6 +63,7 @@ class KnownCause(StrEnum):
     TURNED_AWAY = "turned away with HTTP"
     TX_ID_ALONE = "a rollback is refused as a known call"
     TWIN_REFUSED = "refused beside its twin"
+    ZERO_IS_NOBODY = "a player without money is not found"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
     UNSERVED = "batches are not served"
 

@@ -129,7 +129,9 @@ def a07(at: Stage) -> None:
 def _knows_nobody(at: Stage, call: WebhookCall, title: str, *, cause: str = "") -> None:
     heard = at.ask(call, title)
     if heard.succeeded:
-        weight = Weight.CONTRACT_BROKEN if isinstance(call, BalanceCall) else None
+        weight = None if heard.balance_cents else Weight.MONEY_LOST
+        if isinstance(call, BalanceCall):
+            weight = Weight.CONTRACT_BROKEN
         raise Found(f"returned SUCCESS with {units(heard.balance_cents or 0)}", heard, weight=weight, cause=cause)
     # The profile's code for an early deposit is about bets, not players (docs/decisions/0014).
     at.check_code(heard, Code.PLAYER_NOT_FOUND)

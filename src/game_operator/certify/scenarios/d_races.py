@@ -61,7 +61,7 @@ def d01(at: Stage) -> None:
     for each in heard:
         at.check_unlimited(each, asked=True)
     if len(taken) != fitting:
-        raise _wrongly_accepted(at, len(taken), many, before_cents, wager_cents)
+        raise _wrongly_accepted(at, heard, len(taken), before_cents, wager_cents)
     at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
@@ -70,10 +70,13 @@ def d01(at: Stage) -> None:
     at.refunded([bet for bet, _ in taken])
 
 
-def _wrongly_accepted(at: Stage, taken: int, many: int, before_cents: int, wager_cents: int) -> Found:
-    """Return what is wrong where *taken* of *many* withdraws at once were accepted, more or fewer than were paid."""
-    left_cents = at.balance_of(at.player)
-    told = f"{taken} of {many} withdraws at once were accepted, and the balance paid for {before_cents // wager_cents}"
+def _wrongly_accepted(at: Stage, heard: Sequence[Carried], taken: int, before_cents: int, wager_cents: int) -> Found:
+    """Return what is wrong where *taken* withdraws at once were accepted, more or fewer than were paid."""
+    left_cents, fitting = at.balance_of(at.player), before_cents // wager_cents
+    told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
+    busy = next((each for each in heard if each.code not in (None, Code.INSUFFICIENT_BALANCE)), None)
+    if taken < fitting and busy is not None and left_cents == at.player.due_cents:
+        return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
     if left_cents != before_cents % wager_cents:
         return Found(told)
@@ -220,11 +223,16 @@ def _ordered_at_once(at: Stage, places: Sequence[Place]) -> None:
 def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
     """Hold that, of withdraws and reads, what has the later time has no higher balance."""
     lowest: Carried | None = None
+    backwards: list[tuple[Carried, Carried]] = []
     for each in sorted(heard, key=lambda each: (time_of(each), -_cents(each))):
         if lowest is not None and _cents(each) > _cents(lowest):
-            _note_backwards(at, each, lowest)
-            return
-        lowest = each
+            backwards.append((each, lowest))
+        else:
+            lowest = each
+    if backwards:
+        # One that no other clock excuses, if there is any.
+        _note_backwards(at, *min(backwards, key=lambda pair: _is_other_clock(*pair)))
+        return
     moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=time_of)
     for earlier, later in pairwise(moved):
         if time_of(earlier) == time_of(later) and _cents(earlier) != _cents(later):
@@ -235,10 +243,13 @@ def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
 def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
     later = time_of(stale) - time_of(newer)
     told = f"the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
-    # A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014).
-    is_other_clock = stale.request.path == "/player-balance" and stale.request.at != newer.request.at
-    weight = Weight.ADVICE if is_other_clock else Weight.CONTRACT_BROKEN
+    weight = Weight.ADVICE if _is_other_clock(stale, newer) else Weight.CONTRACT_BROKEN
     at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
+
+
+def _is_other_clock(stale: Carried, newer: Carried) -> bool:
+    """Whether another process has read; a read leaves no trace for one whose clock is behind (docs/decisions/0014)."""
+    return stale.request.path == "/player-balance" and stale.request.at != newer.request.at
 
 
 def _cents(heard: Carried) -> int:
