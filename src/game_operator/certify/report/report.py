@@ -9,24 +9,6 @@ from game_operator.provider.latency import MARKS_MS, above, percentile
 
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
-#: The scenario about players whose money is one another's.
-_BY_TURNS: Final = "A08"
-#: The scenario about a withdraw and its rollback under one tx_id.
-_KEYS: Final = "B05"
-_AT_ONCE: Final = ("D01", "D02", "D03", "D04", "D05", "D07", "D08", "D09", "H05")
-#: Causes that explain scenarios by name, as a scenario without a cause does.
-_NAMING: Final = frozenset(
-    {
-        "",
-        KnownCause.SHARED,
-        KnownCause.MIXED_UP,
-        KnownCause.SAME_REPLY,
-        KnownCause.SETTLED_GONE,
-        KnownCause.REPEAT_REFUSED,
-        KnownCause.TX_ID_ALONE,
-        KnownCause.BUSY,
-    }
-)
 #: What follows from another mistake: where the process has ended, nothing after it is answered.
 _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.GONE: KnownCause.NO_ANSWER,
@@ -242,7 +224,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
     def is_same(other: Verdict) -> bool:
         if own := _slug(other, failed):
             return own == slug or own == _FOLLOWS.get(slug)
-        if ALL in named or (slug in _NAMING and other.id in named):
+        if ALL in named or other.id in named:
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
 
@@ -259,11 +241,10 @@ def _symptom(verdict: Verdict) -> str:
 
 def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
     """Return the scenarios that this one explains, where they have no mistake of their own."""
-    if slug == KnownCause.SHARED:
-        return (_BY_TURNS, *explains.get(_BY_TURNS, ()))
-    if slug in (KnownCause.MIXED_UP, KnownCause.SAME_REPLY, KnownCause.BUSY):
-        return _AT_ONCE
-    return tuple(explains.get(_KEYS if slug == KnownCause.TX_ID_ALONE else verdict.id, ()))
+    own, mistake = tuple(explains.get(verdict.id, ())), mistake_of(slug)
+    if mistake and mistake.explains:
+        return mistake.explains
+    return own if not slug or ALL in own else ()
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:

@@ -82,6 +82,7 @@ class Mistake:
     hides_money: bool = False
     only_in_the_plainest: bool = False
     general_from: int = 1
+    explains: tuple[str, ...] = ()
 
 
 def slug_of(cause: str) -> str:
@@ -97,7 +98,9 @@ def mistake_of(cause: str) -> Mistake | None:
 @cache
 def _mistakes() -> Mapping[str, Mistake]:
     entries = tomllib.loads(Path(__file__).with_name("mistakes.toml").read_text(encoding="utf-8"))
-    return {cause: Mistake(**entry) for cause, entry in entries.items()}
+    return {
+        cause: Mistake(**entry | {"explains": tuple(entry.get("explains", ()))}) for cause, entry in entries.items()
+    }
 
 
 class Weight(StrEnum):
