@@ -41,6 +41,8 @@ _LOAD_STEPS: Final = 45
 _LOAD_STEPS_IN_PROCESS: Final = 12
 _AIM_MS, _LIMIT_MS = MARKS_MS
 _WITHDRAWS: Final = 12
+#: Answers to a withdraw that say nothing of others.
+_OF_THE_CALL: Final = (None, Code.INSUFFICIENT_BALANCE, Code.INVALID_REQUEST)
 _READS: Final = 4
 
 
@@ -74,7 +76,7 @@ def _wrongly_accepted(at: Stage, heard: Sequence[Carried], taken: int, before_ce
     """Return what is wrong where *taken* withdraws at once were accepted, more or fewer than were paid."""
     left_cents, fitting = at.balance_of(at.player), before_cents // wager_cents
     told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
-    busy = next((each for each in heard if each.code not in (None, Code.INSUFFICIENT_BALANCE)), None)
+    busy = next((each for each in heard if each.code not in _OF_THE_CALL), None)
     if taken < fitting and busy is not None and left_cents == at.player.due_cents:
         return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
