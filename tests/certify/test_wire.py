@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -178,19 +179,23 @@ def test_a_process_that_is_gone_after_a_call(
 def test_a_process_that_ends_when_a_caller_does() -> None:
     """The request that had no end is named, and not only the call that found nobody."""
     wallet = opened()
-    is_gone = False
+    is_gone = threading.Event()
+    connections: list[Connection] = []
 
     def script(connection: Connection) -> None:
         answered = answering(wallet)
         read = connection.read_request
+        connections.append(connection)
 
         def reading() -> bytes:
-            nonlocal is_gone
             request = read()
             if not request and connection.has_half_a_request:
-                is_gone = True
+                is_gone.set()
                 servers[0].accept_no_more()
-            if is_gone:
+            # Beside half a request a call may be answered, but none that comes after it.
+            if any(each.has_half_a_request for each in connections if each is not connection):
+                is_gone.wait(0.5)
+            if is_gone.is_set():
                 connection.reset()
                 return b""
             # What is left of a request in chunks, which this server does not read, is no request.

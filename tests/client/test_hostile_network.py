@@ -301,8 +301,8 @@ def _chunked(*chunks: bytes) -> bytes:
 def test_a_success_that_cannot_be_read_is_no_success(perform: Perform, data: bytes, told: str) -> None:
     """Encoded, too long, unfit: unexpected to a look-up, and to a grant a doubt (spec §4.2, docs/decisions/0004)."""
     with HostileServer(_said(data)) as server:
-        lookup, _ = _ending(perform, look_up, server.base_url, read_limits=ReadLimits(other=50_000))
-        grant, _ = _ending(perform, make_grant, server.base_url)
+        lookup, _ = _ending(perform, look_up, server.base_url, timeout=_PATIENT)
+        grant, _ = _ending(perform, make_grant, server.base_url, timeout=_PATIENT)
         assert server.wait_until_closed()
     assert type(lookup) is UnexpectedResponseError
     assert told in str(lookup)
