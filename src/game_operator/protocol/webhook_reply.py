@@ -94,7 +94,7 @@ def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
         raise MalformedCallError(f"a reply must be a JSON object, not {shown(value)}")
     kind, code, balance, timestamp = map(value.get, ("type", "code", "balance", "timestamp"))
     if kind not in ("SUCCESS", "ERROR"):
-        raise MalformedCallError(f"a reply's type must be SUCCESS or ERROR, not {shown(kind)}")
+        raise MalformedCallError(f"a reply's type must be SUCCESS or ERROR, {_but(kind)}")
     is_error = kind == "ERROR"
     if is_error:
         _check_code(code)
@@ -102,7 +102,7 @@ def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
     cents = None if is_error and balance is None else _balance_cents(balance)
     is_whole = type(timestamp) is Decimal and timestamp == timestamp.to_integral_value()
     if type(timestamp) is not int and not is_whole and not (is_error and timestamp is None):
-        raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, not {shown(timestamp)}")
+        raise MalformedCallError(f"a timestamp must be whole Unix milliseconds, {_but(timestamp)}")
     millis = None if timestamp is None else int(timestamp)
     try:
         return Reply(code=code if is_error else None, balance_cents=cents, timestamp=millis)
@@ -112,7 +112,7 @@ def _read(value: Any) -> Reply:  # Any: what the JSON parser made.
 
 def _check_code(code: object) -> None:
     if not isinstance(code, str):
-        raise MalformedCallError(f"an ERROR must have a code, which is a string, not {shown(code)}")
+        raise MalformedCallError(f"an ERROR must have a code, which is a string, {_but(code)}")
     if not 1 <= len(code) <= _LONGEST_CODE:
         raise MalformedCallError(f"a code must have 1 to {_LONGEST_CODE} characters, not {len(code)}: {shown(code)}")
     try:
@@ -125,8 +125,12 @@ def _check_code(code: object) -> None:
 def _balance_cents(value: object) -> Cents:
     amount = Decimal(value) if type(value) is int else value
     if not isinstance(amount, Decimal):
-        raise MalformedCallError(f"a balance must be a number in currency units, not {shown(value)}")
+        raise MalformedCallError(f"a balance must be a number in currency units, {_but(value)}")
     try:
         return cents_from_amount(amount)
     except ValueError as wrong:
         raise MalformedCallError(f"the balance cannot be read: {wrong}") from None
+
+
+def _but(value: object) -> str:
+    return "and there is none" if value is None else f"not {shown(value)}"
