@@ -131,9 +131,14 @@ def test_causes(verdicts: list[Verdict], scenarios: dict[str, tuple[str, ...]], 
 def test_what_is_blind_first_stands_for_what_follows() -> None:
     """An account that one call has spoilt is read by all later ones: the first in time shows how it came to be so."""
 
-    def blind(scenario_id: str, at_millis: int) -> Verdict:
-        exchanges = (replace(exchange(), at_millis=at_millis),) if at_millis else ()
-        return replace(failed(scenario_id, BROKEN, NO_REPLY), exchanges=exchanges)
+    def blind(scenario_id: str, *at_millis: int) -> Verdict:
+        verdict = failed(scenario_id, BROKEN, NO_REPLY)
+        if not at_millis:
+            return verdict
+        exchanges = tuple(replace(exchange(), at_millis=millis) for millis in at_millis)
+        notes = tuple(replace(note, exchange=len(exchanges) - 1) for note in verdict.notes)
+        return replace(verdict, exchanges=exchanges, notes=notes)
 
-    (cause,) = causes_of([blind("D05", 2_000), blind("E01", 0), blind("F03", 1_000)], {})
-    assert cause.ids == ("F03", "D05", "E01")
+    # What a scenario heard at the run's beginning is not what it is blind by.
+    (cause,) = causes_of([blind("D05", 2_000), blind("E01"), blind("F03", 1_000), blind("H06", 500, 3_000)], {})
+    assert cause.ids == ("F03", "D05", "H06", "E01")

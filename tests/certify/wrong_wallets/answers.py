@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 from wallet_by_hand import Account, Call, Case, InvalidRequestError, Number, PlainWallet, Reply
 
@@ -20,6 +21,12 @@ class TellsExceptions(PlainWallet):
             return text
         message = "SyntaxError: Unexpected token } in JSON at position 12"
         return f'{text[:-1]},"message":{json.dumps(message)}}}'
+
+
+@wrong("leaves a balance of 0 out of its answers, as one that is not known", must="A06", may="*")
+class NothingIsUnknown(PlainWallet):
+    def _render(self, reply: Reply) -> str:
+        return super()._render(reply if reply.cents else replace(reply, cents=None, at_millis=None))
 
 
 class _ReadsElsewhere(PlainWallet):

@@ -272,4 +272,4 @@ def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
     if not verdict.is_unjudged:
         return verdict.weight.rank, 0, verdict.id
     # What is blind first may have blinded what follows.
-    return verdict.weight.rank, verdict.exchanges[0].at_millis if verdict.exchanges else 2**63, verdict.id
+    return verdict.weight.rank, verdict.decisive.at_millis if verdict.decisive else 2**63, verdict.id
