@@ -100,6 +100,18 @@ class NarrowColumns(PlainWallet):
         super()._keep_bet(case, state)
 
 
+@wrong("cuts bet_ids to 64 characters, and not tx_ids", must="F07", first="long ids do not fit")
+class CutsBetIds(PlainWallet):
+    def _bet_key(self, call: Call) -> str:
+        return super()._bet_key(call)[:64]
+
+
+@wrong("makes a rollback's missing tx_id of its own name, and not of its withdraw's", must="B05", may="B02")
+class RollbacksHaveNamesOfTheirOwn(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return f"{call.operation}:{call.action.lower()}:{call.bet_id}"
+
+
 @wrong("keeps tx_ids of at most 200 characters", must="F07", first="long ids do not fit")
 class NarrowTxIds(PlainWallet):
     def _remember(self, call: Call) -> None:

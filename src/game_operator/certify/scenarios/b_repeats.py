@@ -95,13 +95,24 @@ def b04(at: Stage) -> None:
 
 
 def b05(at: Stage) -> None:
-    """It is another call than the withdraw: the wager is given back."""
+    """It is another call than the withdraw: the wager is given back, also where neither has a tx_id."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
     if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "deposit"):
         bet = at.placed()
         at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
+    if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "rollback") and not at.observed.is_slow:
+        _check_neither_has_a_tx_id(at)
+
+
+def _check_neither_has_a_tx_id(at: Stage) -> None:
+    bet = at.bet()
+    heard = at.ask(lacking(at, bet.withdraw(), "tx_id", "missing"))
+    if heard.succeeded:
+        at.check_moved(heard, at.player, -bet.wager_cents)
+        rollback = lacking(at, bet.rollback(), "tx_id", "missing")
+        at.accepts(replace(rollback, title="its rollback, which has no tx_id either"), moves=bet.wager_cents)
 
 
 def b06(at: Stage) -> None:

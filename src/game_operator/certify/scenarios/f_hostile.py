@@ -65,6 +65,8 @@ _ALIKE: Final = {
 }
 #: How long an id is that a narrow column cuts or refuses: a UUID, and some usual widths.
 _WIDTHS: Final = (36, 64, 100, 128, 255, LONGEST_ID)
+#: How a wallet refuses the withdraw of a bet that it takes for another one.
+_KNOWN_CODES: Final = frozenset({Code.DUPLICATE_TRANSACTION, Code.BET_ALREADY_CLOSED})
 #: What means something to a database, a page, a log or a format; accepting it does no harm.
 _SHARP: Final = {
     "an apostrophe": "it's",
@@ -230,7 +232,7 @@ def _check_width(at: Stage) -> None:
         heard = at.send(at.request(bet.withdraw(), f"a withdraw whose id has {width} characters"))
         at.check_unlimited(heard, asked=True)
         if not heard.succeeded:
-            raise _too_narrow(at, heard, width)
+            raise _taken_for_another(heard) if fits and heard.code in _KNOWN_CODES else _too_narrow(at, heard, width)
         at.check_moved(heard, at.player, -bet.wager_cents)
         for call in (bet.withdraw(), bet.deposit(bet.wager_cents)):
             again = at.send(at.request(call, f"a {call.operation} whose id has {width} characters, after its withdraw"))
@@ -238,15 +240,20 @@ def _check_width(at: Stage) -> None:
                 raise _too_narrow(at, again, width)
             at.check_moved(again, at.player, 0 if call.operation == "withdraw" else bet.wager_cents)
         fits = width
-    at.suspects = {at.unit_cents: (KnownCause.NARROW, f", as if ids were cut before their end, at {fits} characters")}
+        cut = f", as if ids were cut before their end, at {fits} characters or fewer"
+        at.suspects = {at.unit_cents: (KnownCause.NARROW, cut)}
     other = at.bet(bet_id=start.ljust(LONGEST_ID - 1, "x") + "b")
     heard = at.ask(other.withdraw(), f"a withdraw whose id differs in the last of {LONGEST_ID} characters")
     if not heard.succeeded:
-        told = f"refused with {heard.code}, as if it were the bet before: ids seem to be cut"
-        raise Found(told, heard, cause=KnownCause.NARROW)
+        raise _taken_for_another(heard)
     at.check_moved(heard, at.player, -other.wager_cents)
     at.suspects = {}
     at.accepts(other.deposit(other.wager_cents), "its deposit")
+
+
+def _taken_for_another(heard: Carried) -> Found:
+    told = f"refused with {heard.code}, as if it were the bet before, whose id begins alike: ids seem to be cut"
+    return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NARROW)
 
 
 def _too_narrow(at: Stage, heard: Carried, width: int) -> Found:
