@@ -60,7 +60,7 @@ class Scenario:
 
 #: Imported at once: an import later would put the package in the place of ``game_operator.certify.scenarios()``.
 _PACKAGE: Final = importlib.import_module("game_operator.certify.scenarios")
-#: A file of TOML for each group. It says what each function of the module beside it tries.
+#: A file of TOML for each group, or each part of one. It says what each function of the module beside it tries.
 _TEXTS: Final = Path(__file__).parents[1] / "scenarios"
 
 
@@ -79,7 +79,7 @@ def scenarios() -> tuple[Scenario, ...]:
             own = {"id": scenario_id, "weight": Weight(entry["weight"]), "play": getattr(module, scenario_id.lower())}
             begin = getattr(module, f"{scenario_id.lower()}_begin", None)
             found.append(Scenario(**fields | own, begin=begin))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda scenario: scenario.id))
 
 
 def _in_words(entry: dict[str, Any]) -> dict[str, Any]:  # Any: as above.

@@ -1,1 +1,1 @@
-"""The scenarios: a module for each group, and beside it a TOML file that says what each scenario tries."""
+"""The scenarios: modules for each group, and beside each a TOML file that says what its scenarios try."""

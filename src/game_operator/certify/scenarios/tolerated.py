@@ -1,0 +1,39 @@
+"""Calls that a wallet should refuse, and may take as they are meant: no money moves wrongly."""
+
+from collections.abc import Callable
+
+from game_operator.certify.engine.stage import Stage
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.provider.delivery import Carried
+from game_operator.provider.requests import BetCalls, Request
+
+
+def better_refused(at: Stage, request: Request, *, moves: int) -> Carried:
+    """Hold that *request* moves money as it says or not at all; that it should be refused is advice."""
+    heard = refused_or_meant(at, request, moves=moves)
+    if heard.succeeded:
+        at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
+    else:
+        at.check_code(heard, Code.INVALID_REQUEST)
+    return heard
+
+
+def refused_or_meant(at: Stage, request: Request, *, moves: int) -> Carried:
+    """Hold that *request* moves money as it says or not at all."""
+    heard = at.ask(request)
+    if heard.succeeded:
+        at.player.due_cents += moves
+    at.check_balance(heard, at.player)
+    if heard.code == Code.SYSTEM_ERROR:
+        at.check_code(heard, Code.INVALID_REQUEST)
+    return heard
+
+
+def end_better_refused(
+    at: Stage, bet: BetCalls, end: Request, cents: int, *, by: Callable[..., Carried] = better_refused
+) -> None:
+    """Place *bet*, hold (*by* what) that *end* should be refused, which pays *cents* if it is not, and end the bet."""
+    at.placed(bet)
+    heard = by(at, end, moves=cents)
+    if not heard.succeeded:
+        at.accepts(bet.deposit(bet.wager_cents), "the deposit as it must be")
