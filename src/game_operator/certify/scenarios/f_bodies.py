@@ -142,6 +142,16 @@ def f06(at: Stage) -> None:
 
 def f11(at: Stage) -> None:
     """A rollback whose amount is text and a deposit whose wager is an object are processed; the amount is paid."""
+    _odd_fields_that_do_not_count(at)
+    _odd_rounds(at)
+    _odd_names(at)
+    if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
+        _amounts_beside_others(at)
+    if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
+        _free_bets_that_won_more(at)
+
+
+def _odd_fields_that_do_not_count(at: Stage) -> None:
     cancelled, settled = at.bet(), at.bet()
     odd: list[tuple[BetCalls, WebhookCall, str, str]] = [
         (cancelled, cancelled.rollback(), "amount_cents", f'"{cancelled.wager_cents}"'),
@@ -152,6 +162,9 @@ def f11(at: Stage) -> None:
             at.placed(bet)
             title = f"a {call.operation} whose {name} is {raw}"
             at.accepts(with_raw(at, call, canonical, raw, title), moves=bet.wager_cents)
+
+
+def _odd_rounds(at: Stage) -> None:
     for raw in ("null", '""', f'"{"r" * (LONGEST_ID + 1)}"'):
         if not at.writer.name("round_id", "rollback"):
             break
@@ -163,35 +176,37 @@ def f11(at: Stage) -> None:
     numbered = with_raw(at, bet.rollback(), "round_id", "7", "a rollback whose round_id is 7")
     if not refused_or_meant(at, numbered, moves=bet.wager_cents).succeeded:
         at.accepts(bet.rollback(), "its rollback")
+
+
+def _odd_names(at: Stage) -> None:
     for canonical, raw in _ODD_NAMES[: at.observed.times(len(_ODD_NAMES), 1)]:
         if name := at.writer.name(canonical, "withdraw"):
             bet = at.bet()
-            if refused_or_meant(
-                at,
-                with_raw(at, bet.withdraw(), canonical, raw, f"a withdraw whose {name} is {raw}"),
-                moves=-bet.wager_cents,
-            ).succeeded:
+            request = with_raw(at, bet.withdraw(), canonical, raw, f"a withdraw whose {name} is {raw}")
+            if refused_or_meant(at, request, moves=-bet.wager_cents).succeeded:
                 at.accepts(bet.rollback(), "its rollback")
             # What goes wrong after the answer shows in the next call.
             at.check_balances(at.player)
-    if at.writer.name("won_cents", "deposit") not in ("", at.writer.name("amount_cents", "deposit")):
-        bet = at.placed()
-        deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
-        at.suspects = {bet.wager_cents: (KnownCause.OTHER_FIELD, ", which is action.won in place of the amount")}
-        at.accepts(deposit, "a deposit that says it won more than its amount")
-        for jackpot in at.jackpots():
-            at.suspects = {
-                -jackpot.amount_cents: (KnownCause.OTHER_FIELD, ", which is action.won in place of the amount")
-            }
-            at.accepts(replace(jackpot, won_cents=0), "a jackpot that says it won nothing beside its amount")
-    if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit"):
-        cents = at.unit_cents
-        free = FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents)
-        claim = at.claim(cents, "FREE_BET_CLAIM", free_bets=(free,))
-        more = ", which is what the free bets won in place of the amount"
-        both = ", which is what the free bets won, on top of the amount"
-        at.suspects = {cents: (KnownCause.OTHER_FIELD, more), 2 * cents: (KnownCause.OTHER_FIELD, both)}
-        at.accepts(claim, "a claim of free bets that won more than its amount")
+
+
+def _amounts_beside_others(at: Stage) -> None:
+    bet, told = at.placed(), ", which is action.won in place of the amount"
+    deposit = replace(bet.deposit(bet.wager_cents), won_cents=2 * bet.wager_cents)
+    at.suspects = {bet.wager_cents: (KnownCause.OTHER_FIELD, told)}
+    at.accepts(deposit, "a deposit that says it won more than its amount")
+    for jackpot in at.jackpots():
+        at.suspects = {-jackpot.amount_cents: (KnownCause.OTHER_FIELD, told)}
+        at.accepts(replace(jackpot, won_cents=0), "a jackpot that says it won nothing beside its amount")
+
+
+def _free_bets_that_won_more(at: Stage) -> None:
+    cents = at.unit_cents
+    free = FreeBet(id=at.fresh("free"), round_id=at.fresh("round"), wager_cents=cents, won_cents=2 * cents)
+    claim = at.claim(cents, "FREE_BET_CLAIM", free_bets=(free,))
+    more = ", which is what the free bets won in place of the amount"
+    both = ", which is what the free bets won, on top of the amount"
+    at.suspects = {cents: (KnownCause.OTHER_FIELD, more), 2 * cents: (KnownCause.OTHER_FIELD, both)}
+    at.accepts(claim, "a claim of free bets that won more than its amount")
 
 
 def _bare(bet: BetCalls) -> DepositCall:
