@@ -370,11 +370,12 @@ class ZeroIsNobody(PlainWallet):
 class RefusesWhileBusy(PlainWallet):
     """Lingers over each call, so that there are others."""
 
+    code = "DUPLICATE_TRANSACTION"
     _busy: ClassVar[set[str]] = set()
 
     def _carry_out(self, call: Call) -> Reply:
         if call.player_id in self._busy:
-            return Reply("DUPLICATE_TRANSACTION")
+            return Reply(self.code)
         self._busy.add(call.player_id)
         try:
             if not is_alone():
@@ -382,6 +383,12 @@ class RefusesWhileBusy(PlainWallet):
             return super()._carry_out(call)
         finally:
             self._busy.discard(call.player_id)
+
+
+@wrong("limits a player to one call at a time", must="D03", may="D02 D04 D05 D06 D07 D08 D09 H05",
+       first="others of its player are under way")  # fmt: skip
+class LimitsWhileBusy(RefusesWhileBusy):
+    code = "LIMIT_EXCEEDED"
 
 
 @wrong("answers SUCCESS to a claim of an unknown player, and credits nobody", must="A07")

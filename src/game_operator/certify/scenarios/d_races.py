@@ -43,6 +43,8 @@ _AIM_MS, _LIMIT_MS = MARKS_MS
 _WITHDRAWS: Final = 12
 #: Answers to a withdraw that say nothing of others.
 _OF_THE_CALL: Final = (None, Code.INSUFFICIENT_BALANCE, Code.INVALID_REQUEST)
+#: Answers to a rollback that say something of its bet, or of no call's content.
+_OF_A_BET: Final = frozenset(Code) - {Code.INSUFFICIENT_BALANCE, Code.LIMIT_EXCEEDED, Code.PLAYER_BLOCKED}
 _READS: Final = 4
 
 
@@ -355,7 +357,9 @@ def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
     if withdraw.succeeded:
         if not rollback.succeeded:
             told = f"refused with {rollback.code}, and the withdraw was accepted at the same time"
-            raise Found(f"{told}: the wager stays taken", rollback)
+            # Such a code says nothing of the bet: it is refused for what else is under way.
+            cause = KnownCause.BUSY if rollback.code not in _OF_A_BET else ""
+            raise Found(f"{told}: the wager stays taken", rollback, cause=cause)
         return
     at.check_code(withdraw, Code.BET_ROLLED_BACK)
     if not rollback.succeeded:
