@@ -1,6 +1,7 @@
 """The scenarios of who calls: right wallets pass, wrong ones are told what they do, sound ones get advice at most."""
 
 import logging
+import re
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from wallet_by_hand import Case, PlainWallet, Reply, serve
 
 from game_operator.certify import Outcome, Report, Supplies, Weight, certify
+from game_operator.errors import ConfigurationError
 from game_operator.ledger import MemoryLedger
 from game_operator.profile import Profile
 from game_operator.wallet import Wallet
@@ -129,6 +131,34 @@ class ReadsOneForm(PlainWallet):
     def _signature(self, headers: list[tuple[str, str]]) -> str | None:
         header = super()._signature(headers)
         return None if header is None or set(header) & set("+/=") else header
+
+
+class ReadsAnotherForm(PlainWallet):
+    """Reads Base64 as the signers of another service write it."""
+
+    form = re.compile("[A-Za-z0-9+/]+={1,2}")
+
+    def _signature(self, headers: list[tuple[str, str]]) -> str | None:
+        header = super()._signature(headers)
+        return header if header is not None and self.form.fullmatch(header) else None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "form"),
+    [
+        pytest.param("[A-Za-z0-9+/]+={1,2}", "standard padded", id="standard, padded"),
+        pytest.param("[A-Za-z0-9+/]+", "standard", id="standard"),
+        pytest.param("[A-Za-z0-9_-]+={1,2}", "url-safe padded", id="URL-safe, padded"),
+    ],
+)
+def test_a_wallet_that_reads_another_base64_alone_is_told_so(pattern: str, form: str) -> None:
+    """Before anything moves: its key may be right (assumed, docs/decisions/0011)."""
+
+    class Wallet(ReadsAnotherForm):
+        form = re.compile(pattern)
+
+    with pytest.raises(ConfigurationError, match=f"decision 0011.: in {form} Base64 it is accepted. Let the wallet"):
+        certified(Wallet)
 
 
 class RefusesWithABalance(PlainWallet):

@@ -31,6 +31,7 @@ from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
+from game_operator.provider.requests import Form, Seal
 from game_operator.transport.settings import check_moves_money
 
 #: Called with each verdict, and with how many scenarios there are.
@@ -45,6 +46,8 @@ _LEAST_CENTS: Final = 1_000
 #: And the most, so that what is won besides can still be moved.
 _MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
+#: How else a signature may be written: what a wallet that refuses ours may expect.
+_OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
 _REMEDIES: Final[Mapping[str, str]] = {
     WebhookErrorCode.INVALID_SIGNATURE: "The wallet says that our signature is wrong. It needs the public half of "
     "the key that you certify with, and has to look for RSA-SHA256 (PKCS#1 v1.5) over the body's bytes as they came, "
@@ -331,7 +334,10 @@ def _check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         if problem:
             raise ConfigurationError(f"The player_id {shown(player_id)} is invalid: it {problem}.")
     for player_id in run.player_ids:
-        run.known[player_id] = _checked_cents(_balance(run, player_id), player_id, url)
+        heard = _balance(run, player_id)
+        if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
+            _check_alphabet(run, player_id)
+        run.known[player_id] = _checked_cents(heard, player_id, url)
     _check_wager(run)
     if not with_second:
         return
@@ -345,6 +351,18 @@ def _check_wallet(run: Run, url: str, *, with_second: bool) -> None:
             setting="second_url",
             remedy="Pass another process of the same wallet, on the same database.",
         )
+
+
+def _check_alphabet(run: Run, player_id: str) -> None:
+    """Hold that the wallet, which refused our signature, refuses it in another Base64 too: else that is the reason."""
+    for form in _OTHER_FORMS:
+        heard = run.balance_of(player_id, seal=Seal(form=form))
+        if heard.reply is not None and heard.code != WebhookErrorCode.INVALID_SIGNATURE:
+            raise ConfigurationError(
+                "A player-balance was refused with 'INVALID_SIGNATURE', because its signature is in URL-safe Base64 "
+                f"without padding (assumed, decision 0011): in {form} Base64 it is accepted. Let the wallet decode "
+                "both alphabets, with and without = at the end."
+            )
 
 
 def _check_wager(run: Run) -> None:

@@ -24,7 +24,7 @@ from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Carried, reply_in
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import InProcessCarrier
-from game_operator.provider.requests import Request
+from game_operator.provider.requests import AS_THE_SERVICE, Request, Seal
 
 #: So many exchanges are kept from the beginning of a scenario and from its end.
 _FIRST, _LAST = 40, 120
@@ -135,11 +135,13 @@ class Run:
             self._kept = {}
             self._restored(stage)
 
-    def balance_of(self, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
+    def balance_of(
+        self, player_id: str, at: Literal["wallet", "second"] = "wallet", seal: Seal = AS_THE_SERVICE
+    ) -> Carried:
         """Ask one of the wallet's processes for a player's balance, outside any scenario."""
         self._kept = {}
         body = BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
-        request = Request(f"the balance of {player_id}", "/player-balance", body, at=at)
+        request = Request(f"the balance of {player_id}", "/player-balance", body, seal, at=at)
         for _ in range(_MOST_FAILURES):
             (heard,) = self._heard((request,))
             if heard.code != WebhookErrorCode.SYSTEM_ERROR:
