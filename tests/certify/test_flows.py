@@ -1,9 +1,11 @@
 """The scenarios of flows: right wallets pass, wrong ones are told what they do, and no answer makes them stumble."""
 
+import re
+from time import monotonic
 from typing import Any
 
 import pytest
-from wallet_by_hand import Case, PlainWallet
+from wallet_by_hand import SUCCESS, Case, PlainWallet
 
 from game_operator.certify import Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
@@ -239,3 +241,25 @@ def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents:
     assert (first.verdict.id, first.title) == ("A02", "cents and currency units are mixed up")
     assert told in first.verdict.reason
     assert {each.id for each in report.failures} == {*first.ids}
+
+
+class TakesTwoAlikeForADoubleClick(PlainWallet):
+    """Debits one of two bets that a player places at once, if their wagers are the same."""
+
+    placed: tuple[str, int, float] = ("", 0, 0.0)
+
+    def _place(self, case: Case) -> str:
+        before, now = self.placed, monotonic()
+        self.placed = case.call.player_id, case.call.cents, now
+        is_alike = before[:2] == self.placed[:2] and now - before[2] < 1
+        return SUCCESS if is_alike else super()._place(case)
+
+
+def test_a_bet_that_looks_like_the_one_before_is_named() -> None:
+    """Its wager is not taken, and that of the same bet alone would be (spec §4.1)."""
+    verdict = certified(TakesTwoAlikeForADoubleClick).verdict("A02")
+    assert verdict.weight is Weight.MONEY_LOST
+    told = (
+        r"5\.00 too much\. Another bet, of the same amount and \d+ ms before, was debited: are the two taken for one\?"
+    )
+    assert re.search(told, verdict.reason)

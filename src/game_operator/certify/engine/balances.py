@@ -22,6 +22,8 @@ from game_operator.provider.delivery import Carried
 MOST_BALANCE_CENTS: Final = 10**14
 #: For so long a balance that is behind is waited for.
 _PAUSES_SECONDS: Final = (0.05, 0.2, 0.5, 1.25)
+#: Within so long, somebody may take two bets for one that was sent twice.
+_MOMENT_MILLIS: Final = 60_000
 #: Codes that describe a call, and not its player.
 _OF_THE_CALL: Final = frozenset(
     {WebhookErrorCode.INVALID_REQUEST, WebhookErrorCode.INVALID_SIGNATURE, WebhookErrorCode.SYSTEM_ERROR}
@@ -131,7 +133,19 @@ class Balances(Replies):
             return KnownCause.FORGOTTEN, told
         if shown_by is not None and shown_by.succeeded and (twin := self.observed.twin_of(shown_by)):
             return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
-        return (KnownCause.SHARED, "") if player is self.other and player.id not in self.playing else ("", "")
+        if player is self.other and player.id not in self.playing:
+            return KnownCause.SHARED, ""
+        return "", self._alike_before(off_cents, shown_by) if shown_by else ""
+
+    def _alike_before(self, off_cents: int, heard: Carried) -> str:
+        """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""
+        before, debited = self.observed.debited, self._known.get(heard.request.body, ("", 0))
+        if before is None or before[1] != debited or off_cents != -debited[1]:
+            return ""
+        millis = heard.began_millis - before[0].began_millis
+        if not 0 <= millis < _MOMENT_MILLIS or before[0].request.body == heard.request.body:
+            return ""
+        return f". Another bet, of the same amount and {millis} ms before, was debited: are the two taken for one?"
 
     # A balance that is behind.
 

@@ -40,6 +40,7 @@ class Observed:
             last answer was a SUCCESS.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
+        debited: The last withdraw that was debited as it should be, with its player and the cents that it moved.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         repeated: The paths at which a repeat was answered as the first time.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
@@ -62,6 +63,7 @@ class Observed:
     rounds_to_cents: int = 0
     zero_is_nobody: bool = False
     accepted: set[str] = field(default_factory=set)
+    debited: tuple[Carried, tuple[str, int]] | None = None
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)

@@ -259,6 +259,8 @@ class Stage(Balances):
         player.due_cents += moves
         self.check_balance(heard, player)
         self.observed.keep_reply(heard)
+        if moves < 0:
+            self.observed.debited = heard, (player.id, moves)
 
     def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
         """
