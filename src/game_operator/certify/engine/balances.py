@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from game_operator.certify.engine.calls import Player
+from game_operator.certify.engine.calls import Player, moved_by
 from game_operator.certify.engine.replies import Replies
 from game_operator.certify.engine.steps import Found, symptom_of, turned_away
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
@@ -139,8 +139,8 @@ class Balances(Replies):
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""
-        before, debited = self.observed.debited, self._known.get(heard.request.body, ("", 0))
-        if before is None or before[1] != debited or off_cents != -debited[1]:
+        before, call = self.observed.debited, self._calls.get(heard.request.body)
+        if before is None or call is None or before[1] != (call.player_id, -off_cents) or moved_by(call) != -off_cents:
             return ""
         millis = heard.began_millis - before[0].began_millis
         if not 0 <= millis < _MOMENT_MILLIS or before[0].request.body == heard.request.body:

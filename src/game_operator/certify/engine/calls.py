@@ -103,8 +103,8 @@ class Calls:
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
-    # Whose money each body moves, and by how many cents; and what was a SUCCESS only when it was sent again.
-    _known: dict[bytes, tuple[str, int]] = field(default_factory=dict, init=False)
+    # The call of each body; and what was a SUCCESS only when it was sent again.
+    _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
     # What was sent together with other calls.
     _at_once: set[bytes] = field(default_factory=set, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
@@ -162,8 +162,13 @@ class Calls:
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""
         request = Request(title, f"/{call.operation}", self.writer.encoded(call), seal or Seal())
-        self._known[request.body] = call.player_id, moved_by(call)
+        self._calls[request.body] = call
         return request
+
+    def moved_if_carried_out(self, heard: Carried) -> int:
+        """Return by how many cents the call of *heard* moves its player's balance; 0 if a scenario wrote its body."""
+        call = self._calls.get(heard.request.body)
+        return 0 if call is None else moved_by(call)
 
     def balance_request(self, title: str, player: Player | None = None, *, seal: Seal | None = None) -> Request:
         """Return a request for the balance of *player*, or of the first."""
@@ -216,7 +221,7 @@ class Calls:
             self.observed.repeated_in_vain += 1
             return
         self.observed.failed_at_first += 1
-        _, cents = self._known.get(heard.request.body, ("", 0))
+        cents = self.moved_if_carried_out(heard)
         if heard.succeeded and cents:
             self._failed_first.append((cents, heard))
 
@@ -224,11 +229,11 @@ class Calls:
         """Look at an answer, whatever it means to the scenario."""
         self.observed.note(heard, self.prefix, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
-            player_id, _ = self._known.get(heard.request.body, ("", 0))
-            if not player_id:
+            call = self._calls.get(heard.request.body)
+            if call is None:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
-                self.told[player_id] = heard.balance_cents
+                self.told[call.player_id] = heard.balance_cents
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)

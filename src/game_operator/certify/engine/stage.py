@@ -236,7 +236,7 @@ class Stage(Balances):
         """
         if (told := self._limited(heard, asked=asked)) is None:
             return
-        _, cents = self._known.get(heard.request.body, ("", 0))
+        cents = self.moved_if_carried_out(heard)
         self.suspects = {cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")}
         self.check_balances(self.player, after=heard)
         self.suspects = {}
@@ -291,7 +291,7 @@ class Stage(Balances):
     def cause_of_refusal(self, heard: Carried) -> str:
         """Return what a refusal of what must be accepted says of the wallet as a whole; "" for nothing."""
         if heard.code == Code.INVALID_REQUEST:
-            path, (_, cents) = heard.request.path, self._known.get(heard.request.body, ("", 0))
+            path, cents = heard.request.path, self.moved_if_carried_out(heard)
             was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
             if heard.request.body in self._at_once and was_read:
                 return KnownCause.MIXED_UP
@@ -310,7 +310,7 @@ class Stage(Balances):
 
     def _is_all(self, heard: Carried) -> bool:
         """Return whether a withdraw's amount is exactly the balance that its answer shows."""
-        _, cents = self._known.get(heard.request.body, ("", 0))
+        cents = self.moved_if_carried_out(heard)
         return heard.balance_cents == -cents != 0 and heard.request.body not in self._at_once
 
     def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
