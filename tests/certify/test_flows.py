@@ -12,7 +12,7 @@ from game_operator.profile import Profile
 from tests.certify.findings import found, ids_of, only, skipped
 from tests.certify.harness import OTHER, PLAYER, certified, delivered_to, hold_told, service_key, service_signer
 from tests.certify.ours import certified_ours
-from tests.certify.wrong_wallets import flows
+from tests.certify.wrong_wallets import answers, flows
 from tests.support.ledgers import InMemory
 
 pytestmark = pytest.mark.slow
@@ -58,6 +58,13 @@ class NeverBlocks(PlainWallet):
 @pytest.mark.parametrize(
     ("wrong", "scenario", "weight", "told"),
     [
+        pytest.param(
+            answers.ReadsFromAReplica,
+            "A02",
+            BROKEN,
+            "after a withdraw, it returned 1000.00 for player-1 at first, and 995.00",
+            id="A02, late",
+        ),
         pytest.param(flows.LossIgnored, "A03", LOST, "a rollback of the lost bet: returned SUCCESS", id="A03, open"),
         pytest.param(flows.LossRefused, "A03", LOST, "a loss: refused with INVALID_REQUEST", id="A03, refused"),
         pytest.param(flows.NothingRefunded, "A04", LOST, "after its rollback, player-1 has 995.00", id="A04"),

@@ -133,6 +133,16 @@ class ReadsExponents(PlainWallet):
         return super()._read_amount(operation, action, document)
 
 
+class WantsWholeNumbers(PlainWallet):
+    """Takes 5.0 for no whole number."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        amount = document.get("amount")
+        if isinstance(amount, Number) and "." in amount:
+            raise InvalidRequestError("no whole number")
+        return super()._read_amount(operation, action, document)
+
+
 class NullIsAbsent(PlainWallet):
     """Takes null for a field that is not there."""
 
@@ -244,6 +254,7 @@ class CallsHugeAmountsTooMuch(PlainWallet):
         pytest.param(ReadsAmountsInText, "F03", ADVICE, 'whose amount is "50": accepted', id="text"),
         pytest.param(ReadsTextAsUnits, "F03", LOST, "player-1 has 950.00; expected 999.50", id="text as units"),
         pytest.param(ReadsExponents, "F03", ADVICE, "whose amount is 5e1: accepted", id="an exponent"),
+        pytest.param(WantsWholeNumbers, "F03", ADVICE, "is 5.0: refused with INVALID_REQUEST, and", id="a point"),
         pytest.param(TakesBetsOfNothing, "F04", ADVICE, "no harm is done", id="a withdraw of 0"),
         pytest.param(TakesTheLastOfTwo, "F06", ADVICE, "with two values of", id="members that stand twice"),
         pytest.param(TakesLongIds, "F07", ADVICE, "has 257 characters: accepted", id="long ids"),

@@ -10,7 +10,7 @@ from game_operator.profile import Profile
 from tests.certify.findings import ids_of
 from tests.certify.harness import certified, hold_told
 from tests.certify.ours import certified_ours
-from tests.certify.wrong_wallets import order
+from tests.certify.wrong_wallets import order, overlooked
 from tests.support.ledgers import InMemory
 
 DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
@@ -64,6 +64,13 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_t
         pytest.param(order.RefundsTheUnseen, "C01", DOUBLED, "the balance moved by +5.00", id="C01"),
         pytest.param(
             order.ForgetsEarlyRollbacks, "C02", LOST, "the withdraw that arrives after its rollback", id="C02"
+        ),
+        pytest.param(
+            overlooked.RefusesALateWithdrawOnce,
+            "C02",
+            LOST,
+            "same late withdraw again: returned SUCCESS",
+            id="C02, once",
         ),
         pytest.param(
             order.RefundsTheSettled, "C03", DOUBLED, "a rollback after the deposit: returned SUCCESS", id="C03"

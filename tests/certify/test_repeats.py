@@ -10,7 +10,7 @@ from game_operator.profile import Profile
 from tests.certify.findings import found, ids_of, only, skipped
 from tests.certify.harness import certified, hold_told
 from tests.certify.ours import certified_ours
-from tests.certify.wrong_wallets import repeats
+from tests.certify.wrong_wallets import overlooked, repeats
 from tests.support.ledgers import InMemory
 
 DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
@@ -103,6 +103,13 @@ def test_a_wrong_wallet_is_told_what_it_does(
 ) -> None:
     """The verdict weighs what is at risk, and its reason names the call and the money."""
     hold_told(wrong, scenario, weight, told)
+
+
+def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
+    """Claims that are known by their bet take another deposit's tx_id, too (docs/decisions/0014)."""
+    (cause,) = certified(overlooked.ClaimsKnownByTheirBet, only=["B04", "B16"]).causes
+    assert cause.ids == ("B16", "B04")
+    assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.mend
 
 
 class TakesWhatIsAlikeForARepeat(PlainWallet):

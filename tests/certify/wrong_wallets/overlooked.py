@@ -5,6 +5,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from sqlite3 import IntegrityError
 from typing import ClassVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -408,3 +409,36 @@ class SaysYesToTheRefused(PlainWallet):
         outcome = super()._withdraw(case)
         is_declined = case.bet is not None and case.bet.state == "DECLINED"
         return "SUCCESS" if is_declined and case.is_repeat else outcome
+
+
+@wrong("fails where a claim is sent again, by a unique key", must="A10", may="B16 D02 E07 G04 H06 B11",
+       first="is refused when it is sent again")  # fmt: skip
+class ClaimsAgainViolateAKey(PlainWallet):
+    def _claim(self, case: Case) -> str:
+        if case.is_repeat:
+            raise IntegrityError("UNIQUE constraint failed")
+        return super()._claim(case)
+
+
+@wrong("knows a claim by its bet and its type, and not by its tx_id", must="B16", may="B04")
+class ClaimsKnownByTheirBet(PlainWallet):
+    def _identity(self, call: Call) -> tuple[str, str | None]:
+        return ("deposit", f"{call.action}:{call.bet_id}") if call.is_claim and call.bet_id else super()._identity(call)
+
+
+@wrong("takes bodies of 8 KiB at most", must="A10", may="F09 F10", first="longer bodies are refused")
+class TakesEightKibibytes(PlainWallet):
+    def longest_body(self, path: str) -> int:
+        return 8_192
+
+
+@wrong(
+    "forgets that a bet was cancelled when it has refused its late withdraw", must="C02", may="C09 C11 C15 D03 H06 G04"
+)
+class RefusesALateWithdrawOnce(PlainWallet):
+    def _withdraw(self, case: Case) -> str:
+        outcome = super()._withdraw(case)
+        if case.bet is not None and case.bet.state == "TOMBSTONE":
+            self._database.execute("DELETE FROM bets WHERE bet_id = ?", (case.bet.bet_id,))
+            self._database.execute("DELETE FROM calls WHERE tx_id = ?", (case.bet.tx_id,))
+        return outcome

@@ -157,7 +157,7 @@ class Balances(Replies):
             return self._is_behind_again(player, actual_cents, said=said)
         if not said and seen.waited_in_vain:
             return False
-        shown_by = self._moved or self._balance
+        moved, shown_by = self._moved, self._moved or self._balance
         hopes = said and not seen.waited_in_vain
         # If the next bet does not have the money either, the money is late, and not only the balance check.
         is_booked = hopes and self.cents_by_probe(player) == due_cents
@@ -167,7 +167,7 @@ class Balances(Replies):
         if waited is None:
             return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
         if is_booked:
-            self._note_behind(player, actual_cents, waited)
+            self._note_behind(player, actual_cents, waited, moved)
         else:
             self._note_late(player, actual_cents, waited, shown_by)
         return True
@@ -195,11 +195,13 @@ class Balances(Replies):
         self._note_lag(f"{told}movements return {units(player.due_cents)}")
         return True
 
-    def _note_behind(self, player: Player, actual_cents: int, waited: float) -> None:
+    def _note_behind(self, player: Player, actual_cents: int, waited: float, moved: Carried | None) -> None:
         self.observed.lags_seconds = waited
+        # The withdraw by which the balance was probed may have cleared a cache, so that nobody knows how long it would
+        # have been behind.
         told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
-        moved = f", the balance after {self._moved.request.title}" if self._moved else ""
-        self._note_lag(f"{told}{waited:g} s{moved}")
+        after = f"after {moved.request.title}, " if moved else ""
+        self._note_lag(f"{after}{told}{waited:g} s and a withdraw of 0.01")
 
     def _note_late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> None:
         """Note that the money of a movement moved after its answer."""

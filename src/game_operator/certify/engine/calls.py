@@ -165,6 +165,12 @@ class Calls:
         self._calls[request.body] = call
         return request
 
+    def kind_of(self, heard: Carried) -> str:
+        """Return what kind of call *heard* answers: its path, and whether it is a claim."""
+        call = self._calls.get(heard.request.body)
+        is_claim = isinstance(call, DepositCall) and call.is_claim
+        return f"{heard.request.path}, a claim" if is_claim else heard.request.path
+
     def moved_if_carried_out(self, heard: Carried) -> int:
         """Return by how many cents the call of *heard* moves its player's balance; 0 if a scenario wrote its body."""
         call = self._calls.get(heard.request.body)

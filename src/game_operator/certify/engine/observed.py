@@ -42,7 +42,7 @@ class Observed:
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, with its player and the cents that it moved.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
-        repeated: The paths at which a repeat was answered as the first time.
+        repeated: The kinds of calls whose repeat was answered as the first time.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
     """

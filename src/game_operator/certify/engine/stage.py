@@ -85,7 +85,7 @@ class Stage(Balances):
         if heard.succeeded != first.succeeded:
             raise self._answered_otherwise(heard, first, cause)
         if heard.succeeded:
-            self.observed.repeated.add(heard.request.path)
+            self.observed.repeated.add(self.kind_of(heard))
         elif heard.code != first.code:
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
@@ -103,9 +103,10 @@ class Stage(Balances):
         weight, cause = self._refused_repeat(heard, cause)
         return Found(told, heard, weight=weight, cause=cause, symptom=symptom)
 
-    def check_repeat(self, heard: Carried) -> None:
-        """Hold that a repeat of a call that is carried out at the same time is a SUCCESS."""
-        if heard.code in (None, Code.LIMIT_EXCEEDED, Code.SYSTEM_ERROR) or heard.status in TURNING_AWAY:
+    def check_repeat(self, heard: Carried, *, is_booked: bool = False) -> None:
+        """Hold that a repeat of a call is a SUCCESS; *is_booked* says that its money is known to have moved once."""
+        is_open = heard.code == Code.SYSTEM_ERROR and not is_booked
+        if is_open or heard.code in (None, Code.LIMIT_EXCEEDED) or heard.status in TURNING_AWAY:
             self.check_success(heard, Weight.MONEY_LOST)
             return
         is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == _DEPOSIT
@@ -120,7 +121,7 @@ class Stage(Balances):
         weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
         if if_unknown and heard.code in (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR):
             return weight, if_unknown
-        is_known = path in self.observed.repeated and heard.code != Code.BET_ALREADY_CLOSED
+        is_known = self.kind_of(heard) in self.observed.repeated and heard.code != Code.BET_ALREADY_CLOSED
         return weight, "" if is_known else KnownCause.REPEAT_REFUSED
 
     def refuses(

@@ -10,6 +10,7 @@ from game_operator.certify.engine.steps import Found, NotTried
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import answers, batch, lacking
 from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.operator_api import MAX_COUNT
 from game_operator.models.webhooks import BalanceCall, FreeBet, MovingCall, WebhookCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.provider.delivery import Carried
@@ -17,6 +18,8 @@ from game_operator.provider.delivery import Carried
 _DAY_MILLIS: Final = 86_400_000
 _MOST_SKEW_MILLIS: Final = 5_000
 _CHECKS_OF_EACH: Final = 4
+#: How long an id of the service may well be: those of a grant have up to so many characters (spec §2.2).
+_LONG_ID: Final = 100
 #: No operator has such a player. In some languages every object has members of these names, and a pattern of a database
 #: fits all.
 _NAMES_OF_NOBODY: Final = ("constructor", "%", "__proto__", "toString")
@@ -207,6 +210,20 @@ def a10(at: Stage) -> None:
             alone = at.claim(cents, action, tx_id=at.fresh("claim"))
             title = f"a deposit of the type {action} with a tx_id that names no bet"
             at.accepts(replace(lacking(at, alone, "bet_id", "missing"), title=title), moves=cents)
+    if "FREE_BET_CLAIM" in at.writer.claim_types and at.writer.name("free_bets", "deposit") and not at.observed.is_slow:
+        _claim_all_of_a_grant(at)
+
+
+def _claim_all_of_a_grant(at: Stage) -> None:
+    """Hold that the winnings of as many free bets as a grant has are paid, however long their ids (spec §2.2)."""
+    ids = [(at.fresh("free").ljust(_LONG_ID, "x"), at.fresh("round").ljust(_LONG_ID, "x")) for _ in range(MAX_COUNT)]
+    free = tuple(FreeBet(id=one, round_id=another, wager_cents=1, won_cents=1) for one, another in ids)
+    claim = at.claim(len(free), "FREE_BET_CLAIM", free_bets=free)
+    heard = at.ask(claim, f"a claim of the {MAX_COUNT} free bets of one grant")
+    if not heard.succeeded:
+        told = f"refused with {heard.code} instead of SUCCESS; its body has {len(heard.request.body):,} bytes"
+        raise Found(told, heard, cause=KnownCause.SHORT_BODIES)
+    at.check_moved(heard, at.player, claim.amount_cents)
 
 
 def a11(at: Stage) -> None:

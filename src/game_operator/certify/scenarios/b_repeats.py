@@ -327,7 +327,8 @@ def b16(at: Stage) -> None:
             free = at.claim(at.unit_cents, "FREE_BET_CLAIM", bet_id=bet.bet_id, tx_id=at.fresh("free"))
             at.accepts(free, "a claim of free bets that names the same bet")
     at.accepts(deposit, moves=2 * bet.wager_cents)
-    at.again(replace(jackpot, title="the same jackpot again"), first, "")
+    again = replace(jackpot, title="the same jackpot again")
+    at.again(again, first, "", cause=KnownCause.REPEAT_REFUSED)
 
 
 def b17(at: Stage) -> None:

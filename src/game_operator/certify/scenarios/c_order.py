@@ -27,6 +27,8 @@ def c02(at: Stage) -> None:
     bet = at.bet()
     first = _gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
     at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", Code.BET_ROLLED_BACK)
+    if not at.observed.is_slow:
+        at.refuses(bet.withdraw(), "the same late withdraw again", Code.BET_ROLLED_BACK)
     other = bet.withdraw(tx_id=at.fresh("withdraw"))
     at.refuses(other, "a withdraw of the cancelled bet under another tx_id", Code.BET_ROLLED_BACK)
     at.again(bet.rollback(), first, "the same rollback again")

@@ -338,7 +338,7 @@ def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: 
     at.check_balances(at.player, after=odd)
     for each in heard:
         if not each.succeeded:
-            at.check_repeat(each)
+            at.check_repeat(each, is_booked=True)
     at.check_balance(odd, at.player)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from game_operator.certify.engine.stage import Stage
 from game_operator.certify.report.verdicts import KnownCause
 from game_operator.certify.scenarios.bodies import LACKS, lacking, null_before, of_amount, twice, with_raw
-from game_operator.certify.scenarios.tolerated import better_refused, end_better_refused, refused_or_meant
+from game_operator.certify.scenarios.tolerated import better_meant, better_refused, end_better_refused, refused_or_meant
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, BalanceCall, DepositCall, FreeBet, WebhookCall
 from game_operator.provider.requests import BetCalls
@@ -89,7 +89,7 @@ def f03(at: Stage) -> None:
     """Fractions, truth, NaN, numbers beyond bounds and containers are refused; text and exponents should be."""
     _amounts_refused(at, _NO_AMOUNTS)
     for raw, cents in _UNUSUAL_AMOUNTS.items():
-        by = refused_or_meant if "." in raw else better_refused
+        by = better_meant if "." in raw else better_refused
         by(at, of_amount(at, at.bet().withdraw(), raw), moves=-cents)
         another = at.bet()
         end_better_refused(at, another, of_amount(at, _bare(another), raw), cents, by=by)

@@ -1,4 +1,4 @@
-"""Calls that a wallet should refuse, and may take as they are meant: no money moves wrongly."""
+"""Calls that a wallet may refuse or take as they are meant: either way, no money moves wrongly."""
 
 from collections.abc import Callable
 
@@ -15,6 +15,14 @@ def better_refused(at: Stage, request: Request, *, moves: int) -> Carried:
         at.advise(f"accepted; no money moved wrongly, and {Code.INVALID_REQUEST} is assumed", heard)
     else:
         at.check_code(heard, Code.INVALID_REQUEST)
+    return heard
+
+
+def better_meant(at: Stage, request: Request, *, moves: int) -> Carried:
+    """Hold that *request* moves money as it says or not at all; that it should be accepted is advice."""
+    heard = refused_or_meant(at, request, moves=moves)
+    if not heard.succeeded:
+        at.advise(f"refused with {heard.code}, and SUCCESS is assumed", heard)
     return heard
 
 
