@@ -11,18 +11,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import trustme
-from wallet_by_hand import Bet, Call, Case, PlainWallet
+from wallet_by_hand import Bet, Call, Case, PlainWallet, Reply
 
-from game_operator.certify import Outcome, Report, Supplies, certify
+from game_operator.certify import Outcome, Report, Supplies, Weight, certify
 from game_operator.certify.engine.run import Run
 from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.report.as_json import document
+from game_operator.certify.report.verdicts import KnownCause
 from game_operator.certify.scenarios import d_races
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile
@@ -34,6 +36,7 @@ from game_operator.provider.requests import Request, Seal
 from tests.certify.findings import found, only
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from tests.certify.serving import answering, certified_at, served, turning
+from tests.certify.wrong_wallets import overlooked
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.leaks import everything_told
 
@@ -59,6 +62,36 @@ def test_races_and_failures_over_http(tmp_path: Path) -> None:
     assert len(report.latency.samples_ms) == 360
     assert 0 < report.latency.percentile_ms(50) <= report.latency.percentile_ms(99)
     assert report.latency.concurrency == 8
+
+
+class TellsTheTimeBefore(PlainWallet):
+    """Takes the timestamp of a movement from the account as it was."""
+
+    def _reply(self, case: Case, outcome: str) -> Reply:
+        before = case.account.last_millis if case.account else 0
+        return replace(super()._reply(case, outcome), at_millis=before or self.clock_millis())
+
+
+def test_a_timestamp_of_the_balance_before_breaks_the_contract() -> None:
+    """Of two balances with one timestamp, nobody knows which is newer (docs/decisions/0012)."""
+    with served(opened(TellsTheTimeBefore)) as url:
+        verdict = only(certified_at(url, only=["D07"]))
+    assert verdict.weight is Weight.CONTRACT_BROKEN
+    assert re.search(r"has the timestamp of the answer \d+ ms before it, whose balance was \d+\.00", verdict.reason)
+
+
+class RefundsHalfASecondLater(overlooked.RefundsLater):
+    """Has a queue for refunds."""
+
+    seconds = 0.4
+
+
+def test_money_that_comes_late_is_waited_for() -> None:
+    """It is not lost, though no answer has it (docs/decisions/0018)."""
+    with served(opened(RefundsHalfASecondLater)) as url:
+        verdict = only(certified_at(url, only=["A04"]))
+    assert (verdict.weight, verdict.notes[0].cause) == (Weight.CONTRACT_BROKEN, KnownCause.LATE)
+    assert "player-1 had 995.00 at first, and 1000.00 after 0.75 s" in verdict.reason
 
 
 def test_the_load_phase_advises_on_time(monkeypatch: pytest.MonkeyPatch) -> None:

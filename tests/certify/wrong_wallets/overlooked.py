@@ -238,6 +238,8 @@ class IsStuckAfterABadBody(PlainWallet):
 @wrong("gives a refund some time after it has answered the rollback", must="A04", may="*",
        first="answered before the money has moved")  # fmt: skip
 class RefundsLater(PlainWallet):
+    seconds = 0.02
+
     def _move_what_is_due(self) -> None:
         later: list[tuple[float, str, int]] = self.__dict__.setdefault("_later", [])
         with self._transaction():
@@ -256,7 +258,7 @@ class RefundsLater(PlainWallet):
     def _refund(self, case: Case, bet: Bet) -> None:
         self._remember(case.call)
         self._set_state(bet, "ROLLED_BACK")
-        self.__dict__["_later"].append((time.monotonic() + 0.02, bet.player_id, bet.cents))
+        self.__dict__["_later"].append((time.monotonic() + self.seconds, bet.player_id, bet.cents))
 
 
 @wrong("keeps the operation of a call in a variable that all calls share, while it reads the body", must="D05",
@@ -442,3 +444,11 @@ class RefusesALateWithdrawOnce(PlainWallet):
             self._database.execute("DELETE FROM bets WHERE bet_id = ?", (case.bet.bet_id,))
             self._database.execute("DELETE FROM calls WHERE tx_id = ?", (case.bet.tx_id,))
         return outcome
+
+
+@wrong("ends all open bets of a player with the one that is settled or cancelled", must="A05", may="*",
+       first="a bet is ended when another one is")  # fmt: skip
+class EndsAllBetsOfThePlayer(PlainWallet):
+    def _set_state(self, bet: Bet, state: str) -> None:
+        update = "UPDATE bets SET state = ? WHERE player_id = ? AND state IN ('OPEN', 'SPENT')"
+        self._database.execute(update, (state, bet.player_id))

@@ -162,7 +162,7 @@ class Balances(Replies):
         # If the next bet does not have the money either, the money is late, and not only the balance check.
         is_booked = hopes and self.cents_by_probe(player) == due_cents
         # Where no answer had the right balance, the money may still be written a moment later.
-        pauses_seconds = _PAUSES_SECONDS if hopes else _PAUSES_SECONDS[:2]
+        pauses_seconds = _PAUSES_SECONDS if hopes or "wire" in self.supplied else _PAUSES_SECONDS[:2]
         waited = self._await_due(player, pauses_seconds)
         if waited is None:
             return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))

@@ -105,6 +105,8 @@ class Calls:
     _balance: Carried | None = field(default=None, init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
+    # The bets that were placed and not ended, with their players; and what ended another bet of that player since.
+    _open: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
     # What was sent together with other calls.
     _at_once: set[bytes] = field(default_factory=set, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
@@ -240,9 +242,27 @@ class Calls:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
                 self.told[call.player_id] = heard.balance_cents
+        if heard.succeeded:
+            self._note_bets(heard)
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)
+
+    def _note_bets(self, heard: Carried) -> None:
+        """Note which bets a SUCCESS has opened and ended."""
+        call = self._calls.get(heard.request.body)
+        if isinstance(call, WithdrawCall):
+            self._open.setdefault(call.bet_id, (call.player_id, ""))
+        elif (isinstance(call, DepositCall) and not call.is_claim) or isinstance(call, RollbackCall):
+            self._open.pop(str(call.bet_id), None)
+            for bet_id, (player_id, ended_by) in self._open.items():
+                if player_id == call.player_id and not ended_by:
+                    self._open[bet_id] = player_id, heard.request.title
+
+    def ended_with_another(self, heard: Carried) -> bool:
+        """Return whether *heard* answers the end of a bet that was open until another bet of its player ended."""
+        call = self._calls.get(heard.request.body)
+        return isinstance(call, DepositCall | RollbackCall) and self._open.get(str(call.bet_id), ("", ""))[1] != ""
 
     def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> list[Carried]:
         """

@@ -303,6 +303,8 @@ class Stage(Balances):
             return KnownCause.ZERO_IS_NOBODY
         if heard.code == Code.DUPLICATE_TRANSACTION and heard.request.path == _ROLLBACK:
             return KnownCause.TX_ID_ALONE
+        if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
+            return KnownCause.ENDED_WITH_ANOTHER
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
             return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:

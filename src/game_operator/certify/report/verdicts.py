@@ -20,6 +20,7 @@ class KnownCause(StrEnum):
     CUT_SHORT = "an answer that ends early"
     CRASH = "fails with HTTP"
     ESCAPES = "escapes are not read"
+    ENDED_WITH_ANOTHER = "a bet that ended with another"
     EXCEPTION = "the text of an exception"
     FLOAT = "a balance through a float"
     NOT_ALL = "a bet of all the money is refused"
