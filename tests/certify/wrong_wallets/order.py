@@ -20,6 +20,7 @@ class ReadsTheAmountOfRollbacks(PlainWallet):
     "refunds bets that it never saw, by the amount in the rollback",
     must="C01",
     may="B11 B13 C02 C09 C11 C12 D03 D08 H06",
+    first="a rollback of a bet that was never placed",
 )
 class RefundsTheUnseen(ReadsTheAmountOfRollbacks):
     def _rollback(self, case: Case) -> str:
