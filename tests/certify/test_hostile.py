@@ -69,7 +69,7 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("wrong", "scenario", "weight", "told"),
     [
-        pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "a byte that is no UTF-8: returned SUCCESS", id="F01"),
+        pytest.param(hostile.DropsWhatIsNoUtf8, "F01", LOST, "has a byte that is no UTF-8: returned SUCCESS", id="F01"),
         pytest.param(
             hostile.AnswersNoJsonWith400, "F01", BROKEN, "answered HTTP 400, which is not a reply", id="F01, 400"
         ),

@@ -33,6 +33,12 @@ class DropsWhatIsNoUtf8(PlainWallet):
         return super()._parse(body.decode(errors="ignore").encode())
 
 
+@wrong("puts another letter in place of bytes that are not UTF-8", must="F01")
+class ReplacesWhatIsNoUtf8(PlainWallet):
+    def _parse(self, body: bytes) -> object:
+        return super()._parse(body.decode(errors="replace").encode())
+
+
 @wrong("lets its framework answer invalid JSON with HTTP 400", must="F01")
 class AnswersNoJsonWith400(PlainWallet):
     def handle(

@@ -452,3 +452,24 @@ class EndsAllBetsOfThePlayer(PlainWallet):
     def _set_state(self, bet: Bet, state: str) -> None:
         update = "UPDATE bets SET state = ? WHERE player_id = ? AND state IN ('OPEN', 'SPENT')"
         self._database.execute(update, (state, bet.player_id))
+
+
+@wrong("takes a jackpot that names a settled bet for a repeat of its deposit", must="B16")
+class ClaimsOfSettledBetsAreRepeats(PlainWallet):
+    def _claim(self, case: Case) -> str:
+        bet = self._find_bet(case.call.bet_id) if case.call.bet_id else None
+        return "SUCCESS" if bet is not None and bet.state == "CLOSED" else super()._claim(case)
+
+
+@wrong("keeps the lock of a player whose withdraw it refused for want of money", must="H06", may="*",
+       first="after one call, every other is refused")  # fmt: skip
+class LeavesALockBehind(PlainWallet):
+    _locked: ClassVar[set[tuple[int, str]]] = set()
+
+    def _carry_out(self, call: Call) -> Reply:
+        if (id(self), call.player_id) in self._locked:
+            raise TimeoutError("the player is locked")
+        reply = super()._carry_out(call)
+        if reply.outcome == "INSUFFICIENT_BALANCE":
+            self._locked.add((id(self), call.player_id))
+        return reply

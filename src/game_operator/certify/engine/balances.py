@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import Final
 
 from game_operator.certify.engine.calls import Player, moved_by
+from game_operator.certify.engine.observed import BALANCE_PATH
 from game_operator.certify.engine.replies import Replies
 from game_operator.certify.engine.steps import Found, symptom_of, turned_away
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
@@ -94,11 +95,17 @@ class Balances(Replies):
         told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
         if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
             cause = KnownCause.ZERO_IS_NOBODY
-        since = self.observed.refused_since
-        if since is not None and since[0].request.path != heard.request.path:
-            told += f", as is every call since {since[0].request.title} in {since[1].rpartition('-')[2]}"
+        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        since = self.observed.refused_since.get(player.id)
+        if since is not None and self._is_refused_since(since[0], heard, player):
+            told += f", as is every call of {player.id} since {since[0].request.title} in {since[1].rpartition('-')[2]}"
+            told += f", which returned {since[0].code or 'SUCCESS'}" if since[0].code != heard.code else ""
             cause = KnownCause.STUCK if heard.code in _OF_THE_CALL else cause
         return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
+
+    def _is_refused_since(self, first: Carried, heard: Carried, player: Player) -> bool:
+        """Return whether since *first* not only balance checks are refused, as *heard* is."""
+        return first.request.path != BALANCE_PATH if first.code == heard.code else self.cents_by_probe(player) is None
 
     def _wrong_balance(self, player: Player, actual_cents: int, after: Carried | None) -> Found:
         due_cents = player.due_cents

@@ -235,7 +235,9 @@ class Calls:
 
     def _look_at(self, heard: Carried, *, alone: bool) -> None:
         """Look at an answer, whatever it means to the scenario."""
-        self.observed.note(heard, self.prefix, alone=alone)
+        # Bodies that a scenario wrote itself are mostly changed calls of the first player.
+        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        self.observed.note(heard, self.prefix, player.id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
             call = self._calls.get(heard.request.body)
             if call is None:

@@ -36,8 +36,8 @@ class Observed:
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
         is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
-        refused_since: The first of the latest calls that were all refused with one code, and its scenario; None if the
-            last answer was a SUCCESS.
+        refused_since: By player, the first of the latest calls that were all refused with one code, and its scenario;
+            if they fail, the call before them.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, with its player and the cents that it moved.
@@ -58,7 +58,6 @@ class Observed:
     lags_seconds: float = 0.0
     is_blind: bool = False
     late_seconds: float = 0.0
-    refused_since: tuple[Carried, str] | None = None
     waited_in_vain: bool = False
     rounds_to_cents: int = 0
     zero_is_nobody: bool = False
@@ -66,23 +65,34 @@ class Observed:
     debited: tuple[Carried, tuple[str, int]] | None = None
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
+    refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
+    _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
     _first_ms: list[float] = field(default_factory=list, init=False)
     _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
 
-    def note(self, heard: Carried, scenario: str, *, alone: bool) -> None:
-        """Note an answer; *alone* says whether no other call was under way."""
+    def note(self, heard: Carried, scenario: str, player_id: str, *, alone: bool) -> None:
+        """Note an answer to a call of a player; *alone* says whether no other call was under way."""
         self.sent += 1
         self.last = heard, scenario
         self._note_movement(heard, scenario)
         if heard.request.manner in _BROKEN_OFF:
             self.broken_off = heard, scenario
         if heard.succeeded:
-            self.refused_since = None
-        elif heard.code and (self.refused_since is None or self.refused_since[0].code != heard.code):
-            self.refused_since = heard, scenario
+            self.refused_since.pop(player_id, None)
+        elif heard.code:
+            self._note_refusal(heard, scenario, player_id)
+        self._last_of[player_id] = heard, scenario
         if alone and heard.status and len(self._first_ms) < _PACED_BY:
             self._first_ms.append(heard.elapsed_ms)
+
+    def _note_refusal(self, heard: Carried, scenario: str, player_id: str) -> None:
+        before = self._last_of.get(player_id)
+        if before is not None and before[0].code == heard.code and player_id in self.refused_since:
+            return
+        # A failure may be what the call before has left behind.
+        is_failure = heard.code == WebhookErrorCode.SYSTEM_ERROR and before is not None
+        self.refused_since[player_id] = before if before is not None and is_failure else (heard, scenario)
 
     def _note_movement(self, heard: Carried, scenario: str) -> None:
         if heard.request.path == BALANCE_PATH or not heard.status:

@@ -314,7 +314,7 @@ def _escaped(at: Stage, call: MovingCall) -> Request:
 
 
 def b16(at: Stage) -> None:
-    """The jackpot is credited once, the bet stays OPEN, and its own deposit is credited too."""
+    """The jackpot is credited once, the bet stays OPEN, and its own deposit is credited; so is a late jackpot."""
     bet = at.bet()
     jackpot = _without_tx_id(at, at.claim(3 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id), "a jackpot on an open bet")
     deposit = _without_tx_id(at, bet.deposit(2 * bet.wager_cents), "the bet's own deposit")
@@ -329,6 +329,16 @@ def b16(at: Stage) -> None:
     at.accepts(deposit, moves=2 * bet.wager_cents)
     again = replace(jackpot, title="the same jackpot again")
     at.again(again, first, "", cause=KnownCause.REPEAT_REFUSED)
+    if at.writer.name("tx_id", "deposit") and not at.observed.is_slow:
+        _claim_on_ended_bets(at, bet)
+
+
+def _claim_on_ended_bets(at: Stage, settled: BetCalls) -> None:
+    cancelled = at.placed()
+    at.accepts(cancelled.rollback(), "its rollback")
+    for bet, what in ((settled, "a settled bet"), (cancelled, "a cancelled bet")):
+        claim = at.claim(at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
+        at.accepts(claim, f"a jackpot that names {what}, with its own tx_id")
 
 
 def b17(at: Stage) -> None:
