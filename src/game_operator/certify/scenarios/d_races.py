@@ -205,12 +205,21 @@ def d07(at: Stage) -> None:
         withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
         for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
             heard = at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
-            if last is not None and _cents(heard) != _cents(last) and time_of(heard) < time_of(last):
-                _note_backwards(at, last, heard)
-            elif last is not None and _cents(heard) != _cents(last) and time_of(heard) == time_of(last):
-                _note_tie(at, last, heard)
+            if last is not None and _cents(heard) != _cents(last):
+                _check_time_after(at, last, heard)
             last = heard
     at.refunded(bets)
+
+
+def _check_time_after(at: Stage, last: Carried, heard: Carried) -> None:
+    """Note a timestamp that is earlier than the last one, or the same although a clock has ticked in between."""
+    if time_of(heard) < time_of(last):
+        _note_backwards(at, last, heard)
+    apart = heard.began_millis - last.began_millis - last.elapsed_ms
+    is_coarse = time_of(heard) % 1_000 == 0
+    if time_of(heard) == time_of(last) and apart >= _TICK_MILLIS and not is_coarse:
+        told = f"it has the timestamp of the answer {apart:.0f} ms before it, whose balance was {units(_cents(last))}"
+        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
 
 
 def _ordered_at_once(at: Stage, places: Sequence[Place]) -> None:
@@ -246,18 +255,8 @@ def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
     moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=time_of)
     for earlier, later in pairwise(moved):
         if time_of(earlier) == time_of(later) and _cents(earlier) != _cents(later):
-            _note_tie(at, earlier, later)
+            at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
             return
-
-
-def _note_tie(at: Stage, earlier: Carried, later: Carried) -> None:
-    """Note equal timestamps of two balances: the later one has an old time, unless the wallet's clock is coarse."""
-    apart = later.began_millis - earlier.began_millis - earlier.elapsed_ms
-    if time_of(later) % 1_000 == 0 or apart < _TICK_MILLIS:
-        at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
-        return
-    told = f"it has the timestamp of the answer {apart:.0f} ms before it, whose balance was {units(_cents(earlier))}"
-    at.note(told, Weight.CONTRACT_BROKEN, "", later)
 
 
 def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
