@@ -106,7 +106,7 @@ class CutsBetIds(PlainWallet):
         return super()._bet_key(call)[:64]
 
 
-@wrong("makes a rollback's missing tx_id of its own name, and not of its withdraw's", must="B05", may="B02")
+@wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05", may="B02")
 class RollbacksHaveNamesOfTheirOwn(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         return f"{call.operation}:{call.action.lower()}:{call.bet_id}"

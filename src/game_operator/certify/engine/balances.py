@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final
 
-from game_operator.certify.engine.calls import Player, moved_by
+from game_operator.certify.engine.calls import Player
 from game_operator.certify.engine.observed import BALANCE_PATH
 from game_operator.certify.engine.replies import Replies
 from game_operator.certify.engine.steps import Found, symptom_of, turned_away
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator.codes import WebhookErrorCode
-from game_operator.models.webhooks import BalanceCall
+from game_operator.models.webhooks import BalanceCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.provider.delivery import Carried
 
@@ -146,11 +146,13 @@ class Balances(Replies):
 
     def _alike_before(self, off_cents: int, heard: Carried) -> str:
         """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""
-        before, call = self.observed.debited, self._calls.get(heard.request.body)
-        if before is None or call is None or before[1] != (call.player_id, -off_cents) or moved_by(call) != -off_cents:
+        call = self._calls.get(heard.request.body)
+        if self.observed.debited is None or not isinstance(call, WithdrawCall) or call.amount_cents != off_cents:
             return ""
-        millis = heard.began_millis - before[0].began_millis
-        if not 0 <= millis < _MOMENT_MILLIS or before[0].request.body == heard.request.body:
+        before, other = self.observed.debited
+        millis = heard.began_millis - before.began_millis
+        is_alike = (other.player_id, other.amount_cents, other.action) == (call.player_id, off_cents, call.action)
+        if not is_alike or other.bet_id == call.bet_id or not 0 <= millis < _MOMENT_MILLIS:
             return ""
         return f". Another bet, of the same amount and {millis} ms before, was debited: are the two taken for one?"
 

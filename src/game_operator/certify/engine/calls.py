@@ -105,8 +105,10 @@ class Calls:
     _balance: Carried | None = field(default=None, init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
-    # The bets that were placed and not ended, with their players; and what ended another bet of that player since.
-    _open: dict[str, tuple[str, str]] = field(default_factory=dict, init=False)
+    # The players of the open bets; which bets have ended; and which were open when another of their player ended.
+    _open: dict[str, str] = field(default_factory=dict, init=False)
+    _ended: set[str] = field(default_factory=set, init=False)
+    _outlived: set[str] = field(default_factory=set, init=False)
     # What was sent together with other calls.
     _at_once: set[bytes] = field(default_factory=set, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
@@ -236,35 +238,32 @@ class Calls:
     def _look_at(self, heard: Carried, *, alone: bool) -> None:
         """Look at an answer, whatever it means to the scenario."""
         # Bodies that a scenario wrote itself are mostly changed calls of the first player.
-        player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        self.observed.note(heard, self.prefix, player.id, alone=alone)
+        call = self._calls.get(heard.request.body)
+        self.observed.note(heard, self.prefix, self._player_of(call or heard.request).id, alone=alone)
         if alone and heard.succeeded and heard.request.path != BALANCE_PATH:
-            call = self._calls.get(heard.request.body)
             if call is None:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
                 self.told[call.player_id] = heard.balance_cents
-        if heard.succeeded:
-            self._note_bets(heard)
+        if heard.succeeded and call is not None:
+            self._note_bets(call)
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)
 
-    def _note_bets(self, heard: Carried) -> None:
-        """Note which bets a SUCCESS has opened and ended."""
-        call = self._calls.get(heard.request.body)
-        if isinstance(call, WithdrawCall):
-            self._open.setdefault(call.bet_id, (call.player_id, ""))
+    def _note_bets(self, call: WebhookCall) -> None:
+        """Note which bet a call has opened or ended that was a SUCCESS."""
+        if isinstance(call, WithdrawCall) and call.bet_id not in self._ended:
+            self._open[call.bet_id] = call.player_id
         elif (isinstance(call, DepositCall) and not call.is_claim) or isinstance(call, RollbackCall):
+            self._ended.add(str(call.bet_id))
             self._open.pop(str(call.bet_id), None)
-            for bet_id, (player_id, ended_by) in self._open.items():
-                if player_id == call.player_id and not ended_by:
-                    self._open[bet_id] = player_id, heard.request.title
+            self._outlived.update(bet_id for bet_id, player_id in self._open.items() if player_id == call.player_id)
 
     def ended_with_another(self, heard: Carried) -> bool:
         """Return whether *heard* answers the end of a bet that was open until another bet of its player ended."""
         call = self._calls.get(heard.request.body)
-        return isinstance(call, DepositCall | RollbackCall) and self._open.get(str(call.bet_id), ("", ""))[1] != ""
+        return isinstance(call, DepositCall | RollbackCall) and str(call.bet_id) in self._outlived - self._ended
 
     def during(self, begin: str, end: str, requests: Sequence[Request], *arguments: object) -> list[Carried]:
         """

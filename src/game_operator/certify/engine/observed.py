@@ -5,6 +5,7 @@ from statistics import median
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import WithdrawCall
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 
@@ -40,7 +41,7 @@ class Observed:
             if they fail, the call before them.
         waited_in_vain: Whether a balance was waited for that never came.
         accepted: The paths at which a movement was accepted.
-        debited: The last withdraw that was debited as it should be, with its player and the cents that it moved.
+        debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         repeated: The kinds of calls whose repeat was answered as the first time.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
@@ -62,7 +63,7 @@ class Observed:
     rounds_to_cents: int = 0
     zero_is_nobody: bool = False
     accepted: set[str] = field(default_factory=set)
-    debited: tuple[Carried, tuple[str, int]] | None = None
+    debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
@@ -90,9 +91,9 @@ class Observed:
         before = self._last_of.get(player_id)
         if before is not None and before[0].code == heard.code and player_id in self.refused_since:
             return
-        # A failure may be what the call before has left behind.
-        is_failure = heard.code == WebhookErrorCode.SYSTEM_ERROR and before is not None
-        self.refused_since[player_id] = before if before is not None and is_failure else (heard, scenario)
+        if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+            before = None  # Only a failure may be what the call before has left behind.
+        self.refused_since[player_id] = before or (heard, scenario)
 
     def _note_movement(self, heard: Carried, scenario: str) -> None:
         if heard.request.path == BALANCE_PATH or not heard.status:

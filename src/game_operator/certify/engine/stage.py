@@ -260,8 +260,9 @@ class Stage(Balances):
         player.due_cents += moves
         self.check_balance(heard, player)
         self.observed.keep_reply(heard)
-        if moves < 0:
-            self.observed.debited = heard, (player.id, moves)
+        call = self._calls.get(heard.request.body)
+        if isinstance(call, WithdrawCall) and moves < 0:
+            self.observed.debited = heard, call
 
     def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
         """
