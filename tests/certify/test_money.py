@@ -51,6 +51,7 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(money.CutsAmounts, "G02", LOST, "after a withdraw of 1.15, player-1 has 998.86", id="G02"),
         pytest.param(money.TellsSevenDigits, "G03", BROKEN, "returned a balance of 1234567936.00", id="G03, told"),
         pytest.param(money.KeepsThirtyTwoBits, "G03", LOST, "refused with SYSTEM_ERROR instead of SUCCESS", id="G03"),
+        pytest.param(money.ReadsThirtyTwoBits, "G03", BROKEN, "INVALID_REQUEST instead of INSUFF", id="G03, read"),
         pytest.param(money.CachesFiftyCalls, "G04", BROKEN, "the first time it returned SUCCESS", id="G04"),
         pytest.param(
             money.BooksInFloats,

@@ -2,7 +2,7 @@
 
 import struct
 
-from wallet_by_hand import Call, Case, PlainWallet
+from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet
 
 from tests.certify.wrong_wallets.registry import wrong
 
@@ -37,6 +37,15 @@ class KeepsThirtyTwoBits(PlainWallet):
         # Raises struct.error, as a database does: integer out of range.
         struct.pack("i", (account.cents if account is not None else 0) + cents)
         super()._move(case, player_id, cents)
+
+
+@wrong("refuses amounts of more than 32 bits as invalid", must="G03", first="a very large balance")
+class ReadsThirtyTwoBits(PlainWallet):
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        cents = super()._read_amount(operation, action, document)
+        if cents > 2**31 - 1:
+            raise InvalidRequestError("no amount in cents")
+        return cents
 
 
 @wrong("recognises a call only if it is one of the last fifty", must="G04", may="H06", operations=200)

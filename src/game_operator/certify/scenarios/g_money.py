@@ -64,11 +64,7 @@ def g03(at: Stage) -> None:
     much_cents = _MUCH_CENTS - at.player.due_cents
     if much_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
-    # First ask whether so much can be wagered: a credit that could not be taken back would stay with the player.
-    heard = at.ask(at.bet(cents=much_cents).withdraw(), "a withdraw of far more than there is")
-    if heard.code != Code.INSUFFICIENT_BALANCE:
-        said = heard.code or "SUCCESS"
-        raise NotTried(f"so much could not be taken back: a withdraw of {units(much_cents)} was answered {said}")
+    _check_understood(at, much_cents)
     _raise_balance(at)
     credit, back = _credit(at, _MUCH_CENTS - at.player.due_cents), at.bet(cents=much_cents)
     steps = (
@@ -81,6 +77,18 @@ def g03(at: Stage) -> None:
     # Not before: if answers with so large a balance cannot be read, it must be gone when the next scenario is played.
     for each, (_, moves) in zip(answers, steps, strict=True):
         _judge_large(at, each, moves)
+
+
+def _check_understood(at: Stage, much_cents: int) -> None:
+    """Ask whether so much can be wagered: a credit that could not be taken back would stay with the player."""
+    heard = at.ask(at.bet(cents=much_cents).withdraw(), f"a withdraw of {units(much_cents)}, more than there is")
+    at.check_unlimited(heard, asked=True)
+    if heard.code in (Code.INVALID_REQUEST, Code.SYSTEM_ERROR):
+        reason = f"refused with {heard.code} instead of {Code.INSUFFICIENT_BALANCE}; if a win of this amount is refused"
+        raise Found(f"{reason} too, it is never paid", heard, weight=Weight.CONTRACT_BROKEN)
+    if heard.code != Code.INSUFFICIENT_BALANCE:
+        told = heard.code or "SUCCESS"
+        raise NotTried(f"so much could not be taken back: {heard.request.title} was answered {told}")
 
 
 def _raise_balance(at: Stage) -> None:
