@@ -9,7 +9,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from wallet_by_hand import Call, InvalidRequestError, Number, PlainWallet, Webhooks, serve
+from wallet_by_hand import Call, Case, InvalidRequestError, Number, PlainWallet, Webhooks, serve
 
 from game_operator.certify import Outcome, Verdict, Weight, certify, certify_in_process
 from game_operator.certify.report.verdicts import KnownCause
@@ -393,13 +393,32 @@ class NoEmoji(PlainWallet):
         return super()._read_id(value, longest)
 
 
+class LosesLongIds(PlainWallet):
+    """Places a bet of a long id, and does not find it again."""
+
+    def _rollback(self, case: Case) -> str:
+        if len(case.call.bet_id or "") > 64:
+            return "BET_NOT_FOUND"
+        return super()._rollback(case)
+
+
+@pytest.mark.outside
+def test_a_bet_that_is_not_found_again() -> None:
+    """A wager that was taken and is not given back is lost, wherever that shows."""
+    wallet = opened(LosesLongIds)
+    with _served(wallet) as port:
+        verdict = _oddly_asked(port)
+    wallet.close()
+    assert (verdict.weight, verdict.notes[0].cause) == (LOST, KnownCause.NARROW)
+
+
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("wrong", "cause", "told"),
     [
         pytest.param(AcceptsShortBodies, KnownCause.SHORT_BODIES, "; so is any body of its", id="bodies"),
         pytest.param(ShortIds, KnownCause.NARROW, "in one piece, with its id of", id="ids"),
-        pytest.param(NoEmoji, KnownCause.UNREADABLE, "in one piece, with its id of", id="letters"),
+        pytest.param(NoEmoji, KnownCause.NOT_ITS_LETTERS, "in one piece, with its id of", id="letters"),
     ],
 )
 def test_what_is_refused_in_pieces_and_whole(wrong: type[PlainWallet], cause: str, told: str) -> None:

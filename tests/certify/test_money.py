@@ -52,6 +52,7 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(money.TellsSevenDigits, "G03", BROKEN, "returned a balance of 1234567936.00", id="G03, told"),
         pytest.param(money.KeepsThirtyTwoBits, "G03", LOST, "refused with SYSTEM_ERROR instead of SUCCESS", id="G03"),
         pytest.param(money.ReadsThirtyTwoBits, "G03", BROKEN, "INVALID_REQUEST instead of INSUFF", id="G03, read"),
+        pytest.param(money.ClampsAmounts, "G03", LOST, "too little", id="G03, a credit"),
         pytest.param(money.CachesFiftyCalls, "G04", BROKEN, "the first time it returned SUCCESS", id="G04"),
         pytest.param(
             money.BooksInFloats,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from game_operator.errors import MalformedCallError, shown
+from game_operator.errors import MalformedCallError, one_line, shown
 from game_operator.models.webhooks import Reply
 from game_operator.money import Cents, cents_from_amount, json_cents
 from game_operator.profile import Profile
@@ -29,6 +29,7 @@ _FOLDED: Final = {
 
 #: The specification names no limit; all its codes are far shorter.
 _LONGEST_CODE: Final = 256
+_LONGEST_NUMBER: Final = 40
 
 
 def fold_code(code: str, profile: Profile) -> str:
@@ -133,4 +134,7 @@ def _balance_cents(value: object) -> Cents:
 
 
 def _but(value: object) -> str:
-    return "and there is none" if value is None else f"not {shown(value)}"
+    if value is None:
+        return "and there is none"
+    # A number as the reply has it, and not as Python writes it.
+    return f"not {one_line(str(value), _LONGEST_NUMBER) if isinstance(value, Decimal) else shown(value)}"

@@ -39,7 +39,7 @@ class ReplacesWhatIsNoUtf8(PlainWallet):
         return super()._parse(body.decode(errors="replace").encode())
 
 
-@wrong("lets its framework answer invalid JSON with HTTP 400", must="F01")
+@wrong("lets its framework answer invalid JSON with HTTP 400", must="F01", first="a framework answers")
 class AnswersNoJsonWith400(PlainWallet):
     def handle(
         self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
@@ -100,6 +100,19 @@ class MindsNoSign(PlainWallet):
 class WrapsAmounts(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return (super()._read_amount(operation, action, document) + 2**31) % 2**32 - 2**31
+
+
+@wrong(
+    "accepts ids of letters, digits and a few marks alone",
+    must="B09",
+    may="B17 F07 F08 F10",
+    first="because of the characters in its ids",
+)
+class AcceptsPlainIds(PlainWallet):
+    def _read_id(self, value: object, longest: int) -> str:
+        if re.fullmatch("[A-Za-z0-9:._-]+", str(value)) is None:
+            raise InvalidRequestError("an id has other characters")
+        return super()._read_id(value, longest)
 
 
 @wrong("normalises ids: a composed and a decomposed letter are one", must="F07")

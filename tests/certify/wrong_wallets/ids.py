@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from secrets import token_hex
 
 from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, InvalidRequestError, PlainWallet
 
@@ -104,6 +105,14 @@ class NarrowColumns(PlainWallet):
 class CutsBetIds(PlainWallet):
     def _bet_key(self, call: Call) -> str:
         return super()._bet_key(call)[:64]
+
+
+@wrong("makes a random tx_id where a call has none", must="B05", may="B16", first="a call without a tx_id is not known")
+class RandomTxIds(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        if call.operation == "rollback":
+            return super()._derived_tx_id(call, bet)
+        return token_hex()
 
 
 @wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05", may="B02")

@@ -48,6 +48,12 @@ class ReadsThirtyTwoBits(PlainWallet):
         return cents
 
 
+@wrong("books what is above 32 bits as the most that 32 bits hold", must="G03", first="a very large balance")
+class ClampsAmounts(PlainWallet):
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return min(super()._read_amount(operation, action, document), 2**31 - 1)
+
+
 @wrong("recognises a call only if it is one of the last fifty", must="G04", may="H06", operations=200)
 class CachesFiftyCalls(PlainWallet):
     def _remember(self, call: Call) -> None:

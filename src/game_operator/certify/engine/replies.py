@@ -12,6 +12,8 @@ from game_operator.provider.requests import Request
 
 #: Whose signatures a wallet need not accept.
 _STRANGERS: Final = (None, "stranger", "retired")
+#: HTTP statuses by which a framework says that nobody serves a path, or not with this method.
+_NO_SUCH_ROUTE: Final = frozenset({404, 405})
 #: Before a wallet that accepts no connection is asked again: it may be starting.
 _PAUSE_SECONDS: Final = 0.1
 
@@ -34,6 +36,8 @@ class Replies(Calls):
             raise self._unanswered(heard, None)
         if heard.reply is None:
             cause, told = why_no_reply(heard)
+            if cause is KnownCause.NO_REPLY and self._is_a_frameworks(heard):
+                cause, told = KnownCause.FRAMEWORK, heard.problem
             told = f"answered HTTP {heard.status}, which is not a reply of spec §2.1: {told}"
             raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
         if heard.status != status:
@@ -42,6 +46,12 @@ class Replies(Calls):
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
             self.note(told, weight, f"{KnownCause.STATUS} {heard.status}", heard)
+
+    def _is_a_frameworks(self, heard: Carried) -> bool:
+        """Return whether *heard* is a refusal of a framework's own, because a balance check gets a reply."""
+        if not 400 <= heard.status < 500 or heard.status in _NO_SUCH_ROUTE:
+            return False
+        return self._sent_once(self.balance_request("a balance check, to see who answers")).reply is not None
 
     def _unanswered(self, heard: Carried, before: tuple[Carried, str] | None) -> Found:
         """

@@ -277,7 +277,10 @@ class Stage(Balances):
             if heard.status in TURNING_AWAY:
                 raise turned_away(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
-            raise Found(told, heard, weight=weight, cause=self.cause_of_refusal(heard))
+            cause = self.cause_of_refusal(heard)
+            if cause == KnownCause.NOT_ITS_LETTERS and _is_withdraw(heard):
+                weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
+            raise Found(told, heard, weight=weight, cause=cause)
 
     def _since(self, heard: Carried) -> str:
         """Return which call came before one that fails although others like it were carried out; "" otherwise."""
@@ -298,6 +301,8 @@ class Stage(Balances):
             if heard.request.body in self._at_once and was_read:
                 return KnownCause.MIXED_UP
             # Where one such call was understood, it is this one that is not.
+            if self.has_odd_ids(heard) and self._takes_plain_ids(path):
+                return KnownCause.NOT_ITS_LETTERS
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
             self.observed.zero_is_nobody = True
@@ -311,6 +316,15 @@ class Stage(Balances):
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
+
+    def _takes_plain_ids(self, path: str) -> bool:
+        """Return whether such a call was accepted; where none was sent, a withdraw is tried, and rolled back."""
+        if path in self.observed.accepted or path != _WITHDRAW:
+            return path in self.observed.accepted
+        plain = self.bet()
+        heard = self.send(self.request(plain.withdraw(), "a withdraw with plain ids"))
+        self.send(self.request(plain.rollback(), "its rollback"))
+        return heard.succeeded
 
     def _is_all(self, heard: Carried) -> bool:
         """Return whether a withdraw's amount is exactly the balance that its answer shows."""

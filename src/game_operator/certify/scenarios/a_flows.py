@@ -118,10 +118,12 @@ def a07(at: Stage) -> None:
     """Each of the four calls is refused, and does not make an account; nor does a name that a language knows."""
     nobody = Player(at.fresh("nobody"), 0, 0)
     bet = at.bet(nobody)
-    for call in (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback(), BalanceCall(player_id=nobody.id)):
+    for call in (bet.withdraw(), bet.deposit(100), at.bet(nobody).rollback()):
         _knows_nobody(at, call, f"a {call.operation} of an unknown player")
+    # Before the balance is asked for: money for nobody costs more than an account of nobody.
     for claim in at.jackpots(player=nobody):
         _knows_nobody(at, claim, "a jackpot of an unknown player")
+    _knows_nobody(at, BalanceCall(player_id=nobody.id), "a player-balance of an unknown player")
     for name in _NAMES_OF_NOBODY[: at.observed.times(len(_NAMES_OF_NOBODY), 2)]:
         named = f"of the player {name!r}, whom nobody opened"
         cause = KnownCause.BY_PATTERN

@@ -95,24 +95,47 @@ def b04(at: Stage) -> None:
 
 
 def b05(at: Stage) -> None:
-    """It is another call than the withdraw: the wager is given back, also where neither has a tx_id."""
+    """It is another call than the withdraw: the wager is given back, also where no call has a tx_id."""
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
     if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "deposit"):
         bet = at.placed()
         at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
-    if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "rollback") and not at.observed.is_slow:
-        _check_neither_has_a_tx_id(at)
+    if all(at.writer.name("tx_id", each) for each in ("withdraw", "rollback", "deposit")) and not at.observed.is_slow:
+        _check_none_has_a_tx_id(at)
 
 
-def _check_neither_has_a_tx_id(at: Stage) -> None:
-    bet = at.bet()
-    heard = at.ask(lacking(at, bet.withdraw(), "tx_id", "missing"))
-    if heard.succeeded:
+def _check_none_has_a_tx_id(at: Stage) -> None:
+    """Hold that a bet whose calls have no tx_id is refunded, or paid, and that each of its calls is known again."""
+    for end in (BetCalls.rollback, _paid):
+        bet = at.bet()
+        withdraw, last = (lacking(at, call, "tx_id", "missing") for call in (bet.withdraw(), end(bet)))
+        heard = at.ask(withdraw)
+        if not heard.succeeded:
+            return
         at.check_moved(heard, at.player, -bet.wager_cents)
-        rollback = lacking(at, bet.rollback(), "tx_id", "missing")
-        at.accepts(replace(rollback, title="its rollback, which has no tx_id either"), moves=bet.wager_cents)
+        _check_known_without_tx_id(at, withdraw, -bet.wager_cents)
+        last = replace(last, title=f"its {last.path.strip('/')}, which has no tx_id either")
+        at.accepts(last, moves=bet.wager_cents)
+        _check_known_without_tx_id(at, last, bet.wager_cents)
+
+
+def _check_known_without_tx_id(at: Stage, request: Request, moved_cents: int) -> None:
+    """Hold that a request which was carried out, and moved so much, is known when it comes again."""
+    # If repeats with a tx_id are not known either, that is the mistake.
+    is_its_own = request.path in at.observed.repeated
+    heard = at.ask(replace(request, title=f"{request.title}, again"))
+    if not heard.succeeded:
+        told = f"refused with {heard.code}; the first time it returned SUCCESS"
+        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.NO_TX_ID if is_its_own else "")
+    at.suspects = {moved_cents: (KnownCause.NO_TX_ID, "")} if is_its_own else {}
+    at.check_balance(heard, at.player)
+    at.suspects = {}
+
+
+def _paid(bet: BetCalls) -> DepositCall:
+    return bet.deposit(bet.wager_cents)
 
 
 def b06(at: Stage) -> None:
@@ -320,6 +343,8 @@ def b16(at: Stage) -> None:
     deposit = _without_tx_id(at, bet.deposit(2 * bet.wager_cents), "the bet's own deposit")
     at.placed(bet)
     first = at.accepts(jackpot, moves=3 * at.unit_cents)
+    if at.writer.name("tx_id", "deposit"):
+        _check_known_without_tx_id(at, jackpot, 3 * at.unit_cents)
     if at.writer.name("tx_id", "deposit"):
         another = at.claim(2 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
         at.accepts(another, "another jackpot on the same bet, with its own tx_id")

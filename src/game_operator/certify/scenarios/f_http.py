@@ -7,6 +7,7 @@ from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.certify.scenarios.bodies import deep, of_bytes
+from game_operator.codes import WebhookErrorCode as Code
 from game_operator.protocol.http import Manner
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import BetCalls, Request
@@ -77,7 +78,17 @@ def _split_characters(at: Stage) -> None:
         if not heard.succeeded:
             raise _refused_in_pieces(at, bet, heard)
         at.check_moved(heard, at.player, -bet.wager_cents)
-        at.accepts(bet.rollback(), "its rollback")
+        _hold_refunded(at, bet)
+
+
+def _hold_refunded(at: Stage, bet: BetCalls) -> None:
+    """Hold that the wallet finds the bet of so long an id again, and gives its wager back."""
+    heard = at.ask(bet.rollback(), "its rollback")
+    if heard.code == Code.BET_NOT_FOUND:
+        told = f"refused with {heard.code} instead of SUCCESS"
+        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.NARROW)
+    at.check_success(heard, Weight.MONEY_LOST)
+    at.check_moved(heard, at.player, bet.wager_cents)
 
 
 def _refused_in_pieces(at: Stage, bet: BetCalls, heard: Carried) -> Found:

@@ -153,9 +153,7 @@ def _placed(at: Stage, bet: BetCalls, title: str, weight: Weight | None = Weight
     """Place *bet*. If it is refused for its letters, no money is lost, but a game cannot be played."""
     heard = at.ask(bet.withdraw(), title)
     at.check_unlimited(heard, asked=True)
-    if not heard.succeeded:
-        told, cause = f"refused with {heard.code} instead of SUCCESS", at.cause_of_refusal(heard)
-        raise Found(told, heard, weight=weight, cause=cause)
+    at.check_success(heard, weight)
     at.check_moved(heard, at.player, -bet.wager_cents)
     return heard
 

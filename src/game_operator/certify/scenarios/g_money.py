@@ -101,7 +101,10 @@ def _raise_balance(at: Stage) -> None:
         if at.player.due_cents * _STEP >= _MUCH_CENTS:
             return
         more = _credit(at, at.player.due_cents * (_STEP - 1))
-        _judge_large(at, at.ask(more, f"a credit of {units(more.amount_cents)}"), more.amount_cents)
+        heard = at.ask(more, f"a credit of {units(more.amount_cents)}")
+        _judge_large(at, heard, more.amount_cents)
+        if not _is_near(heard.balance_cents, at.player.due_cents):
+            at.check_balances(at.player, after=heard)
 
 
 def g04(at: Stage) -> None:
@@ -169,10 +172,15 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
     told, due = heard.balance_cents, at.player.due_cents
     if told is not None and told != due:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
-        cause = KnownCause.LAST_DIGITS if abs(told - due) < due // 1000 else KnownCause.WRONG_BALANCE
+        cause = KnownCause.LAST_DIGITS if _is_near(told, due) else KnownCause.WRONG_BALANCE
         at.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
     if _EXPONENT.search(heard.body):
         at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
+
+
+def _is_near(told: int | None, due_cents: int) -> bool:
+    """Return whether a balance in an answer is right but for its last digits, or is not known."""
+    return told is None or abs(told - due_cents) < due_cents // 1000
 
 
 @dataclass
