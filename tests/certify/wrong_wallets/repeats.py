@@ -49,7 +49,7 @@ class _MovesAgain(PlainWallet):
 @wrong(
     "debits the wager each time that the withdraw is sent",
     must="B01",
-    may="B03 B08 B11 B14 B15 C09 D02 D06 D09 E07 E09 F07 F08 F13 G04 H05 H06",
+    may="B03 B05 B08 B11 B14 B15 C09 D02 D06 D09 E07 E09 F07 F08 F13 G04 H05 H06",
 )
 class DebitsEachTime(_MovesAgain):
     def _withdraw(self, case: Case) -> str:
@@ -60,7 +60,9 @@ class DebitsEachTime(_MovesAgain):
 
 
 @wrong(
-    "credits the win each time that the deposit is sent", must="B02", may="B08 B11 B15 C09 D02 D06 D09 E07 G04 H05 H06"
+    "credits the win each time that the deposit is sent",
+    must="B02",
+    may="B05 B08 B11 B15 C09 D02 D06 D09 E07 G04 H05 H06",
 )
 class PaysEachTime(_MovesAgain):
     def _deposit(self, case: Case) -> str:
@@ -70,7 +72,7 @@ class PaysEachTime(_MovesAgain):
         return outcome
 
 
-@wrong("gives the wager back each time that the rollback is sent", must="B02", may="C09 D02 G04 H05 H06")
+@wrong("gives the wager back each time that the rollback is sent", must="B02", may="B05 C09 D02 G04 H05 H06")
 class RefundsEachTime(_MovesAgain):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)

@@ -121,14 +121,15 @@ def _check_none_has_a_tx_id(at: Stage) -> None:
         _check_known_without_tx_id(at, last, bet.wager_cents)
 
 
-def _check_known_without_tx_id(at: Stage, request: Request, moved_cents: int) -> None:
+def _check_known_without_tx_id(at: Stage, request: Request, moved_cents: int, *, is_claim: bool = False) -> None:
     """Hold that a request which was carried out, and moved so much, is known when it comes again."""
     # If repeats with a tx_id are not known either, that is the mistake.
-    is_its_own = request.path in at.observed.repeated
+    is_its_own = (f"{request.path}, a claim" if is_claim else request.path) in at.observed.repeated
     heard = at.ask(replace(request, title=f"{request.title}, again"))
     if not heard.succeeded:
         told = f"refused with {heard.code}; the first time it returned SUCCESS"
-        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.NO_TX_ID if is_its_own else "")
+        cause = KnownCause.NO_TX_ID if is_its_own else KnownCause.REPEAT_REFUSED
+        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=cause)
     at.suspects = {moved_cents: (KnownCause.NO_TX_ID, "")} if is_its_own else {}
     at.check_balance(heard, at.player)
     at.suspects = {}
@@ -344,7 +345,7 @@ def b16(at: Stage) -> None:
     at.placed(bet)
     first = at.accepts(jackpot, moves=3 * at.unit_cents)
     if at.writer.name("tx_id", "deposit"):
-        _check_known_without_tx_id(at, jackpot, 3 * at.unit_cents)
+        _check_known_without_tx_id(at, jackpot, 3 * at.unit_cents, is_claim=True)
     if at.writer.name("tx_id", "deposit"):
         another = at.claim(2 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
         at.accepts(another, "another jackpot on the same bet, with its own tx_id")
