@@ -418,7 +418,7 @@ def test_a_bet_that_is_not_found_again() -> None:
     [
         pytest.param(AcceptsShortBodies, KnownCause.SHORT_BODIES, "; so is any body of its", id="bodies"),
         pytest.param(ShortIds, KnownCause.NARROW, "in one piece, with its id of", id="ids"),
-        pytest.param(NoEmoji, KnownCause.NOT_ITS_LETTERS, "in one piece, with its id of", id="letters"),
+        pytest.param(NoEmoji, KnownCause.ODD_IDS, "in one piece, with its id of", id="letters"),
     ],
 )
 def test_what_is_refused_in_pieces_and_whole(wrong: type[PlainWallet], cause: str, told: str) -> None:

@@ -278,7 +278,7 @@ class Stage(Balances):
                 raise turned_away(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if cause == KnownCause.NOT_ITS_LETTERS and _is_withdraw(heard):
+            if cause == KnownCause.ODD_IDS and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
             raise Found(told, heard, weight=weight, cause=cause)
 
@@ -302,7 +302,7 @@ class Stage(Balances):
                 return KnownCause.MIXED_UP
             # Where one such call was understood, it is this one that is not.
             if self.has_odd_ids(heard) and self._takes_plain_ids(path):
-                return KnownCause.NOT_ITS_LETTERS
+                return KnownCause.ODD_IDS
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
             self.observed.zero_is_nobody = True

@@ -346,7 +346,6 @@ def b16(at: Stage) -> None:
     first = at.accepts(jackpot, moves=3 * at.unit_cents)
     if at.writer.name("tx_id", "deposit"):
         _check_known_without_tx_id(at, jackpot, 3 * at.unit_cents, is_claim=True)
-    if at.writer.name("tx_id", "deposit"):
         another = at.claim(2 * at.unit_cents, "JACKPOT", bet_id=bet.bet_id, tx_id=at.fresh("jackpot"))
         at.accepts(another, "another jackpot on the same bet, with its own tx_id")
         if "FREE_BET_CLAIM" in at.writer.claim_types:
