@@ -44,6 +44,7 @@ class Observed:
         debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
         repeated: The kinds of calls whose repeat was answered as the first time.
+        recognised: Those whose repeat moved nothing, besides.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
     """
@@ -66,6 +67,7 @@ class Observed:
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
+    recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
     _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
     _last_moved: tuple[Carried, str] | None = field(default=None, init=False)

@@ -90,6 +90,8 @@ class Stage(Balances):
             self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
         if heard.reply is not None and heard.reply != first.reply:
             self.check_balance(heard, self._player_of(what))
+        if heard.succeeded:
+            self.observed.recognised.add(self.kind_of(heard))
         return heard
 
     def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
@@ -286,6 +288,8 @@ class Stage(Balances):
         """Return which call came before one that fails although others like it were carried out; "" otherwise."""
         before = self.observed.before_failing
         if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
+            return ""
+        if self.has_odd_ids(heard):
             return ""
         last, scenario = before
         if last.succeeded:

@@ -124,11 +124,13 @@ def _check_none_has_a_tx_id(at: Stage) -> None:
 def _check_known_without_tx_id(at: Stage, request: Request, moved_cents: int, *, is_claim: bool = False) -> None:
     """Hold that a request which was carried out, and moved so much, is known when it comes again."""
     # If repeats with a tx_id are not known either, that is the mistake.
-    is_its_own = (f"{request.path}, a claim" if is_claim else request.path) in at.observed.repeated
+    is_its_own = (f"{request.path}, a claim" if is_claim else request.path) in at.observed.recognised
     heard = at.ask(replace(request, title=f"{request.title}, again"))
     if not heard.succeeded:
         told = f"refused with {heard.code}; the first time it returned SUCCESS"
-        cause = KnownCause.NO_TX_ID if is_its_own else KnownCause.REPEAT_REFUSED
+        is_gone = heard.code == Code.BET_NOT_FOUND and request.path == "/deposit"
+        otherwise = KnownCause.SETTLED_GONE if is_gone else KnownCause.REPEAT_REFUSED
+        cause = KnownCause.NO_TX_ID if is_its_own else otherwise
         raise Found(told, heard, weight=Weight.MONEY_LOST, cause=cause)
     at.suspects = {moved_cents: (KnownCause.NO_TX_ID, "")} if is_its_own else {}
     at.check_balance(heard, at.player)
