@@ -4,16 +4,29 @@ import logging
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import HTTPServer
 from threading import Thread
 from typing import Any
 
 import pytest
-from wallet_by_hand import Call, Case, InvalidRequestError, Number, PlainWallet, Webhooks, serve
+from wallet_by_hand import (
+    SUCCESS,
+    Bet,
+    Call,
+    Case,
+    InvalidRequestError,
+    Number,
+    PlainWallet,
+    Reply,
+    WalletServer,
+    Webhooks,
+)
 
 from game_operator.certify import Outcome, Verdict, Weight, certify, certify_in_process
 from game_operator.certify.report.verdicts import KnownCause
 from game_operator.profile import Profile
+from game_operator.protocol.webhook_reply import fold_code
 from tests.certify.findings import found, ids_of, only, skipped
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, hold_told, opened, service_signer
 from tests.certify.ours import certified_ours
@@ -329,8 +342,10 @@ def _served_one_at_a_time(wallet: PlainWallet) -> Iterator[int]:
 
 
 @contextmanager
-def _served(wallet: PlainWallet) -> Iterator[int]:
-    server = serve(wallet)
+def _served(wallet: PlainWallet, handler: type[Webhooks] = Webhooks) -> Iterator[int]:
+    server = WalletServer(("127.0.0.1", 0), handler)
+    server.wallet = wallet
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     yield server.server_port
     server.shutdown()
     server.server_close()
@@ -391,6 +406,57 @@ class NoEmoji(PlainWallet):
         if "\U0001f3b0" in str(value):
             raise InvalidRequestError("an id has letters and digits")
         return super()._read_id(value, longest)
+
+
+class JoinsPieces(Webhooks):
+    """Makes text of each piece of a body by itself, as ``text += chunk`` does in Node.js."""
+
+    errors = "replace"
+
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            piece = self.rfile.read1(size)
+            yield piece
+            size -= len(piece)
+
+    def _kept(self) -> Iterator[bytes]:
+        pieces = list(super()._kept())
+        self.server.wallet.text = "".join(piece.decode(errors=self.errors) for piece in pieces)  # type: ignore[attr-defined]
+        yield from pieces
+
+
+class RefusesPieces(JoinsPieces):
+    """Refuses a body with a piece that ends within a character."""
+
+    errors = "strict"
+
+    def send_error(self, *_status: Any) -> None:  # Any: as the library names them
+        reply = b'{"type":"ERROR","code":"INVALID_REQUEST"}'
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+
+class ReadsText(PlainWallet):
+    """Reads what its server has joined."""
+
+    text = ""
+
+    def _parse(self, body: bytes) -> object:
+        return super()._parse(self.text.encode())
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(("handler", "weight"), [(JoinsPieces, LOST), (RefusesPieces, BROKEN)])
+def test_pieces_that_are_read_by_themselves(handler: type[Webhooks], weight: Weight) -> None:
+    """It is for the pieces, and neither for the length nor for the characters of the id."""
+    wallet = opened(ReadsText)
+    with _served(wallet, handler) as port:
+        verdict = _oddly_asked(port)
+    wallet.close()
+    assert (verdict.weight, verdict.notes[0].cause) == (weight, "")
+    assert "sent in one piece, it is accepted" in verdict.reason
 
 
 class LosesLongIds(PlainWallet):
@@ -457,3 +523,71 @@ def test_a_silent_caller_that_holds_the_only_worker() -> None:
     assert verdict.is_advice
     assert "a balance check meanwhile" in verdict.reason
     assert "in time" in verdict.reason
+
+
+class IgnoresSpacesAtTheEnd(PlainWallet):
+    """The key of its bets does, and it has few codes."""
+
+    def _bet_key(self, call: Call) -> str:
+        return super()._bet_key(call).rstrip()
+
+    def _find_bet(self, bet_id: str) -> Bet | None:
+        return super()._find_bet(bet_id.rstrip())
+
+    def _render(self, reply: Reply) -> str:
+        outcome = reply.outcome if reply.outcome == SUCCESS else fold_code(reply.outcome, Profile(codes="core"))
+        return super()._render(replace(reply, outcome=outcome))
+
+
+class CountsUnits(PlainWallet):
+    """Its ids have at most 64 units of UTF-16."""
+
+    def _read_id(self, value: object, longest: int) -> str:
+        if len(str(value).encode("utf-16-le")) > 2 * 64:
+            raise InvalidRequestError("too long")
+        return super()._read_id(value, longest)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "codes", "scenario", "cause"),
+    [
+        pytest.param(hostile.AcceptsPlainIds, "extended", "F08", KnownCause.ODD_IDS, id="characters"),
+        pytest.param(hostile.AcceptsPlainIds, "core", "B09", KnownCause.ODD_IDS, id="characters, few codes"),
+        pytest.param(IgnoresSpacesAtTheEnd, "core", "B09", "", id="two that are one, few codes"),
+        pytest.param(CountsUnits, "extended", "F08", KnownCause.NARROW, id="length"),
+    ],
+)
+def test_why_an_id_is_refused(wrong: type[PlainWallet], codes: Any, scenario: str, cause: str) -> None:
+    """For its characters, its length, or because it is taken for another: the same code says all three."""
+    report = certified(wrong, only=[scenario], profile=Profile(codes=codes, deposit_batch=True))
+    assert only(report).notes[0].cause == cause
+
+
+class RefusesInItsOwnWords(PlainWallet):
+    """Each refusal is an HTTP 400, and no reply."""
+
+    status = 400
+
+    def handle(self, *request: Any) -> tuple[int, dict[str, str], bytes]:  # Any: as it came in
+        status, headers, body = super().handle(*request)
+        refused = b'"ERROR"' in body
+        return (self.status, headers, b'{"error":"no"}') if refused else (status, headers, body)
+
+
+class HasNoSuchRoute(RefusesInItsOwnWords):
+    """The same, as where nobody serves a path."""
+
+    status = 404
+
+
+@pytest.mark.parametrize(
+    ("wrong", "scenario", "cause"),
+    [
+        pytest.param(RefusesInItsOwnWords, "F01", KnownCause.FRAMEWORK, id="a body that cannot be read"),
+        pytest.param(RefusesInItsOwnWords, "A06", KnownCause.NO_REPLY, id="a call that was read"),
+        pytest.param(HasNoSuchRoute, "F01", KnownCause.NO_REPLY, id="nobody serves it"),
+    ],
+)
+def test_who_refuses_without_a_reply(wrong: type[PlainWallet], scenario: str, cause: str) -> None:
+    """A call that was refused for want of money was read by the wallet itself, and not by a framework."""
+    assert only(certified(wrong, only=[scenario])).notes[0].cause == cause

@@ -51,7 +51,7 @@ def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> No
         pytest.param(money.CutsAmounts, "G02", LOST, "after a withdraw of 1.15, player-1 has 998.86", id="G02"),
         pytest.param(money.TellsSevenDigits, "G03", BROKEN, "returned a balance of 1234567936.00", id="G03, told"),
         pytest.param(money.KeepsThirtyTwoBits, "G03", LOST, "refused with SYSTEM_ERROR instead of SUCCESS", id="G03"),
-        pytest.param(money.ReadsThirtyTwoBits, "G03", BROKEN, "INVALID_REQUEST instead of INSUFF", id="G03, read"),
+        pytest.param(money.ReadsThirtyTwoBits, "G03", LOST, "INVALID_REQUEST instead of BET_NOT", id="G03, read"),
         pytest.param(money.ClampsAmounts, "G03", LOST, "too little", id="G03, a credit"),
         pytest.param(money.CachesFiftyCalls, "G04", BROKEN, "the first time it returned SUCCESS", id="G04"),
         pytest.param(
@@ -122,6 +122,22 @@ class LimitsCredits(PlainWallet):
 
     def _claim(self, case: Case) -> str:
         return "LIMIT_EXCEEDED" if case.call.cents > 10**9 else super()._claim(case)
+
+
+class LimitsWagersAsInvalid(LimitsWagers):
+    """The same in another word that is as final: advice, for each win is paid."""
+
+    refused = "INVALID_REQUEST"
+
+    def _refusal(self, case: Case) -> str | None:
+        return self.refused if case.call.cents > 10**9 else PlainWallet._refusal(self, case)
+
+
+def test_a_limit_in_another_word() -> None:
+    """That a large win is read, although a large wager is not, is tried without money."""
+    report = certified(LimitsWagersAsInvalid, only=["G03"])
+    assert (report.passed, outcomes(report)) == (True, {"G03": "skipped"})
+    assert "so much could not be taken back" in reasons(report)["G03"]
 
 
 @pytest.mark.parametrize(

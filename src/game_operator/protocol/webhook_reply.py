@@ -136,5 +136,5 @@ def _balance_cents(value: object) -> Cents:
 def _but(value: object) -> str:
     if value is None:
         return "and there is none"
-    # A number as the reply has it, and not as Python writes it.
+    # Of a number its digits, and not what Python calls it.
     return f"not {one_line(str(value), _LONGEST_NUMBER) if isinstance(value, Decimal) else shown(value)}"

@@ -115,6 +115,12 @@ class RandomTxIds(PlainWallet):
         return token_hex()
 
 
+@wrong("makes the same tx_id for all withdraws that have none", must="B05", first="a call without a tx_id is not known")
+class ConstantTxIds(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return "none" if call.operation == "withdraw" else super()._derived_tx_id(call, bet)
+
+
 @wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05", may="B02")
 class RollbacksHaveNamesOfTheirOwn(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:

@@ -4,7 +4,6 @@ Calls of one scenario: its two players, and ways to make calls and to send them.
 What is asked travels by a function of the run's, so that no scenario knows how its calls travel.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,8 +28,6 @@ Asked: TypeAlias = WebhookCall | Request
 _MOST_UNIT_CENTS: Final = 500
 #: So many wagers each player can pay at the beginning.
 PAYS: Final = 20
-#: Of such characters are ids to which no wallet objects.
-_PLAIN_ID: Final = re.compile(r"[\w:.-]*", re.ASCII)
 #: So often a call is sent again that was answered SYSTEM_ERROR: with one of fifty calls failing by chance, two thousand
 #: calls would else hardly ever pass.
 _MOST_AGAIN: Final = 3
@@ -183,11 +180,9 @@ class Calls:
         call = self._calls.get(heard.request.body)
         return 0 if call is None else moved_by(call)
 
-    def has_odd_ids(self, heard: Carried) -> bool:
-        """Return whether an id in the call of *heard* has other characters than the usual ids of a run."""
-        call = self._calls.get(heard.request.body)
-        ids = (call.bet_id, call.tx_id) if isinstance(call, WithdrawCall | DepositCall | RollbackCall) else ()
-        return any(each is not None and _PLAIN_ID.fullmatch(each) is None for each in ids)
+    def bet_id_of(self, heard: Carried) -> str:
+        """Return the id of the bet that the call of *heard* names; "" if it names none."""
+        return getattr(self._calls.get(heard.request.body), "bet_id", None) or ""
 
     def balance_request(self, title: str, player: Player | None = None, *, seal: Seal | None = None) -> Request:
         """Return a request for the balance of *player*, or of the first."""

@@ -48,10 +48,12 @@ class Replies(Calls):
             self.note(told, weight, f"{KnownCause.STATUS} {heard.status}", heard)
 
     def _is_a_frameworks(self, heard: Carried) -> bool:
-        """Return whether *heard* is a refusal of a framework's own, because a balance check gets a reply."""
-        if not 400 <= heard.status < 500 or heard.status in _NO_SUCH_ROUTE:
+        """Return whether *heard* refuses a body that a scenario wrote, probably before the wallet; nothing moved."""
+        is_odd = heard.request.body not in self._calls
+        if not is_odd or not 400 <= heard.status < 500 or heard.status in _NO_SUCH_ROUTE:
             return False
-        return self._sent_once(self.balance_request("a balance check, to see who answers")).reply is not None
+        check = self._sent_once(self.balance_request("a balance check, to see who answers"))
+        return check.succeeded and check.balance_cents == self.player.due_cents
 
     def _unanswered(self, heard: Carried, before: tuple[Carried, str] | None) -> Found:
         """

@@ -11,7 +11,7 @@ from game_operator.certify.engine.observed import BALANCE_PATH
 from game_operator.certify.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
 from game_operator.certify.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import WebhookCall, WithdrawCall
+from game_operator.models.webhooks import LONGEST_ID, WebhookCall, WithdrawCall
 from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried, Finality, finality, is_definite
@@ -25,6 +25,8 @@ _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+#: Characters that some wallets do not expect in an id.
+_ODD: Final = re.compile(r"[^A-Za-z0-9_:.-]")
 #: What languages write for a missing value.
 _PLACEHOLDERS: Final = frozenset({"undefined", "null", "none", "nil", "nan"})
 
@@ -280,7 +282,7 @@ class Stage(Balances):
                 raise turned_away(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
-            if cause == KnownCause.ODD_IDS and _is_withdraw(heard):
+            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
             raise Found(told, heard, weight=weight, cause=cause)
 
@@ -289,7 +291,7 @@ class Stage(Balances):
         before = self.observed.before_failing
         if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
             return ""
-        if self.has_odd_ids(heard):
+        if _ODD.search(self.bet_id_of(heard)):
             return ""
         last, scenario = before
         if last.succeeded:
@@ -304,9 +306,9 @@ class Stage(Balances):
             was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
             if heard.request.body in self._at_once and was_read:
                 return KnownCause.MIXED_UP
+            if path == _WITHDRAW and (cause := self._cause_in_ids(self.bet_id_of(heard))):
+                return cause
             # Where one such call was understood, it is this one that is not.
-            if self.has_odd_ids(heard) and self._takes_plain_ids(path):
-                return KnownCause.ODD_IDS
             return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
             self.observed.zero_is_nobody = True
@@ -321,13 +323,25 @@ class Stage(Balances):
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
         return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
 
-    def _takes_plain_ids(self, path: str) -> bool:
-        """Return whether such a call was accepted; where none was sent, a withdraw is tried, and rolled back."""
-        if path in self.observed.accepted or path != _WITHDRAW:
-            return path in self.observed.accepted
-        plain = self.bet()
-        heard = self.send(self.request(plain.withdraw(), "a withdraw with plain ids"))
-        self.send(self.request(plain.rollback(), "its rollback"))
+    def _cause_in_ids(self, bet_id: str) -> str:
+        """Return whether a withdraw is refused for the characters of its *bet_id*, or its length; "" for neither."""
+        odd = "".join(dict.fromkeys(_ODD.findall(bet_id)))
+        if not odd or not self._is_placed(self.fresh("bet"), "a withdraw with plain ids"):
+            return ""
+        if not self._is_placed(f"{self.fresh('bet')}-{odd}", "a withdraw with such characters in its id"):
+            return KnownCause.ODD_IDS
+        length = len(bet_id.encode())
+        if length > LONGEST_ID:
+            return KnownCause.NARROW  # Its characters are fewer; some count bytes.
+        is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
+        return KnownCause.NARROW if is_long else ""
+
+    def _is_placed(self, bet_id: str, title: str) -> bool:
+        """Return whether a bet of this id is accepted; it is rolled back."""
+        bet = self.bet(bet_id=bet_id)
+        heard = self.send(self.request(bet.withdraw(), title))
+        if heard.succeeded:
+            self.send(self.request(bet.rollback(), "its rollback"))
         return heard.succeeded
 
     def _is_all(self, heard: Carried) -> bool:

@@ -22,6 +22,7 @@ _EXPECTED: Final = {
 _WITH_CHARSET: Final = ("Content-Type", "application/json; charset=utf-8")
 _EMOJI: Final = "\U0001f3b0"
 _MANY_EMOJI: Final = 120
+_WHOLE: Final = "sent in one piece, it is accepted"
 
 
 def f09(at: Stage) -> None:
@@ -82,26 +83,27 @@ def _split_characters(at: Stage) -> None:
 
 
 def _hold_refunded(at: Stage, bet: BetCalls) -> None:
-    """Hold that the wallet finds the bet of so long an id again, and gives its wager back."""
+    """Hold that the wallet finds a bet again that came in pieces, and gives its wager back."""
     heard = at.ask(bet.rollback(), "its rollback")
     if heard.code == Code.BET_NOT_FOUND:
         told = f"refused with {heard.code} instead of SUCCESS"
-        raise Found(told, heard, weight=Weight.MONEY_LOST, cause=KnownCause.NARROW)
-    at.check_success(heard, Weight.MONEY_LOST)
+        whole = replace(bet, bet_id=f"{bet.bet_id[:-1]}-")
+        at.send(at.request(whole.withdraw(), "another such withdraw, in one piece"))
+        is_found = at.send(at.request(whole.rollback(), "its rollback")).succeeded
+        raise Found(f"{told}; {_WHOLE}" if is_found else told, heard, cause="" if is_found else KnownCause.NARROW)
     at.check_moved(heard, at.player, bet.wager_cents)
 
 
 def _refused_in_pieces(at: Stage, bet: BetCalls, heard: Carried) -> Found:
     """Return what is wrong: the pieces, or the length of the body or of the id, however it comes."""
-    told, cause = f"refused with {heard.code} instead of SUCCESS", at.cause_of_refusal(heard)
-    length = len(heard.request.body)
+    told, cause, length = f"refused with {heard.code} instead of SUCCESS", "", len(heard.request.body)
     if not at.send(of_bytes(at, length)).succeeded:
         told, cause = f"{told}; so is any body of its {length:,} bytes", KnownCause.SHORT_BODIES
-    elif not at.send(at.request(bet.withdraw(), "the same withdraw in one piece")).succeeded:
-        plain = at.bet(bet_id=at.fresh("bet").ljust(len(bet.bet_id), "x"))
-        if not at.send(at.request(plain.withdraw(), "a withdraw whose id is as long")).succeeded:
-            cause = KnownCause.NARROW
+    elif at.send(at.request(bet.withdraw(), "the same withdraw in one piece")).succeeded:
+        told = f"{told}; {_WHOLE}"
+    else:
         told = f"{told}; so is the same in one piece, with its id of {len(bet.bet_id)} characters"
+        cause = at.cause_of_refusal(heard)
     return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
 
 

@@ -82,13 +82,21 @@ def g03(at: Stage) -> None:
 def _check_understood(at: Stage, much_cents: int) -> None:
     """Ask whether so much can be wagered: a credit that could not be taken back would stay with the player."""
     heard = at.ask(at.bet(cents=much_cents).withdraw(), f"a withdraw of {units(much_cents)}, more than there is")
-    at.check_unlimited(heard, asked=True)
+    if heard.code == Code.INSUFFICIENT_BALANCE:
+        return
     if heard.code in (Code.INVALID_REQUEST, Code.SYSTEM_ERROR):
-        reason = f"refused with {heard.code} instead of {Code.INSUFFICIENT_BALANCE}; if a win of this amount is refused"
-        raise Found(f"{reason} too, it is never paid", heard, weight=Weight.CONTRACT_BROKEN)
-    if heard.code != Code.INSUFFICIENT_BALANCE:
-        told = heard.code or "SUCCESS"
-        raise NotTried(f"so much could not be taken back: {heard.request.title} was answered {told}")
+        _check_win_is_read(at, much_cents, heard.code)
+    at.check_unlimited(heard, asked=True)
+    told = heard.code or "SUCCESS"
+    raise NotTried(f"so much could not be taken back: {heard.request.title} was answered {told}")
+
+
+def _check_win_is_read(at: Stage, much_cents: int, code: str) -> None:
+    """Hold that a win of so much is not refused with *code*, as a withdraw is: it would never be paid."""
+    win = at.ask(at.bet().deposit(much_cents), f"a win of {units(much_cents)}, of a bet that was never placed")
+    if win.code == code != at.profile.early_deposit_code:
+        told = f"refused with {code} instead of {at.profile.early_deposit_code}, as a withdraw of so much is"
+        raise Found(f"{told}. A real win of this amount would not be paid", win)
 
 
 def _raise_balance(at: Stage) -> None:
@@ -180,7 +188,7 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
 
 def _is_near(told: int | None, due_cents: int) -> bool:
     """Return whether a balance in an answer is right but for its last digits, or is not known."""
-    return told is None or abs(told - due_cents) < due_cents // 1000
+    return told is None or abs(told - due_cents) <= due_cents // 1000
 
 
 @dataclass
