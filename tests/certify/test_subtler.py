@@ -4,9 +4,11 @@ import pytest
 from wallet_by_hand import PlainWallet
 
 from game_operator.certify import Weight
+from game_operator.certify.report.verdicts import KnownCause
 from tests.certify.findings import only
 from tests.certify.harness import certified
 from tests.certify.wrong_wallets import subtler
+from tests.certify.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
 
 LOST, DOUBLED = Weight.MONEY_LOST, Weight.MONEY_DOUBLED
 
@@ -52,3 +54,10 @@ def test_a_close_look_shows_it(wrong: type[PlainWallet], scenario: str, weight: 
     verdict = only(certified(wrong, only=[scenario]))
     assert (verdict.failed, verdict.weight) == (True, weight), verdict
     assert told in verdict.reason
+
+
+def test_one_answer_to_a_deposit_and_a_rollback_at_once() -> None:
+    """One was carried out, as the balance shows, and its caller got the other's refusal."""
+    verdict = only(certified(SharesTheAnswerOfEachCall, only=["D04"]))
+    assert verdict.notes[0].cause == KnownCause.SAME_REPLY
+    assert "neither was accepted" in verdict.reason

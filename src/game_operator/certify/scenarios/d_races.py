@@ -134,17 +134,26 @@ def d04(at: Stage) -> None:
         bet = at.placed()
         won_cents = bet.wager_cents * 3
         deposit, rollback = _crossing(at, number, bet.deposit(won_cents), bet.rollback())
-        if deposit.succeeded and rollback.succeeded:
-            moved = units(abs(at.balance_of(at.player) - at.player.due_cents))
-            told = f"a deposit of {units(won_cents)} and a rollback of {units(bet.wager_cents)} of one bet were both"
-            raise Found(f"{told} accepted, and the balance moved by {moved}", place=rollback.place)
-        if not deposit.succeeded and not rollback.succeeded:
-            told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}"
-            raise Found(told, weight=Weight.MONEY_LOST, place=deposit.place)
+        if deposit.succeeded is rollback.succeeded:
+            raise _both_or_neither(at, deposit, rollback, won_cents, bet.wager_cents)
         winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
         at.player.due_cents += won_cents if deposit.succeeded else bet.wager_cents
         at.check_balances(at.player, after=winner)
         at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
+
+
+def _both_or_neither(at: Stage, deposit: Carried, rollback: Carried, won_cents: int, wager_cents: int) -> Found:
+    """Return what is wrong where a deposit and a rollback of one bet have ended alike."""
+    moved_cents = at.balance_of(at.player) - at.player.due_cents
+    moved = f"and the balance moved by {units(abs(moved_cents))}"
+    # One of them was carried out, and the other's answer went to both; refusals without a time are all alike.
+    is_one_reply = deposit.body == rollback.body and time_of(deposit) and moved_cents in (won_cents, wager_cents)
+    cause = KnownCause.SAME_REPLY if is_one_reply else ""
+    if deposit.succeeded:
+        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
+        return Found(f"{told}, {moved}", cause=cause, place=rollback.place)
+    told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}, {moved}"
+    return Found(told, weight=Weight.MONEY_LOST, cause=cause, place=deposit.place)
 
 
 def d05(at: Stage) -> None:
