@@ -110,7 +110,7 @@ ERRORS: list[GameOperatorError] = [
     SessionTokenError("refused. Build a new one."),
     WebhookError("refused. Look at the log."),
     WebhookSignatureError("there is no header signature: the service signs each call."),
-    MalformedCallError("player_id must not be blank: mend the body."),
+    MalformedCallError("player_id must not be blank: fix the body."),
     InstancesUnavailableError("The games were not fetched yet. Send the call again."),
     LedgerError("refused. Nothing was changed."),
     AccountNotFoundError("no account 'p1'. Open it first."),
@@ -390,7 +390,7 @@ def test_a_refusal_that_granted_nothing_does_not_claim_more() -> None:
     plain = FreeBetRejectedError("exists", error_code="DUPLICATE_REFERENCE_ID", reference_id="r")
     assert plain.possibly_granted is False
     assert "treat it as granted" not in str(plain)
-    assert "Nothing was granted: mend" not in str(plain)
+    assert "Nothing was granted: fix" not in str(plain)
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def passed(scenario_id: str, title: str = "all is well", *, exchanges: int = 3) 
         duration_ms=12.5,
         rests_on=("spec §2.1", "spec §4.1"),
         means="A player would wait for money.",
-        mend="Answer.",
+        fix="Answer.",
     )
 
 
@@ -100,7 +100,7 @@ def failed(
     reason: str,
     *,
     means: str,
-    mend: str,
+    fix: str,
     exchanges: tuple[Exchange, ...] = (),
     decisive: int | None = None,
     rests_on: tuple[str, ...] = ("spec §3", "decision 0014"),
@@ -117,7 +117,7 @@ def failed(
         notes=(Note(reason, weight, cause="", exchange=decisive),),
         rests_on=rests_on,
         means=means,
-        mend=mend,
+        fix=fix,
     )
 
 
@@ -129,7 +129,7 @@ def advised() -> Verdict:
         Weight.ADVICE,
         "A withdraw with two amounts was answered SUCCESS 95.00.",
         means="Two programs may read two different amounts from the same signed bytes.",
-        mend="Refuse a body that has a key twice.",
+        fix="Refuse a body that has a key twice.",
         exchanges=(exchange("a withdraw with two amounts"),),
         decisive=0,
         rests_on=("decision 0010",),
@@ -162,7 +162,7 @@ def unjudged(scenario_id: str = "B03") -> Verdict:
         Weight.CONTRACT_BROKEN,
         "a withdraw: answered HTTP 200, and no reply of spec §2.1",
         means="of the scenario",
-        mend="of the scenario",
+        fix="of the scenario",
     )
     return replace(verdict, notes=(replace(verdict.notes[0], cause=KnownCause.NO_REPLY),))
 
@@ -184,7 +184,7 @@ def doubled() -> Verdict:
         "The same withdraw of 5.00 was sent twice and taken twice: the balance is 90.00 and should be 95.00.",
         means="Whenever an answer is lost on the way, the service sends the call again, and the player pays twice for "
         "one bet. The player loses the wager; you owe it back.",
-        mend="Keep (operation, tx_id) of each call under a unique constraint, in the transaction that moves the money; "
+        fix="Keep (operation, tx_id) of each call under a unique constraint, in the transaction that moves the money; "
         "answer a repeat with SUCCESS and the current balance.",
         exchanges=(
             exchange("the balance before", path="/player-balance", body=b'{"player_id":"p1"}'),
@@ -204,7 +204,7 @@ def twice_paid() -> Verdict:
         Weight.MONEY_DOUBLED,
         "The same deposit of 12.50 was sent five times and paid five times.",
         means="A win is paid as often as it is sent: you lose it.",
-        mend="As for B01.",
+        fix="As for B01.",
         exchanges=(exchange("a deposit", path="/deposit"), exchange("the same deposit again", path="/deposit")),
         decisive=1,
     )
@@ -218,7 +218,7 @@ def phantom() -> Verdict:
         Weight.MONEY_LOST,
         "A wager that was refused was refunded: the balance rose by 250.00.",
         means="Whoever bets more than they have is paid for it. You lose the amount of every such bet.",
-        mend="Refund only a withdraw that was debited.",
+        fix="Refund only a withdraw that was debited.",
         exchanges=(exchange("a rollback", path="/rollback", status=500, answer=b"<h1>oops</h1>"),),
         decisive=0,
     )
@@ -232,7 +232,7 @@ def broken() -> Verdict:
         Weight.CONTRACT_BROKEN,
         "No answer came within 10 s.",
         means="Whoever finds your address can keep your wallet busy.",
-        mend="Limit bodies before they are read.",
+        fix="Limit bodies before they are read.",
         exchanges=(
             exchange(
                 "5 MB",
@@ -310,7 +310,7 @@ def hostile_report() -> Report:
         Weight.MONEY_LOST,
         EVIL,
         means=EVIL,
-        mend=EVIL,
+        fix=EVIL,
         exchanges=(evil, long),
         decisive=0,
         rests_on=(EVIL, f"spec {EVIL}"),
@@ -336,7 +336,7 @@ def large_report(*, scenarios: int = 85, exchanges: int = 18, wrong: bool = Fals
                 Weight.CONTRACT_BROKEN,
                 "No answer.",
                 means="m",
-                mend="m",
+                fix="m",
                 exchanges=each.exchanges,
                 decisive=exchanges - 1,
             )

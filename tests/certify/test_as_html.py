@@ -207,7 +207,7 @@ def test_what_to_change_comes_first() -> None:
     told = [causes.index(cause.verdict.reason) for cause in failing_report().causes[:3]]
     assert told == sorted(told)
     first = causes[: told[1]]
-    for part in ("money doubled", doubled().reason, doubled().means, doubled().mend, "Seen in B01, B02"):
+    for part in ("money doubled", doubled().reason, doubled().means, doubled().fix, "Seen in B01, B02"):
         assert part in first
     assert first.index("What it means") < first.index("How to fix it")
     assert "2 mistakes put money at risk, 1 breaks the contract. Fix the first one first" in page.text
@@ -233,7 +233,7 @@ def test_how_many_mistakes_there_are(weights: Sequence[Weight], sentence: str) -
 
 @pytest.mark.parametrize(("count", "folded"), [pytest.param(5, 0, id="five"), pytest.param(6, 1, id="six")])
 def test_after_five_mistakes_the_others_are_folded(count: int, folded: int) -> None:
-    """Whoever has eighteen to mend begins with the first, and most go away with it."""
+    """Whoever has eighteen to fix begins with the first, and most go away with it."""
     wrong = [replace(doubled(), id=f"B{number:02}", reason=f"Wrong: {number}.") for number in range(count)]
     page = Page(html(report(*wrong, causes=tuple(map(Cause, wrong)))))
     causes = page.part("What to change, in this order", "In figures")

@@ -23,7 +23,7 @@ Before = Callable[[Report, Path], Any]
 
 
 def wrong(scenario_id: str, weight: Weight = Weight.CONTRACT_BROKEN) -> Verdict:
-    return failed(scenario_id, "a title", weight, "It is wrong.", means="Loss.", mend="Fix it.")
+    return failed(scenario_id, "a title", weight, "It is wrong.", means="Loss.", fix="Fix it.")
 
 
 def _as_report(before: Report, _folder: Path) -> Report:

@@ -123,7 +123,7 @@ def test_an_outage_ends_with_its_scenario(ends: BaseException) -> None:
         allowance=Allowance(60),
     )
     with contextlib.suppress(KeyboardInterrupt):
-        run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "mend", play))
+        run.play(Scenario("H99", "a test", LOST, ("spec §4.1",), "means", "fix", play))
     assert not wallet.broken
     assert [wallet._find_account(each).blocked for each in (PLAYER, OTHER)] == [0, 0]  # type: ignore[union-attr]
     wallet.close()

@@ -174,11 +174,11 @@ def test_stages_follow_each_other() -> None:
 
 
 def test_every_scenario_is_told_in_full() -> None:
-    """Title, means, mend, and what it rests on: sections of the specification or decision notes that exist."""
+    """Title, means, fix, and what it rests on: sections of the specification or decision notes that exist."""
     ids = [each.id for each in scenarios()]
     assert len(ids) == len(set(ids))
     for each in scenarios():
-        assert all((each.title, each.means, each.mend)), each.id
+        assert all((each.title, each.means, each.fix)), each.id
         assert each.play.__doc__, each.id
         for rests_on in each.rests_on:
             assert rests_on.startswith(("spec §", "decision 00")), each.id

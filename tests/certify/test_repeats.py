@@ -109,7 +109,7 @@ def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
     """Claims that are known by their bet take another deposit's tx_id, too (docs/decisions/0014)."""
     (cause,) = certified(overlooked.ClaimsKnownByTheirBet, only=["B04", "B16"]).causes
     assert cause.ids == ("B16", "B04")
-    assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.mend
+    assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.fix
 
 
 class TakesWhatIsAlikeForARepeat(PlainWallet):

@@ -107,7 +107,7 @@ def test_the_first_screen_says_what_to_change(browser: Browser, base_url: str) -
         for width, height in ((1280, 800), (400, 850)):
             page.set_viewport_size({"width": width, "height": height})
             page.goto("/failing")
-            for words in ("Failed: this wallet", first.reason, first.means, first.mend):
+            for words in ("Failed: this wallet", first.reason, first.means, first.fix):
                 box = page.get_by_text(words).first.bounding_box()
                 assert box is not None
                 assert box["y"] + box["height"] <= height, words

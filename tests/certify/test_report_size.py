@@ -51,7 +51,7 @@ def _wrong(number: int, *, exchanges: int = 60, notes: int = 20, text: str = "wh
         Weight.MONEY_LOST,
         reasons[0].reason,
         means=text * 100,
-        mend=text * 100,
+        fix=text * 100,
         exchanges=tuple(sent),
         decisive=1,
     )

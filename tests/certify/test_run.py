@@ -32,7 +32,7 @@ Deliver = Callable[[str, Mapping[str, str], bytes], HttpResponse]
 def scenario(
     play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
 ) -> Scenario:
-    return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "mend", play, needs)
+    return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "fix", play, needs)
 
 
 def run_on(
@@ -391,7 +391,7 @@ def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
 
     verdict = played(wallet, play)
     assert "does not know what became of the call" in verdict.means
-    assert "listen backlog" in verdict.mend
+    assert "listen backlog" in verdict.fix
 
 
 def test_a_run_has_an_end(wallet: PlainWallet) -> None:

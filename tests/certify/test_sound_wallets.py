@@ -160,7 +160,7 @@ def test_a_wallet_that_knows_its_games(kind: type[PlainWallet]) -> None:
     hold_passed(certified(kind, game="aviator"))
     report = certified(kind, only=["A"])
     first = report.causes[0]
-    assert "--game" in first.mend
+    assert "--game" in first.fix
     assert report.money_at_risk == ()
     if kind is KnowsItsGamesIfNamed:
         assert "because of its member game" in first.verdict.reason

@@ -94,7 +94,7 @@ def test_a_wrong_wallet_is_understood_on_the_first_screen(
     first = "\n".join(screen)
     c01 = next(each for each in scenarios() if each.id == "C01")
     assert f"What it means (money doubled): {c01.means.split()[0]}" in first
-    assert f"How to fix it: {c01.mend.split()[0]}" in first
+    assert f"How to fix it: {c01.fix.split()[0]}" in first
     assert 'POST /rollback {"player_id":"ann"' in first
     assert "< HTTP 200, " in first
     assert "BET_NOT_FOUND" in first
@@ -539,7 +539,7 @@ def test_the_failure_on_the_page_reads_as_it_does_now() -> None:
     """What the page prints of the wallet that it makes is what the scenario says."""
     page = " ".join(PAGE.read_text().split())
     c01 = next(each for each in scenarios() if each.id == "C01")
-    assert f"What it means ({c01.weight}): {c01.means} How to fix it: {c01.mend} Seen in C01 {c01.title}: " in page
+    assert f"What it means ({c01.weight}): {c01.means} How to fix it: {c01.fix} Seen in C01 {c01.title}: " in page
 
 
 def _first_cells(heading: str) -> list[str]:

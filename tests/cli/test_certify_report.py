@@ -45,7 +45,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
 
 
 def _failed(scenario_id: str, weight: Weight = Weight.MONEY_LOST) -> Verdict:
-    return failed(scenario_id, "what happens", weight, "what is wrong", means="It is lost.", mend="Keep it.")
+    return failed(scenario_id, "what happens", weight, "what is wrong", means="It is lost.", fix="Keep it.")
 
 
 def _rambling() -> Report:
@@ -56,7 +56,7 @@ def _rambling() -> Report:
         verdict = _failed(f"B{number + 1:02}", weight)
         long = " ".join(["word"] * 100)
         sent = exchange(body=b"x" * 5_000, answer=b"y" * 5_000)
-        verdict = replace(verdict, exchanges=(sent,), title=long, reason=long, means=long, mend=long)
+        verdict = replace(verdict, exchanges=(sent,), title=long, reason=long, means=long, fix=long)
         verdicts.append(verdict)
     return report(*verdicts, causes=tuple(Cause(each, tuple(verdicts)) for each in verdicts))
 

@@ -282,7 +282,7 @@ def test_a_wrong_wallet_is_told_and_replayed(
     assert re.search(r"^\d+ differences between service and wallet:$", told.out, re.MULTILINE)
     credited_again = text_of(MoneyMistake.CREDITED_AGAIN)
     assert f"\nWhat it means (money doubled): {credited_again.means[:40]}" in told.out
-    assert f"\nHow to fix it: {credited_again.mend[:40]}" in told.out
+    assert f"\nHow to fix it: {credited_again.fix[:40]}" in told.out
     assert re.search(r"^Seen in player storm-\w+-\d+: [\d.]+ too much: it equals the ", told.out, re.MULTILINE)
     assert re.search(r"^    #\d+( to #\d+)? deposit.*: SUCCESS, balance [\d.]+$", told.out, re.MULTILINE)
     assert re.search(r'^        POST /deposit \{"player_id":', told.out, re.MULTILINE)
@@ -339,7 +339,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
     assert first.keys() == {"subject", "service", "wallet", "history", "gap_cents", "diagnosis"}
     assert first["history"]
     assert first["diagnosis"]["mistake"] == MoneyMistake.WRONG_BALANCE_SHOWN
-    assert first["diagnosis"]["mend"] == text_of(MoneyMistake.WRONG_BALANCE_SHOWN).mend
+    assert first["diagnosis"]["fix"] == text_of(MoneyMistake.WRONG_BALANCE_SHOWN).fix
 
 
 @pytest.mark.outside

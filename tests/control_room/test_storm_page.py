@@ -86,7 +86,7 @@ def test_a_wrong_wallet_is_shown_with_a_history_and_a_trace(private_key: RSAPriv
         assert [each["id"] for each in html.all("h2") if "id" in each][:2] == ["first-title", "differences-title"]
         assert f"{mistake.risk} {mistake.title[0].upper()}{mistake.title[1:]}" in html.text
         assert mistake.means in html.text
-        assert mistake.mend in html.text
+        assert mistake.fix in html.text
         assert "The calls that show it" in html.text
         assert "Fix it, and storm again with the seed 7." in html.text
         trace = room.http.get(f"{place}/storm.trace")

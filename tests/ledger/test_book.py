@@ -175,7 +175,7 @@ def test_an_anomaly_of_a_call_made_by_hand() -> None:
 
 
 def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """One line each; what cannot mend itself is an error, and no id forges a line."""
+    """One line each; what cannot fix itself is an error, and no id forges a line."""
     with caplog.at_level(logging.INFO, "game_operator.ledger"):
         book = book_of(p1=700)
         applied(book, deposit("b\n1", body=b"{}"))

@@ -436,7 +436,7 @@ def test_damage_is_found(templates: dict[str, str], kind: str, statements: list[
 
 
 def test_a_finding_names_the_place(book: str) -> None:
-    """Account, source, bet and call, and amounts in currency units, for whoever has to mend it."""
+    """Account, source, bet and call, and amounts in currency units, for whoever has to fix it."""
     damage(book, [f"UPDATE {{p}}postings SET amount_cents = 1251 {CLOSING}"])
     balance, posting = sorted(verified(book).findings)
     assert (balance.account, balance.detail) == ("p1", "The balance of 'p1' is 0.01 below its postings.")

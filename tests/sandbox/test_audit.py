@@ -249,7 +249,7 @@ def test_a_balance_that_cannot_be_had() -> None:
 
 
 def test_a_balance_told_wrongly_on_the_way() -> None:
-    """That the last one is right does not mend it; what a lost call did cannot be told from it."""
+    """That the last one is right does not fix it; what a lost call did cannot be told from it."""
     dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
     wrong = wrong_since(dealt)
     (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER, wrong)

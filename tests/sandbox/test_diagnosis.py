@@ -510,18 +510,18 @@ def test_a_wrong_wallet_is_diagnosed(wallet: type[RightWallet], mistake: MoneyMi
 
 def test_the_certifier_and_the_storm_use_the_same_words() -> None:
     """Scenarios about a mistake that the storm names have its meaning and its fix."""
-    by_id = {each.id: (each.means, each.mend) for each in scenarios()}
+    by_id = {each.id: (each.means, each.fix) for each in scenarios()}
     shared = {"B01": M.DEBITED_AGAIN, "B02": M.CREDITED_AGAIN, "C01": M.REFUNDED_UNSEEN, "C02": M.LATE_WITHDRAW}
     for scenario_id, mistake in shared.items():
         text = text_of(mistake)
-        assert by_id[scenario_id] == (text.means, text.mend)
+        assert by_id[scenario_id] == (text.means, text.fix)
 
 
 def test_each_mistake_has_words() -> None:
     """And what is at risk by it, if anything is."""
     for mistake in M:
         text = text_of(mistake)
-        assert all((text.title, text.means, text.mend))
+        assert all((text.title, text.means, text.fix))
         assert text.risk in {"", "money lost", "money doubled"}
     with pytest.raises(KeyError):
         text_of("another")

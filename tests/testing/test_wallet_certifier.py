@@ -474,7 +474,7 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
     (b01,) = [each for each in scenarios() if each.id == "B01"]
     told = _section(shown, "B01")
     assert f"B01 {b01.title} ({b01.weight})" in told
-    for line in (f"What it means: {b01.means}", f"How to fix it: {b01.mend}", "It rests on: "):
+    for line in (f"What it means: {b01.means}", f"How to fix it: {b01.fix}", "It rests on: "):
         assert line in told
     assert '    POST /withdraw\n    {"player_id":"p1","amount":500' in told
     assert '    -> HTTP 200\n    {"type":"SUCCESS","balance":' in told

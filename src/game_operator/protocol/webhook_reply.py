@@ -135,6 +135,6 @@ def _balance_cents(value: object) -> Cents:
 
 def _but(value: object) -> str:
     if value is None:
-        return "and there is none"
+        return "but it is missing"
     # Of a number its digits, and not what Python calls it.
     return f"not {one_line(str(value), _LONGEST_NUMBER) if isinstance(value, Decimal) else shown(value)}"

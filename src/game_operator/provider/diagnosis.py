@@ -47,13 +47,13 @@ class MistakeText:
     Attributes:
         title: What goes wrong, in a few words.
         means: What it means: who loses money, and when.
-        mend: How it is usually fixed.
+        fix: How it is usually fixed.
         risk: ``money lost`` or ``money doubled``; "" if no money moves wrongly.
     """
 
     title: str
     means: str
-    mend: str
+    fix: str
     risk: str = ""
 
 

@@ -74,7 +74,7 @@ class ReportText:
         lines = []
         if verdict is cause.verdict:
             grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-            lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.mend}", f"It rests on: {grounds}"]
+            lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.fix}", f"It rests on: {grounds}"]
         else:
             lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
         parts = [head, "\n".join(lines)]

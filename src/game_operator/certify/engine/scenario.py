@@ -32,7 +32,7 @@ class Scenario:
         weight: What a failure costs.
         rests_on: Sections such as ``spec §4.1``, and decision notes such as ``decision 0014`` for what is assumed.
         means: What a failure means: who loses money, and when.
-        mend: How it is usually fixed.
+        fix: How it is usually fixed.
         play: Plays it.
         needs: What the user must supply, by the names of ``Supplies``.
         stage: When it is tried.
@@ -45,7 +45,7 @@ class Scenario:
     weight: Weight
     rests_on: tuple[str, ...]
     means: str
-    mend: str
+    fix: str
     play: Callable[[Stage], object]
     needs: tuple[str, ...] = ()
     stage: str = STAGES[0]
@@ -89,7 +89,7 @@ def _in_words(entry: dict[str, Any]) -> dict[str, Any]:  # Any: as above.
     text = text_of(entry["mistake"])
     return {name: value for name, value in entry.items() if name != "mistake"} | {
         "means": text.means,
-        "mend": text.mend,
+        "fix": text.fix,
     }
 
 
@@ -142,7 +142,7 @@ def verdict_of(
         exchanges=tuple(kept.values()),
         rests_on=scenario.rests_on,
         means=scenario.means,
-        mend=scenario.mend,
+        fix=scenario.fix,
         is_stopped=isinstance(cut, Stopped),
     )
     # A scenario that was broken off may fail, but advice on half of it is not a verdict.
@@ -160,7 +160,7 @@ def verdict_of(
     is_own = mistake is not None and mistake.only_in_the_plainest and ALL not in scenario.explains
     if mistake is None or is_own or mistake.general_from > 1:
         return verdict
-    return replace(verdict, means=mistake.means, mend=mistake.mend)
+    return replace(verdict, means=mistake.means, fix=mistake.fix)
 
 
 def _folded(notes: Iterable[Note]) -> tuple[Note, ...]:

@@ -121,7 +121,7 @@ def _cause(cause: Cause, extent: Extent, *, is_whole: bool) -> _Fields:
 
 
 def _words(cause: Cause) -> dict[str, str]:
-    return {"reason": cause.verdict.reason, "title": cause.title, "means": cause.means, "mend": cause.mend}
+    return {"reason": cause.verdict.reason, "title": cause.title, "means": cause.means, "fix": cause.fix}
 
 
 def _verdict(verdict: Verdict, url: str, extent: Extent) -> _Fields:
@@ -129,7 +129,7 @@ def _verdict(verdict: Verdict, url: str, extent: Extent) -> _Fields:
     places = {each.number - 1: place for place, each in enumerate(shown)}
     return {
         **_picked(verdict, "id group title outcome weight failed is_advice is_unjudged is_undone is_stopped"),
-        **{name: _cut(getattr(verdict, name), extent) for name in ("reason", "means", "mend")},
+        **{name: _cut(getattr(verdict, name), extent) for name in ("reason", "means", "fix")},
         **_picked(verdict, "rests_on is_assumed missing"),
         "duration_ms": round(verdict.duration_ms, 3),
         "notes": [

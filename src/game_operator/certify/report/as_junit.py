@@ -69,7 +69,7 @@ def _told(verdict: Verdict, extent: Extent) -> str:
         *(f"Also: {_cut(note.reason, extent)}" for note in notes[1:]),
         *([f"… and {left_out} more"] if (left_out := len(verdict.notes) - len(notes)) else []),
         f"What it means: {_cut(verdict.means, extent)}",
-        f"How to fix it: {_cut(verdict.mend, extent)}",
+        f"How to fix it: {_cut(verdict.fix, extent)}",
         f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
     ]
     exchange = verdict.decisive

@@ -47,7 +47,7 @@ def _first_cause(summary: Summary) -> Iterator[str]:
     first = summary.causes[0]
     yield f"**Fix first:** {_plain(first.title)}. Seen in {_plain(first.verdict.name)}: {_plain(first.verdict.reason)}"
     yield f"**What it means:** {_plain(summary.meaning(first))}"
-    yield f"**How to fix it:** {_plain(first.mend)}"
+    yield f"**How to fix it:** {_plain(first.fix)}"
 
 
 def _failures(summary: Summary) -> Iterator[Sequence[str]]:

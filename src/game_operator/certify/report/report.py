@@ -90,9 +90,9 @@ class Cause:
         return self.mistake.means if self.mistake else self.verdict.means
 
     @property
-    def mend(self) -> str:
+    def fix(self) -> str:
         """How it is usually fixed."""
-        return self.mistake.mend if self.mistake else self.verdict.mend
+        return self.mistake.fix if self.mistake else self.verdict.fix
 
     @property
     def ids(self) -> tuple[str, ...]:

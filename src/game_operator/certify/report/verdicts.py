@@ -82,7 +82,7 @@ class Mistake:
 
     title: str
     means: str
-    mend: str
+    fix: str
     hides_money: bool = False
     only_in_the_plainest: bool = False
     general_from: int = 1
@@ -241,7 +241,7 @@ class Verdict:
         notes: All that is wrong, the heaviest first.
         rests_on: The sections of the specification and the decision notes (assumed) that it follows.
         means: What a failure means.
-        mend: How it is usually fixed.
+        fix: How it is usually fixed.
         is_undone: Whether it was skipped because what was supplied for it did not work.
         is_stopped: Whether it was skipped, or broken off, because somebody stopped the run.
         missing: What it needs and was not supplied, by the names of ``Supplies`` and of a few things beside them.
@@ -257,7 +257,7 @@ class Verdict:
     notes: tuple[Note, ...] = ()
     rests_on: tuple[str, ...] = ()
     means: str = ""
-    mend: str = ""
+    fix: str = ""
     missing: tuple[str, ...] = ()
     is_undone: bool = False
     is_stopped: bool = False

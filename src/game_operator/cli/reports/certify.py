@@ -55,7 +55,7 @@ def show_plan(only: Iterable[str], skip: Iterable[str], supplies: Supplies, prof
     not_tried = sum(map(bool, missing.values()))
     counts = {"scenarios": len(chosen), "played": len(chosen) - not_tried, "not_tried": not_tried}
     weights = Counter(str(each.weight) for each in sorted(chosen, key=lambda each: each.weight.rank))
-    names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "mend", "needs")
+    names = ("id", "group", "stage", "title", "weight", "rests_on", "means", "fix", "needs")
     planned = [
         {name: getattr(each, name) for name in names}
         | {"missing": missing[each.id], "reason": missing_told(missing[each.id]) if missing[each.id] else ""}
@@ -178,7 +178,7 @@ def _show_first(summary: Summary) -> None:
     show_fix_first(
         risk=verdict.weight if verdict.weight.is_money else "",
         means=summary.meaning(first),
-        mend=first.mend,
+        fix=first.fix,
         seen=f"{verdict.name}: {verdict.reason}",
     )
     _show_exchange(verdict, most=2)
@@ -246,7 +246,7 @@ def _show_failure(verdict: Verdict, *, is_first: bool) -> None:
     _show_exchange(verdict, most=4)
     if is_first:
         say_wrapped(f"What it means: {verdict.means}", first="  ", indent="  ")
-        say_wrapped(f"How to fix it: {verdict.mend}", first="  ", indent="  ")
+        say_wrapped(f"How to fix it: {verdict.fix}", first="  ", indent="  ")
     assumed = " (assumed)" if verdict.is_assumed else ""
     say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first="  ", indent="  ", style="dim")
 

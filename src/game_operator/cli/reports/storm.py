@@ -143,7 +143,7 @@ def _show_first(report: "StormReport") -> None:
         text = diagnosis.text
         say("")
         seen = f"{shown.subject}: {diagnosis.sentence}"
-        show_fix_first(risk=text.risk, means=text.means, mend=text.mend, seen=seen, most=_MOST_LINES)
+        show_fix_first(risk=text.risk, means=text.means, fix=text.fix, seen=seen, most=_MOST_LINES)
         for line in diagnosis.calls:
             say(f"  {line}")
         if len(report.differences) > 1:
@@ -195,7 +195,7 @@ def _diagnosis_in_json(diagnosis: "Diagnosis") -> dict[str, object]:
     text = diagnosis.text
     names = ("mistake", "sentence", "bets", "is_ambiguous", "calls")
     return {name: getattr(diagnosis, name) for name in names} | {
-        name: getattr(text, name) for name in ("title", "means", "mend", "risk")
+        name: getattr(text, name) for name in ("title", "means", "fix", "risk")
     }
 
 
