@@ -364,6 +364,14 @@ def _oddly_asked(port: int) -> Verdict:
     return only(report)
 
 
+def _asked_over_http(kind: type[PlainWallet] = PlainWallet, handler: type[Webhooks] = Webhooks) -> Verdict:
+    wallet = opened(kind)
+    with _served(wallet, handler) as port:
+        verdict = _oddly_asked(port)
+    wallet.close()
+    return verdict
+
+
 class AnswersToGet(PlainWallet):
     """Asks for no method."""
 
@@ -374,10 +382,7 @@ class AnswersToGet(PlainWallet):
 @pytest.mark.outside
 def test_odd_requests() -> None:
     """The wallet by hand survives them all; who falls silent half way gets no answer, and harms nobody."""
-    wallet = opened()
-    with _served(wallet) as port:
-        verdict = _oddly_asked(port)
-    wallet.close()
+    verdict = _asked_over_http()
     assert (verdict.outcome, verdict.notes) == (Outcome.PASSED, ())
     told = {each.title.removeprefix("a balance check "): each.told for each in verdict.exchanges}
     assert told["by GET"].startswith("HTTP 405")
@@ -451,10 +456,7 @@ class ReadsText(PlainWallet):
 @pytest.mark.parametrize(("handler", "weight"), [(JoinsPieces, LOST), (RefusesPieces, BROKEN)])
 def test_pieces_that_are_read_by_themselves(handler: type[Webhooks], weight: Weight) -> None:
     """It is for the pieces, and neither for the length nor for the characters of the id."""
-    wallet = opened(ReadsText)
-    with _served(wallet, handler) as port:
-        verdict = _oddly_asked(port)
-    wallet.close()
+    verdict = _asked_over_http(ReadsText, handler)
     assert (verdict.weight, verdict.notes[0].cause) == (weight, "")
     assert "sent in one piece, it is accepted" in verdict.reason
 
@@ -471,10 +473,7 @@ class LosesLongIds(PlainWallet):
 @pytest.mark.outside
 def test_a_bet_that_is_not_found_again() -> None:
     """A wager that was taken and is not given back is lost, wherever that shows."""
-    wallet = opened(LosesLongIds)
-    with _served(wallet) as port:
-        verdict = _oddly_asked(port)
-    wallet.close()
+    verdict = _asked_over_http(LosesLongIds)
     assert (verdict.weight, verdict.notes[0].cause) == (LOST, KnownCause.NARROW)
 
 
@@ -489,10 +488,7 @@ def test_a_bet_that_is_not_found_again() -> None:
 )
 def test_what_is_refused_in_pieces_and_whole(wrong: type[PlainWallet], cause: str, told: str) -> None:
     """It is not for the pieces: the length is named that the wallet does not accept."""
-    wallet = opened(wrong)
-    with _served(wallet) as port:
-        verdict = _oddly_asked(port)
-    wallet.close()
+    verdict = _asked_over_http(wrong)
     assert (verdict.weight, verdict.notes[0].cause) == (BROKEN, cause)
     assert told in verdict.reason
 
@@ -500,10 +496,7 @@ def test_what_is_refused_in_pieces_and_whole(wrong: type[PlainWallet], cause: st
 @pytest.mark.outside
 def test_a_method_that_is_not_asked_for() -> None:
     """A balance that is told by GET may be kept by whatever is on the way: advice."""
-    wallet = opened(AnswersToGet)
-    with _served(wallet) as port:
-        verdict = _oddly_asked(port)
-    wallet.close()
+    verdict = _asked_over_http(AnswersToGet)
     assert verdict.is_advice
     assert [note.reason for note in verdict.notes] == [
         f"a balance check by {each}: HTTP 200, SUCCESS; expected was a refusal, such as HTTP 405"
