@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from game_operator import ClosedBet, OperatorClient
 from game_operator.control_room import ControlRoom
-from game_operator.sandbox import Sandbox
+from game_operator.sandbox import FaultPlan, Sandbox
 from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 from tests.support.servers import asgi_server
@@ -177,6 +177,20 @@ def test_a_bet_of_which_there_is_no_call(sandbox: Sandbox, http: httpx.Client) -
     assert "For the service, this bet is settled:" in html.text
     assert "The live log has no call about it" in html.text
     assert "problem" not in html.values("class")
+
+
+def test_the_list_says_which_bets_the_wallet_has_not_confirmed(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A settlement that was lost leaves no call behind; a bet from before the log is not accused."""
+    (paid,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=900).bet_ids
+    sandbox.faults.plan = FaultPlan.parse("settlement-lost@2")
+    (lost,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=1200).bet_ids
+    sandbox.faults.clear()
+    rows = page(http, "/bets").source.split("<tr ")
+    marked = {
+        bet_id: any(bet_id in each and "not confirmed" in each for each in rows)
+        for bet_id in (paid, lost, sandbox.bet_ids["LOST"])
+    }
+    assert list(marked.values()) == [False, True, False]
 
 
 async def broken(_request: Request) -> Response:

@@ -137,7 +137,8 @@ def test_a_list_says_amounts_and_balances(own: Sandbox, at_home: httpx.Client) -
         assert f"ann {call.bet_id} " in row_of(listed, call.number)
         assert call.operation == "withdraw" or f"round {call.round_id}" in row_of(listed, call.number)
     taken = page(at_home, "/live/1").text
-    assert "The wallet took 5.00, or did so at an earlier delivery, and says that the player now has 95.00." in taken
+    assert "By this answer the wallet took 5.00, now or at an earlier delivery." in taken
+    assert "It says that the player now has 95.00." in taken
 
 
 def test_a_balance_that_disagrees_is_said_on_the_spot(

@@ -1,5 +1,6 @@
 """The Wallet page: balances, what disagrees and since when, and how long answers took."""
 
+import re
 from decimal import Decimal
 from itertools import count
 from urllib.parse import quote
@@ -176,7 +177,20 @@ def test_differences_that_change_are_not_called_the_same(
     sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
     text = shown(http, player_id)
     post(http, "/wallet/accept", player_id=player_id)
-    assert "5 more balances disagree." in text
+    assert re.search(r"5 more balances disagree\. Other mistakes show at call \d+, call \d+\.", text)
+
+
+def test_two_mistakes_with_a_right_balance_between_them(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """By as much as before, and yet it is another mistake: the difference was gone meanwhile."""
+    for number, moved in enumerate(("0.01", "-0.01", "0.01")):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+        ledger.adjust(player_id, Decimal(moved), reference=f"{player_id}-{number}")
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    text = shown(http, player_id)
+    post(http, "/wallet/accept", player_id=player_id)
+    assert re.search(r"3 more balances disagree\. Another mistake shows at call \d+\.", text)
 
 
 def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:

@@ -44,11 +44,13 @@ class BetsPage(Page):
     def _list(self, request: Request, keys: Mapping[str, str], problems: Mapping[str, str]) -> Response:
         # As everywhere, what is older than 90 days is gone (spec §8).
         oldest = self._context.now_millis() - RETENTION_MILLIS
+        bets = [bet for bet in self._sandbox.world.bets(limit=_SHOWN) if bet.timestamp >= oldest]
         return self._context.page(
             request,
             "bets.html",
             status=422 if problems else 200,
-            bets=[bet for bet in self._sandbox.world.bets(limit=_SHOWN) if bet.timestamp >= oldest],
+            bets=bets,
+            unconfirmed=self._context.unconfirmed(bets),
             shown=_SHOWN,
             keys={"round_id": "", "round_no": ""} | dict(keys),
             problems=problems,
@@ -71,6 +73,7 @@ class BetsPage(Page):
             request,
             "round.html",
             round=found,
+            unconfirmed=self._context.unconfirmed(getattr(found, "bets", ())),
             keys=keys,
             answer=_laid_out(found),
         )

@@ -134,8 +134,9 @@ def meaning(answered: ExchangeRow) -> str:
     moved = _MOVED.get(exchange.operation, "") if exchange.amount_cents is not None else ""
     if not moved or exchange.balance_cents is None:
         return ""
-    balance = f"and says that the player now has {money(exchange.balance_cents)}"
-    return f"The wallet {moved.format(money(exchange.amount_cents or 0))}, or did so at an earlier delivery, {balance}."
+    done = moved.format(money(exchange.amount_cents or 0))
+    balance = f"that the player now has {money(exchange.balance_cents)}"
+    return f"By this answer the wallet {done}, now or at an earlier delivery. It says {balance}."
 
 
 def deliveries(sandbox: "Sandbox", exchange: Exchange) -> list[ExchangeRow]:

@@ -5,7 +5,8 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -33,10 +34,12 @@ from game_operator.control_room.wrong_balances import first_mistake
 from game_operator.models import BetNotFound, GameInfo, GameInstance
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
+from game_operator.protocol.operations import AnyBet
 from game_operator.provider.delivery import Delivery
 from game_operator.provider.latency import coordinate
 from game_operator.provider.text import clean, iso_time, templates
 from game_operator.sandbox.service.exchange_log import Exchange
+from game_operator.sandbox.service.world import PlacedBet
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox
@@ -147,10 +150,20 @@ class PageContext:
     def bet(self, bet_id: str) -> BetOutcome:
         """Return a bet with the calls about it in the live log, oldest first."""
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
+        return self._outcome(bet, self.calls_about(bet_id))
+
+    def unconfirmed(self, bets: Iterable[PlacedBet]) -> frozenset[str]:
+        """Return the ids of those *bets* that the live log has calls of, but no answer that confirms their state."""
+        calls: defaultdict[str, list[Exchange]] = defaultdict(list)
+        for each in reversed(self.sandbox.live.recent(LOOKED_THROUGH)):
+            calls[each.bet_id].append(each)
+        outcomes = ((bet.reference_id, self._outcome(bet, calls.get(bet.reference_id, []))) for bet in bets)
+        return frozenset(bet_id for bet_id, outcome in outcomes if outcome.confirmed is False)
+
+    def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
         instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)
         currency = "" if instance is None else instance.bet_config.currency
         early_code = self.sandbox.service.profile.early_deposit_code
-        calls = self.calls_about(bet_id)
         wrong = first_mistake(self.sandbox, calls)
         return BetOutcome(bet, calls, currency, early_code, self.sandbox.service.key_history, wrong)
 

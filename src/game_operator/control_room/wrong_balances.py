@@ -26,13 +26,15 @@ class WrongBalance:
         player: The player.
         call: The call that showed it first; None if it is no longer in the live log.
         repeat_of: The first delivery of the same call, if *call* is a repeat; 0 otherwise.
-        carries_on: Whether all later wrong balances differ by as much as the first one.
+        carries_on: Whether all later balances differ by as much as the first wrong one.
+        others: The numbers of later calls that show mistakes of their own.
     """
 
     player: PlayerBalance
     call: Exchange | None
     repeat_of: int
     carries_on: bool
+    others: Sequence[int]
 
 
 def wrong_balance(sandbox: "Sandbox", player: PlayerBalance) -> WrongBalance:
@@ -40,10 +42,11 @@ def wrong_balance(sandbox: "Sandbox", player: PlayerBalance) -> WrongBalance:
     call = sandbox.live.exchange(player.first_wrong.number) if player.first_wrong else None
     first = _first_delivery(sandbox, call) if call else 0
     series = sandbox.service.balances.series(player.player_id)
-    wrong = [point for point in series if not point.agrees]
+    _, *others = mistakes(series) or (0,)
     # Of very many balances only the newest are kept, and the rest may have been others.
-    carries_on = len(wrong) == player.wrong_count and len({difference(point) for point in wrong}) == 1
-    return WrongBalance(player, call, first if call and first < call.number else 0, carries_on)
+    is_whole = sum(not point.agrees for point in series) == player.wrong_count
+    repeat_of = first if call and first < call.number else 0
+    return WrongBalance(player, call, repeat_of, carries_on=is_whole and not others, others=others)
 
 
 def difference(point: ReportedBalance) -> int:
