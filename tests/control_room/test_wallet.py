@@ -16,7 +16,7 @@ from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, Rollb
 from game_operator.provider.faults import FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.balances import PlayerBalance
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, error, success
 from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
@@ -282,3 +282,44 @@ def test_a_wrong_balance_in_the_browser(
         assert room.evaluate(red) == "rgb(169, 35, 27)"
         room.get_by_role("button", name=f"Accept the balance of {player_id}").click()
         expect(room.get_by_text("that disagrees")).to_have_count(0)
+
+
+class CutsCents:
+    """A wallet that makes cents of a float and cuts off what is behind them."""
+
+    def __init__(self) -> None:
+        self.balance_cents = 10_000
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._move(-int(call.amount_cents / 100 * 100))
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._move(int(call.amount_cents / 100 * 100))
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return error("BET_NOT_FOUND")
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return success(balance_cents=self.balance_cents)
+
+    def _move(self, cents: int) -> Reply:
+        self.balance_cents += cents
+        return success(balance_cents=self.balance_cents)
+
+
+def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
+    """Its page says what it moved, and later ones with the same difference lead to it."""
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with (
+            asgi_server(asgi_app(receiver, CutsCents())) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            sandbox.play_round(player_id="p", wager_cents=500, won_cents=750)
+            sandbox.play_round(player_id="p", wager_cents=115, won_cents=0)
+            right, first, later = (page(http, f"/live/{number}") for number in (2, 3, 4))
+    assert "balance in this answer" not in right.text
+    assert "The balance moved by -1.14 and must move by -1.15." in first.text
+    assert "The difference begins with call 3." in later.text
+    assert "moved by" not in later.text

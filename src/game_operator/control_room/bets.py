@@ -50,7 +50,7 @@ class BetsPage(Page):
             "bets.html",
             status=422 if problems else 200,
             bets=bets,
-            unconfirmed=self._context.unconfirmed(bets),
+            doubts=self._context.doubts(bets),
             shown=_SHOWN,
             keys={"round_id": "", "round_no": ""} | dict(keys),
             problems=problems,
@@ -73,7 +73,7 @@ class BetsPage(Page):
             request,
             "round.html",
             round=found,
-            unconfirmed=self._context.unconfirmed(getattr(found, "bets", ())),
+            doubts=self._context.doubts(getattr(found, "bets", ())),
             keys=keys,
             answer=_laid_out(found),
         )

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from game_operator.codes import WebhookErrorCode
 from game_operator.control_room.json_view import pretty_json
 from game_operator.control_room.outcomes import ExchangeRow, hint, raw_message, row
-from game_operator.control_room.wrong_balances import carried_out_again
+from game_operator.control_room.wrong_balances import begun_with, carried_out_again, moved_wrongly
 from game_operator.protocol.http import HeaderPairs
 from game_operator.provider.text import clean, curl_line, money, visible
 from game_operator.sandbox.dealing.balances import ReportedBalance
@@ -112,6 +112,8 @@ def call_values(
         "again": carried_out_again(sandbox, exchange) if exchange.number in wrong else "",
         "wrong": wrong.get(exchange.number),
         "right": _last_right(sandbox, exchange) if exchange.number in wrong else 0,
+        "begun": begun_with(sandbox, exchange) if exchange.number in wrong else 0,
+        "moved": moved_wrongly(sandbox, exchange) if exchange.number in wrong else "",
         "deliveries": deliveries(sandbox, exchange),
         "shown_deliveries": _SHOWN_DELIVERIES,
         "request_side": message_side(

@@ -152,13 +152,14 @@ class PageContext:
         bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
         return self._outcome(bet, self.calls_about(bet_id))
 
-    def unconfirmed(self, bets: Iterable[PlacedBet]) -> frozenset[str]:
-        """Return the ids of those *bets* that the live log has calls of, but no answer that confirms their state."""
+    def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, str]:
+        """Return what is wrong with those *bets*, by id, whose state the answers in the live log do not confirm."""
         calls: defaultdict[str, list[Exchange]] = defaultdict(list)
         for each in reversed(self.sandbox.live.recent(LOOKED_THROUGH)):
             calls[each.bet_id].append(each)
-        outcomes = ((bet.reference_id, self._outcome(bet, calls.get(bet.reference_id, []))) for bet in bets)
-        return frozenset(bet_id for bet_id, outcome in outcomes if outcome.confirmed is False)
+        outcomes = {bet.reference_id: self._outcome(bet, calls.get(bet.reference_id, [])) for bet in bets}
+        doubtful = {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
+        return {bet_id: "not confirmed" if each.wrong is None else "wrong balance" for bet_id, each in doubtful.items()}
 
     def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
         instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)

@@ -77,6 +77,21 @@ def first_mistake(sandbox: "Sandbox", calls: Sequence[Exchange]) -> ReportedBala
     return next((point for point in points if point.number in shown), None)
 
 
+def begun_with(sandbox: "Sandbox", exchange: Exchange) -> int:
+    """Return the number of the call with which the difference in *exchange* began; 0 if it is not known."""
+    numbers = mistakes(sandbox.service.balances.series(exchange.player_id))
+    return max((number for number in numbers if number <= exchange.number), default=0)
+
+
+def moved_wrongly(sandbox: "Sandbox", exchange: Exchange) -> str:
+    """Return how much *exchange* moved, and how much it must; "" if it moved that, or is a repeat or was refused."""
+    added = mistakes(sandbox.service.balances.series(exchange.player_id)).get(exchange.number, 0)
+    if not added or exchange.code != "SUCCESS" or exchange.number in sandbox.live.deliveries(exchange)[1:]:
+        return ""
+    moves = (exchange.amount_cents or 0) * (-1 if exchange.operation == "withdraw" else 1)
+    return f"The balance moved by {money(moves + added)} and must move by {money(moves)}."
+
+
 def carried_out_again(sandbox: "Sandbox", exchange: Exchange) -> str:
     """Return that the wallet moved the money of *exchange* again, though it is a repeat; "" if it did not."""
     added = mistakes(sandbox.service.balances.series(exchange.player_id)).get(exchange.number, 0)
