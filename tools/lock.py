@@ -27,6 +27,7 @@ _LOCKS: dict[str, Sequence[str]] = {
         *("--group", "build", "--constraints", _DEV),
     ),
     "requirements/fuzz.txt": ("--group", "fuzz", "--constraints", _DEV),
+    "requirements/release.txt": ("--group", "release", "--group", "build", "--constraints", _DEV),
 }
 
 
