@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
 from game_operator.ledger.api import AccountOf, CurrencyOf, Ledger, MayBet, Outcome, Terms, Within
+from game_operator.ledger.engine.observed_commits import note_moved
 from game_operator.ledger.engine.script import at_once, awaited
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
@@ -165,7 +166,10 @@ class Wallet(_OverLedger[Ledger], _Handler):
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
-        return write_with(self.ledger, partial(repair_with_within, repair, self.terms))
+        outcome = write_with(self.ledger, partial(repair_with_within, repair, self.terms))
+        if self.ledger.telemetry is not None:
+            note_moved(self.ledger.telemetry.instruments, repair.call, self.terms, outcome)
+        return outcome
 
     def pay(self, payment: "Payment") -> "tuple[Finding, Outcome]":
         """

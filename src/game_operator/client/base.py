@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from types import EllipsisType
-from typing import Any, Final, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
 from game_operator.errors import ConfigurationError
@@ -39,6 +39,11 @@ from game_operator.signers.keys import (
     load_signer,
 )
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+else:
+    Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
 HttpClientT = TypeVar("HttpClientT")
@@ -67,9 +72,11 @@ class Exchange:
         url: The whole address.
         status: The HTTP status, or None when no response arrived.
         attempt: 1 for the first attempt of a call.
-        elapsed: Seconds from sending to the last byte of the body, or to the failure.
+        elapsed: Seconds from sending to the last byte of the body, or to the failure; ``elapsed_seconds`` is the same.
         request_body: The exact bytes sent; ``b""`` for a GET.
         response_body: The bytes received, a signature echoed by the service cut out.
+        operation: The endpoint: ``fetch-games``, ``fetch-bet``, ``fetch-round-bets`` or ``free-bet/grant``.
+        correlation_id: 16 hexadecimal digits that all attempts of a call share, and its span.
     """
 
     method: str
@@ -79,6 +86,13 @@ class Exchange:
     elapsed: float
     request_body: bytes
     response_body: bytes
+    operation: str = ""
+    correlation_id: str = ""
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """The same as ``elapsed``, under the name that all other records have."""
+        return self.elapsed
 
 
 OnExchange: TypeAlias = Callable[[Exchange], object]
@@ -106,6 +120,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         trust_env: bool = True,
         read_limits: ReadLimits = DEFAULT_READ_LIMITS,
         allow_insecure_http: bool = False,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         try:
             signer = load_signer(private_key, passphrase)
@@ -139,7 +154,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 setting="on_exchange",
                 remedy="Pass an ordinary function.",
             )
-        self._on_exchange = on_exchange
+        self._on_exchange, self._telemetry = on_exchange, telemetry
         self._owns_wire = True
         # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
         import_module("game_operator.models.answers")
@@ -192,7 +207,17 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         )
 
     def _steps(self, operation: Operation[T]) -> Generator[Step, Reply, T]:
-        return exchange(operation, self._settings, started_seconds=time.monotonic(), jitter=_JITTER)
+        correlation_id = f"{random.getrandbits(64):016x}"
+        steps = exchange(
+            operation,
+            self._settings,
+            started_seconds=time.monotonic(),
+            jitter=_JITTER,
+            correlation_id=correlation_id,
+        )
+        if self._telemetry is None:
+            return steps
+        return self._telemetry.observed_call(steps, operation, self._base_url, correlation_id)
 
     def _answer(self, step: Send, result: HttpResponse | TransportFailed, began: float) -> Answer:
         """Return the answer to *step*, once ``on_exchange`` has seen it; what that raises changes no grant."""
@@ -204,12 +229,28 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             signature = next(value for name, value in request.headers if name == b"X-Signature")
             status, body = result.status, result.without_echoes(signature).body
         url, elapsed = self._base_url + request.path, answer.seconds - began
+        attempt = Exchange(
+            request.method,
+            url,
+            status,
+            step.attempt,
+            elapsed,
+            request.body,
+            body,
+            step.operation_name,
+            step.correlation_id,
+        )
         try:
-            self._on_exchange(Exchange(request.method, url, status, step.attempt, elapsed, request.body, body))
+            self._on_exchange(attempt)
         except Exception as error:  # It is the user's own code, which may raise anything.
             if _came_out_of_a_signal(error):
                 raise
-            _log.exception("on_exchange raised; the call goes on")
+            extra = {
+                "event": "client.on_exchange_raised",
+                "operation": step.operation_name,
+                "correlation_id": step.correlation_id,
+            }
+            _log.exception("on_exchange raised; the call goes on", extra=extra)
         return answer
 
 

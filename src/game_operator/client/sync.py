@@ -34,6 +34,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         trust_env: Whether proxy variables and SSL_CERT_FILE count, when *http_client* is not given.
         read_limits: How many bytes of an answer are read.
         allow_insecure_http: Whether plain http may go to another machine.
+        telemetry: A ``game_operator.telemetry.Telemetry``, for spans and metrics of the calls (extra ``otel``).
 
     Raises:
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.

@@ -133,6 +133,8 @@ class Outcome(_InTransaction):
         applied: Whether this call moved money or closed a bet.
         replayed: Whether it is a known call again.
         anomaly: What a person should look at; "" for nothing.
+        delta_cents: What this call moved on the account: below zero for a debit, 0 for a repeat or a refusal. Two
+            outcomes that differ in it alone are equal.
     """
 
     code: str | None
@@ -141,6 +143,7 @@ class Outcome(_InTransaction):
     applied: bool = False
     replayed: bool = False
     anomaly: str = ""
+    delta_cents: int = field(default=0, compare=False)
 
     @property
     def refused(self) -> bool:

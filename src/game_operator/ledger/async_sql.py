@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from decimal import Decimal
 from functools import partial, wraps
 from inspect import signature
@@ -16,6 +16,7 @@ from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
+from game_operator.ledger.engine.observed_commits import observed_async
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
@@ -87,7 +88,10 @@ class AsyncSqlLedger(LedgerBase):
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
-        self._queue = AsyncCommitQueue(self._apply_all, most=most_calls(self._accounts))
+        run: Callable[[Sequence[Item]], Awaitable[list[Result]]] = self._apply_all
+        if self._telemetry is not None:
+            run = observed_async(run, self._telemetry, self._system)
+        self._queue = AsyncCommitQueue(run, most=most_calls(self._accounts))
 
     def after_fork(self, *, in_child: bool) -> None:
         """In the child, begin anew: the parent's connection and its event loop are the parent's."""
@@ -138,7 +142,8 @@ class AsyncSqlLedger(LedgerBase):
         check_outside(self)
         # What within runs belongs to its caller: it sees the caller's context variables.
         context = contextvars.copy_context() if terms.within is not None else None
-        return await self._queue.submit(Item(call, terms, context))
+        waiting = None if self._telemetry is None else self._telemetry.waiting_call()
+        return await self._queue.submit(Item(call, terms, context, waiting))
 
     async def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
         """Keep a joined deposit or rollback of an unknown source, as ``SqlLedger`` does."""

@@ -7,8 +7,9 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import uniform
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms
@@ -44,8 +45,13 @@ from game_operator.ledger.ping import Pinger
 from game_operator.ledger.plain_calls import PlainCalls
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sqlite import SqliteStore
-from game_operator.ledger.staff import anomalies
+from game_operator.ledger.staff import anomalies, queries
 from game_operator.models.webhooks import WebhookCall
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+else:
+    Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
 
@@ -104,8 +110,10 @@ class LedgerBase(Forkable):
         patience_seconds: float = 5.0,
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         self._locate(url)
+        self._telemetry = telemetry
         self._prefix = prefix = check_prefix(table_prefix)
         check_accounts(accounts)
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
@@ -115,11 +123,33 @@ class LedgerBase(Forkable):
         self._pinger = Pinger()
         notify_of_forks(self)
         self._begin()
+        if telemetry is not None:
+            telemetry.instruments.watch_oldest_open(self, LedgerBase._oldest_open_seconds)
 
     @property
     def accounts(self) -> AccountsSpec:
         """Where balances live, as ``accounts=`` was given."""
         return self._accounts
+
+    @property
+    def telemetry(self) -> "Telemetry | None":
+        """What makes its spans and metrics, as ``telemetry=`` was given."""
+        return self._telemetry
+
+    @property
+    def _system(self) -> str:
+        """The database, as the semantic conventions of OpenTelemetry name it."""
+        return "postgresql" if is_postgres(self._url) else "sqlite"
+
+    def _oldest_open_seconds(self) -> float | None:
+        """Return the age of the oldest open bet, 0 if none is open; None where it cannot be read beside calls."""
+        if not queries.has_own_snapshot(self._url):
+            return None
+        open_bets = queries.BetsWanted(None, state=BetState.OPEN)
+        bets = queries.survey(
+            self._url, partial(queries.oldest_bets, self._prefix, open_bets, 1), "listing", self._prefix
+        )
+        return max(0.0, time.time() - bets[0].opened_at_millis / 1000) if bets else 0.0
 
     def _locate(self, url: str) -> None:
         """Keep where the database is."""

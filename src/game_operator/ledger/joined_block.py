@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
 from game_operator.ledger.api import Outcome, Terms, Within
 from game_operator.ledger.async_sql import AsyncSqlLedger
+from game_operator.ledger.engine.observed_commits import observed_joined
 from game_operator.ledger.engine.script import AskOperator, Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
@@ -88,8 +89,9 @@ class JoinedBlock:
         ledger, source = self._ledger, self._terms.source
         item, join = Item(call, self._terms), ledger._joiner.apply_around
         try:
-            outcome: Outcome = yield from self._repeated(
-                lambda connection: join(item, connection, partial(self._do_after, call, connection))
+            outcome: Outcome = yield from self._observed(
+                call,
+                self._repeated(lambda connection: join(item, connection, partial(self._do_after, call, connection))),
             )
         except UnknownSourceError:
             # The refused call may be owed. The operator's transaction has ended, and its locks with it.
@@ -109,10 +111,14 @@ class JoinedBlock:
     def repair(self, repair: Repair) -> Work[Outcome]:
         """Settle a bet without a call of the provider, in a transaction of the operator with *after*."""
         call, ledger = repair.call, self._ledger
-        outcome: Outcome = yield from self._repeated(
-            lambda connection: ledger._joiner.run_around(
-                partial(repair_bet, repair, self._terms), connection, partial(self._do_after, call, connection)
-            )
+        script = partial(repair_bet, repair, self._terms)
+        outcome: Outcome = yield from self._observed(
+            call,
+            self._repeated(
+                lambda connection: ledger._joiner.run_around(
+                    script, connection, partial(self._do_after, call, connection)
+                )
+            ),
         )
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
@@ -139,6 +145,11 @@ class JoinedBlock:
         yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
         if self._is_looked_up():
             yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
+
+    def _observed(self, call: WebhookCall, work: Work[Outcome]) -> Work[Outcome]:
+        """Do *work*, which commits *call*, in the span of a commit if there is telemetry."""
+        telemetry = self._ledger.telemetry
+        return work if telemetry is None else observed_joined(work, call, self._terms, telemetry, self._ledger._system)
 
     def _is_looked_up(self) -> bool:
         """Return whether to look up what a call has stored before it is answered; a refusal, too."""

@@ -132,7 +132,10 @@ class _Page:
         if delta_cents:
             ends = (account, None) if delta_cents < 0 else (None, account)
             self._postings.append((*ends, call.amount_cents, self._source, operation, tx_id, at_millis))
-        return Outcome(code=None, balance_cents=Cents(cents), at_millis=at_millis, applied=True)
+        balance_cents = Cents(cents)
+        return Outcome(
+            code=None, balance_cents=balance_cents, at_millis=at_millis, applied=True, delta_cents=delta_cents
+        )
 
     def rows(self) -> dict[str, list[_Row]]:
         """Return the rows to write, by the names of a dialect's statements."""

@@ -9,7 +9,7 @@ from functools import partial
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError
@@ -32,6 +32,7 @@ from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
+from game_operator.ledger.engine.observed_commits import observed
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
@@ -44,6 +45,11 @@ from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_ano
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+else:
+    Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -64,6 +70,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         table_prefix: How the names of the tables begin.
         patience_seconds: How long a call waits for a database that is down or locked before LedgerUnavailableError.
         pooler: Whether a pooler such as PgBouncer is between us and PostgreSQL; None finds out at each connect.
+        telemetry: A ``game_operator.telemetry.Telemetry``, for spans of commits and metrics of money (extra ``otel``).
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
@@ -91,6 +98,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         patience_seconds: float = 5.0,
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        telemetry: "Telemetry | None" = None,
     ) -> "SqlLedger":
         """
         Return a ledger in Django's database *alias*, PostgreSQL or SQLite, by its entry in ``DATABASES``.
@@ -112,6 +120,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             patience_seconds=patience_seconds,
             pooler=pooler,
             clock_millis=clock_millis,
+            telemetry=telemetry,
         )
         return ledger
 
@@ -119,7 +128,10 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
         longest_seconds = max(30.0, 8 * self._patience_seconds)
         self._mutex = PatientLock(longest_seconds)
-        self._queue = CommitQueue(self._apply_all, most=most_calls(self._accounts), longest_seconds=longest_seconds)
+        run: Callable[[Sequence[Item]], list[Result]] = self._apply_all
+        if self._telemetry is not None:
+            run = observed(run, self._telemetry, self._system)
+        self._queue = CommitQueue(run, most=most_calls(self._accounts), longest_seconds=longest_seconds)
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
@@ -155,7 +167,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
                 self._keep_unknown(call, terms)
                 raise
         check_outside(self)
-        return self._queue.submit(Item(call, terms))
+        waiting = None if self._telemetry is None else self._telemetry.waiting_call()
+        return self._queue.submit(Item(call, terms, None, waiting))
 
     def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
         """Keep a joined deposit or rollback of an unknown source, unless we would wait for its caller."""

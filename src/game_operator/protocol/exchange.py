@@ -111,6 +111,7 @@ class Send:
     attempt: int
     operation_name: str
     is_grant: bool = False
+    correlation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,12 @@ class _Call(Generic[T]):
 
 
 def exchange(
-    operation: Operation[T], settings: CallSettings, *, started_seconds: float, jitter: Iterator[float]
+    operation: Operation[T],
+    settings: CallSettings,
+    *,
+    started_seconds: float,
+    jitter: Iterator[float],
+    correlation_id: str = "",
 ) -> Generator[Step, Reply, T]:
     """
     Yield the steps of *operation*, and return its result.
@@ -200,6 +206,7 @@ def exchange(
         settings: The client's side of it.
         started_seconds: The driver's monotonic clock at the start, from which the deadline counts.
         jitter: Endless random numbers from 0 to 1.
+        correlation_id: What names the call in each ``Send``.
 
     Raises:
         ApiError: The service said no, or something unintelligible.
@@ -209,7 +216,7 @@ def exchange(
     """
     call = _Call(operation, settings, started_seconds, started_seconds)
     try:
-        return (yield from _attempts(call, jitter))
+        return (yield from _attempts(call, jitter, correlation_id))
     except GameOperatorError:
         raise
     except BaseException as interruption:
@@ -223,7 +230,7 @@ def exchange(
         raise
 
 
-def _attempts(call: _Call[T], jitter: Iterator[float]) -> Generator[Step, Reply, T]:
+def _attempts(call: _Call[T], jitter: Iterator[float], correlation_id: str) -> Generator[Step, Reply, T]:
     operation, settings = call.operation, call.settings
     signature = yield from _sign(call)
     request = request_of(operation, settings.operator_id, signature, settings.headers)
@@ -235,7 +242,8 @@ def _attempts(call: _Call[T], jitter: Iterator[float]) -> Generator[Step, Reply,
         call.under_way = True
         answer: Answer | None = None
         try:
-            reply = yield Send(request, timeout, call.attempts, operation.name, operation.grant is not None)
+            is_grant = operation.grant is not None
+            reply = yield Send(request, timeout, call.attempts, operation.name, is_grant, correlation_id)
             assert isinstance(reply, Answer)
             answer, call.now = reply, reply.seconds
             return _read(call, answer, signature)

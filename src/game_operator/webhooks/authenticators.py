@@ -300,7 +300,8 @@ class IpAllowList:
                     "IpAllowList refused a chunked request of a trusted proxy: its X-Forwarded-For may be a trailer, "
                     "which anybody can write. If your server or your proxy drops trailers, pass "
                     "IpAllowList(trust_chunked=True); docs/go-live.md lists servers. Otherwise let the proxy send a "
-                    "Content-Length. This is logged once."
+                    "Content-Length. This is logged once.",
+                    extra={"event": "webhook.chunked_refused"},
                 )
             return None
         for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS)):

@@ -11,7 +11,7 @@ import logging
 import os
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -154,10 +154,12 @@ class Budget:
 
         def ended(future: "Future[object]") -> None:
             result, later = future.result(), time.perf_counter() - since
+            extra = {"event": "webhook.ended_late", "operation": name.replace("_", "-"), "elapsed_seconds": later}
             if isinstance(result, BaseException):
-                log_failure(_LOG, f"a {name} that was answered SYSTEM_ERROR failed {later:.1f} s after that", result)
+                what = f"a {name} that was answered SYSTEM_ERROR failed {later:.1f} s after that"
+                log_failure(_LOG, what, result, extra)
             else:
-                _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, later)
+                _LOG.error("a %s that was answered SYSTEM_ERROR ended %.1f s after that", name, later, extra=extra)
 
         future.add_done_callback(ended)
         return OverBudget(seconds, "it runs on in its thread")
@@ -187,22 +189,22 @@ def _caught(method: Callable[..., object], arguments: tuple[object, ...]) -> obj
         return failed
 
 
-def log_failure(log: logging.Logger, what: str, failed: BaseException) -> None:
+def log_failure(log: logging.Logger, what: str, failed: BaseException, extra: Mapping[str, object]) -> None:
     """
-    Log that *what* came of *failed*, as an error with its traceback.
+    Log that *what* came of *failed*, as an error with its traceback and the fields of *extra*.
 
     A message with line breaks in it, such as a database's that quotes an id, is escaped line by line: as it stands it
     could pass for lines of the log.
     """
     if all(map(_is_plain, _chain(failed))):
-        log.error("%s", what, exc_info=failed)
+        log.error("%s", what, exc_info=failed, extra=extra)
         return
     try:
         parts = traceback.format_exception(failed)
     except Exception:  # Such as a text that no traceback can show.
         parts = [f"{type(failed).__name__}, of which no traceback can be made"]
     lines = [line for part in parts for line in part.splitlines()]
-    log.error("%s\n%s", what, "\n".join(f"  | {one_line(line)}" for line in lines))
+    log.error("%s\n%s", what, "\n".join(f"  | {one_line(line)}" for line in lines), extra=extra)
 
 
 def _is_plain(error: BaseException) -> bool:

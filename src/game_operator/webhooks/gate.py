@@ -128,7 +128,8 @@ class Gate:
                 return self._opened_batch(request.body)
             call, oddities = read_call(operation, request.body, self.profile)
             for oddity in oddities:
-                _LOG.log(logging.INFO if oddity.absent else logging.WARNING, "%s: %s", operation, oddity)
+                level = logging.INFO if oddity.absent else logging.WARNING
+                _LOG.log(level, "%s: %s", operation, oddity, extra={"event": "webhook.odd", "operation": operation})
             return self._foreign(call, request.body) or call
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status
@@ -136,7 +137,8 @@ class Gate:
         except MalformedCallError as malformed:
             return _malformed(operation, str(malformed), request.body)
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
-            log_failure(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed)
+            extra = {"event": "webhook.unreadable", "operation": operation}
+            log_failure(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed, extra)
             return Refusal(WebhookErrorCode.SYSTEM_ERROR, f"reading it failed: {type(failed).__name__}", 200, operation)
 
     def _operation_at(self, path: str) -> str:

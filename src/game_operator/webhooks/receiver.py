@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from random import getrandbits
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, one_line, shown
@@ -24,6 +25,11 @@ from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, log_failure
 from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+else:
+    Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
 
 _LOG = logging.getLogger("game_operator.webhooks")
 #: A line for each reply by which a handler refused a call, and nothing else.
@@ -52,6 +58,10 @@ class HandledCall:
         reason: Why it was refused or failed, on one line; "" when the handler answered.
         status: The HTTP status.
         elapsed_seconds: From the body's arrival to the reply.
+        operation: What the path asked for: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``; "" for an
+            unknown path.
+        correlation_id: 16 hexadecimal digits that name the request in log records and spans, too. The deposits of a
+            batch share them.
     """
 
     path: str
@@ -61,6 +71,35 @@ class HandledCall:
     reason: str
     status: int
     elapsed_seconds: float
+    operation: str = ""
+    correlation_id: str = ""
+
+
+class _Arrival:
+    """A request, when it came, and what its log records and its span share."""
+
+    __slots__ = ("correlation_id", "request", "span", "started")
+
+    def __init__(self, request: WebhookRequest, telemetry: "Telemetry | None", operation: str) -> None:
+        self.started: Final = time.perf_counter()
+        self.request: Final = request
+        self.correlation_id: Final = f"{getrandbits(64):016x}"
+        self.span: Final = None if telemetry is None else telemetry.webhook(operation, self.correlation_id)
+
+    def elapsed(self) -> float:
+        """Return for how many seconds the request is here."""
+        return time.perf_counter() - self.started
+
+    def note(self, operation: str, reply: Reply, result: object, call: WebhookCall | None) -> None:
+        """Let its span, if it has one, take note of how a call ended."""
+        if self.span is not None:
+            anomaly = result.anomaly if isinstance(result, Refusal) else ""
+            self.span.note(operation, _outcome(reply.code, result), reply.code, call, anomaly)
+
+    def end(self) -> None:
+        """End its span; once, in the thread or task in which it arrived."""
+        if self.span is not None:
+            self.span.end()
 
 
 class WebhookReceiver(Gate):
@@ -82,6 +121,7 @@ class WebhookReceiver(Gate):
         budget_seconds: A call that takes longer is answered SYSTEM_ERROR; a batch has six times as long.
         warn_seconds: A call that takes so long or longer is logged as slow.
         max_threads: How many calls of a sync handler run at a time under ASGI and WSGI.
+        telemetry: A ``game_operator.telemetry.Telemetry``, for spans and metrics of the calls (extra ``otel``).
 
     Raises:
         TypeError: An argument is of another kind.
@@ -98,6 +138,7 @@ class WebhookReceiver(Gate):
         budget_seconds: float = 10.0,
         warn_seconds: float = 0.5,
         max_threads: int = 40,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         super().__init__(authenticator, Profile() if profile is None else profile, instances)
         returns_at_once = callable(on_call) and not inspect.iscoroutinefunction(on_call)
@@ -109,7 +150,7 @@ class WebhookReceiver(Gate):
             problem = f"max_threads must be a whole number above 0, not {shown(max_threads)}."
             raise ConfigurationError(problem, setting="max_threads")
         self.max_threads: Final = max_threads
-        self._on_call = on_call
+        self._on_call, self._telemetry = on_call, telemetry
         self._budget = Budget(max_threads)
         self._last_handler: tuple[object, bool] = (self, False)  # No handler.
 
@@ -144,13 +185,15 @@ class WebhookReceiver(Gate):
         """
         if self._is_awaited(handler):
             raise TypeError(f"the handler {type(handler).__name__} is async: await handle_async, or use asgi_app")
-        started, request = time.perf_counter(), _request(path, headers, body, method, peer)
+        arrival = self._arrived(_request(path, headers, body, method, peer))
         run: Runner = self._budget.in_thread if in_thread else self._budget.here
-        opened = self.open(request)
-        if isinstance(opened, Refusal | DepositBatch):
-            return _run_in_turn(self._without_a_call(request, handler, opened, 1, started), run)
-        result = run(self.budget_seconds, _method(handler, opened), opened)
-        return self._closed(request, opened, result, started)
+        try:
+            opened = self.open(arrival.request)
+            if isinstance(opened, Refusal | DepositBatch):
+                return _run_in_turn(self._without_a_call(arrival, handler, opened, 1), run)
+            return self._closed(arrival, opened, run(self.budget_seconds, _method(handler, opened), opened))
+        finally:
+            arrival.end()
 
     def handle_in_thread(self, *args: Any, **options: Any) -> HttpReply:
         """Deprecated: call ``handle`` with ``in_thread=True``."""
@@ -183,21 +226,31 @@ class WebhookReceiver(Gate):
 
     async def answer(self, request: WebhookRequest, handler: WebhookHandler | AsyncWebhookHandler) -> HttpReply:
         """Answer as ``handle_async`` does; *request* must have its header names in lower case."""
-        started = time.perf_counter()
-        awaited = self._is_awaited(handler)
-        run: AsyncRunner = self._budget.awaited if awaited else self._budget.from_loop
-        opened = self.open(request)
-        if isinstance(opened, Refusal | DepositBatch):
-            together = _AWAITED_TOGETHER if awaited else _IN_THREADS_TOGETHER
-            return await _run_together(self._without_a_call(request, handler, opened, together, started), run)
-        result = await run(self.budget_seconds, _method(handler, opened), opened)
-        return self._closed(request, opened, result, started)
+        arrival = self._arrived(request)
+        try:
+            awaited = self._is_awaited(handler)
+            run: AsyncRunner = self._budget.awaited if awaited else self._budget.from_loop
+            opened = self.open(request)
+            if isinstance(opened, Refusal | DepositBatch):
+                together = _AWAITED_TOGETHER if awaited else _IN_THREADS_TOGETHER
+                return await _run_together(self._without_a_call(arrival, handler, opened, together), run)
+            return self._closed(arrival, opened, await run(self.budget_seconds, _method(handler, opened), opened))
+        finally:
+            arrival.end()
 
     def refuse(self, path: str, reason: str, *, peer: str | None = None) -> HttpReply:
         """Answer INVALID_REQUEST to a request that could not be read to its end; *reason* is for the log."""
         request = WebhookRequest("POST", path, (), b"", peer, 0)
-        refusal = Refusal(WebhookErrorCode.INVALID_REQUEST, reason)
-        return self._closed(request, None, refusal, time.perf_counter())
+        arrival = self._arrived(request)
+        try:
+            refusal = Refusal(WebhookErrorCode.INVALID_REQUEST, reason, operation=self._operation_at(path))
+            return self._closed(arrival, None, refusal)
+        finally:
+            arrival.end()
+
+    def _arrived(self, request: WebhookRequest) -> _Arrival:
+        telemetry = self._telemetry
+        return _Arrival(request, telemetry, "" if telemetry is None else self._operation_at(request.path))
 
     def _is_awaited(self, handler: WebhookHandler | AsyncWebhookHandler) -> bool:
         # Remembered for the last handler: looking takes as long as reading a call.
@@ -209,19 +262,18 @@ class WebhookReceiver(Gate):
 
     def _without_a_call(
         self,
-        request: WebhookRequest,
+        arrival: _Arrival,
         handler: WebhookHandler | AsyncWebhookHandler,
         opened: Refusal | DepositBatch,
         together: int,
-        started: float,
     ) -> "_Steps[HttpReply]":
         """Answer what is not one call; of a batch, *together* deposits are handled at a time."""
         if isinstance(opened, Refusal):
             kept = yield from self._kept(self.budget_seconds, handler, opened)
-            return self._closed(request, None, kept, started)
+            return self._closed(arrival, None, kept, opened.operation)
         answers: list[tuple[str | None, Reply]] = []
         for first in range(0, len(opened.items), together):
-            left = self._left_of_batch(started)
+            left = self._left_of_batch(arrival)
             if left <= 0:
                 break
             # Together, so that a ledger can put them into one commit.
@@ -231,52 +283,71 @@ class WebhookReceiver(Gate):
                 result: object = None
                 if not refusal:
                     result = next(results)
-                elif (left := self._left_of_batch(started)) > 0:
+                elif (left := self._left_of_batch(arrival)) > 0:
                     result = yield from self._kept(left, handler, refusal)
                 else:
                     continue
                 reply, status, reason = self.judged(result, item.call)
-                self._report(request, item.call, result, reply, status, reason, started)
+                arrival.note("deposit", reply, result, item.call)
+                self._report(arrival, item.call, result, reply, status, reason, "deposit")
                 # Our own failures are left out: a missing item is sent again.
                 if reply.code != WebhookErrorCode.SYSTEM_ERROR:
                     answers.append((item.tx_id, reply))
         return self.written_batch(answers, _now_millis())
 
-    def _left_of_batch(self, started: float) -> float:
+    def _left_of_batch(self, arrival: _Arrival) -> float:
         """Return how many seconds the next deposit of a batch may take."""
-        return min(self.budget_seconds, self.budget_seconds * _BATCH_BUDGETS - (time.perf_counter() - started))
+        return min(self.budget_seconds, self.budget_seconds * _BATCH_BUDGETS - arrival.elapsed())
 
-    def _closed(self, request: WebhookRequest, call: WebhookCall | None, result: object, started: float) -> HttpReply:
+    def _closed(
+        self, arrival: _Arrival, call: WebhookCall | None, result: object, operation: str | None = None
+    ) -> HttpReply:
         reply, status, reason = self.judged(result, call)
+        if operation is None:
+            operation = getattr(call or result, "operation", "")
+        arrival.note(operation, reply, result, call)
         is_shown = reason or reply.code is not None or self._on_call is not None
-        if is_shown or time.perf_counter() - started >= self._warn_seconds:
-            self._report(request, call, result, reply, status, reason, started)
+        if is_shown or arrival.elapsed() >= self._warn_seconds:
+            self._report(arrival, call, result, reply, status, reason, operation)
         return self.written(reply, status, _now_millis())
 
     def _report(
         self,
-        request: WebhookRequest,
+        arrival: _Arrival,
         call: WebhookCall | None,
         result: object,
         reply: Reply,
         status: int,
         reason: str,
-        started: float,
+        operation: str,
     ) -> None:
+        elapsed, path, peer = arrival.elapsed(), arrival.request.path, arrival.request.peer
+        extra: dict[str, object] = {
+            "operation": operation,
+            "code": reply.code,
+            "correlation_id": arrival.correlation_id,
+            "elapsed_seconds": elapsed,
+        }
         if reason:
             reason = one_line(reason, _LONGEST_REASON)
-            _log_refusal(request, reply, reason, result)
-        elapsed = time.perf_counter() - started
+            _log_refusal(arrival.request, reply, reason, result, extra)
         if reply.code is not None and not reason and call is not None:
             # No ids: a reader of the log need not know who plays.
-            _REFUSALS.info("%s answered %s after %.1f ms", call.operation, reply.code, elapsed * 1000)
+            declined = extra | {"event": "webhook.declined"}
+            _REFUSALS.info("%s answered %s after %.1f ms", operation, reply.code, elapsed * 1000, extra=declined)
         if elapsed >= self._warn_seconds:
-            _LOG.warning("%s took %.0f ms; the service may give up before that", shown(request.path), elapsed * 1000)
+            slow = extra | {"event": "webhook.slow"}
+            _LOG.warning(
+                "%s took %.0f ms; the service may give up before that", shown(path), elapsed * 1000, extra=slow
+            )
         if self._on_call is not None:
+            handled = HandledCall(
+                path, peer, call, reply.code, reason, status, elapsed, operation, arrival.correlation_id
+            )
             try:
-                self._on_call(HandledCall(request.path, request.peer, call, reply.code, reason, status, elapsed))
+                self._on_call(handled)
             except Exception as failed:  # on_call must not change what is answered.
-                log_failure(_LOG, "on_call raised", failed)
+                log_failure(_LOG, "on_call raised", failed, extra | {"event": "webhook.on_call_raised"})
 
     def _kept(
         self, seconds: float, handler: WebhookHandler | AsyncWebhookHandler, refusal: Refusal
@@ -287,9 +358,10 @@ class WebhookReceiver(Gate):
             return refusal
         (result,) = yield seconds, [(keep, refusal.operation, refusal.anomaly, refusal.body)]
         if isinstance(result, BaseException):
-            log_failure(_LOG, "an anomaly could not be kept", result)
+            log_failure(_LOG, "an anomaly could not be kept", result, {"event": "webhook.anomaly_lost"})
         elif isinstance(result, OverBudget):
-            _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how)
+            lost = {"event": "webhook.anomaly_lost", "operation": refusal.operation}
+            _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how, extra=lost)
             if result.seconds < self.budget_seconds:  # As any item that is not reached, it is sent again.
                 return result
         return refusal
@@ -325,14 +397,27 @@ def _method(handler: object, call: WebhookCall) -> Any:  # A method of the user'
     return getattr(handler, call.operation.replace("-", "_"))
 
 
-def _log_refusal(request: WebhookRequest, reply: Reply, reason: str, result: object) -> None:
+def _outcome(code: str | None, result: object) -> str:
+    """Return how a call ended, as telemetry counts it."""
+    if code is None:
+        return "success"
+    if code == WebhookErrorCode.SYSTEM_ERROR:
+        return "failed"
+    return "refused" if isinstance(result, Refusal) else "declined"
+
+
+def _log_refusal(
+    request: WebhookRequest, reply: Reply, reason: str, result: object, extra: Mapping[str, object]
+) -> None:
     what = f"{shown(request.path)} from {shown(request.peer)}"
+    extra = {**extra, "event": "webhook.failed", "reason": reason}
     if isinstance(result, Refusal) and reply.code != WebhookErrorCode.SYSTEM_ERROR:
-        _LOG.warning("%s refused with %s: %s", what, reply.code, reason)
+        extra["event"] = "webhook.refused"
+        _LOG.warning("%s refused with %s: %s", what, reply.code, reason, extra=extra)
     elif isinstance(result, BaseException):
-        log_failure(_LOG, f"{what} answered SYSTEM_ERROR: {reason}", result)
+        log_failure(_LOG, f"{what} answered SYSTEM_ERROR: {reason}", result, extra)
     else:
-        _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason)
+        _LOG.error("%s answered SYSTEM_ERROR: %s", what, reason, extra=extra)
 
 
 def _seconds(name: str, value: Any) -> float:  # Anything the user passes.
@@ -356,7 +441,9 @@ def _fields(headers: Any) -> tuple[tuple[bytes, bytes], ...]:
         return tuple([(_bytes(name).lower(), _bytes(value)) for name, value in pairs])
     except Exception as odd:  # Headers of no form that we know carry no signature.
         _LOG.error(
-            "the headers cannot be read (%s): hand over a mapping, or pairs of name and value", type(odd).__name__
+            "the headers cannot be read (%s): hand over a mapping, or pairs of name and value",
+            type(odd).__name__,
+            extra={"event": "webhook.headers_unreadable"},
         )
         return ()
 

@@ -229,7 +229,7 @@ class Catalogue(Forkable):
             try:
                 changes = self.refresh()
             except Exception as failed:
-                _LOG.warning("the games could not be fetched: %s", failed)
+                _LOG.warning("the games could not be fetched: %s", failed, extra={"event": "catalogue.fetch_failed"})
                 changes = []
             yield changes
             stop.wait(pause)
@@ -290,7 +290,8 @@ class Catalogue(Forkable):
         if self.held is None:
             self._unknown.looked(began)
         else:
-            _LOG.warning("a list of games is held for a person: %s", self.held.reason)
+            extra = {"event": "catalogue.held"}
+            _LOG.warning("a list of games is held for a person: %s", self.held.reason, extra=extra)
         return changes
 
     def _changed(self, step: Callable[[CatalogueState], CatalogueState]) -> list[CatalogueChange]:
@@ -317,7 +318,8 @@ class Catalogue(Forkable):
                 try:
                     callback(change)
                 except Exception:  # The operator's own code, which must not keep others from the news.
-                    _LOG.exception("a subscriber of the catalogue raised")
+                    extra = {"event": "catalogue.subscriber_raised"}
+                    _LOG.exception("a subscriber of the catalogue raised", extra=extra)
 
     def _read(self, body: bytes | None) -> CatalogueState:
         if body is None or body != self._known[0]:  # Of thousands of games, reading takes a good part of a second.

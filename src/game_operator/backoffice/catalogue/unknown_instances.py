@@ -113,7 +113,8 @@ class UnknownInstances:
         try:
             is_answered = self._refresh()
         except Exception as failed:
-            _LOG.warning("the games could not be fetched, which a call for an unknown instance asked for: %s", failed)
+            text = "the games could not be fetched, which a call for an unknown instance asked for: %s"
+            _LOG.warning(text, failed, extra={"event": "catalogue.fetch_failed"})
         finally:
             with self._lock:
                 self._failures = 0 if is_answered else self._failures + 1

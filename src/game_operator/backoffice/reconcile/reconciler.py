@@ -4,6 +4,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from functools import lru_cache, partial
 from secrets import randbits
@@ -28,6 +29,9 @@ from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:
     from game_operator.backoffice.catalogue import Catalogue
+    from game_operator.telemetry import Telemetry
+else:
+    Catalogue = Telemetry = object  # Who reads hints at run time loads neither.
 
 
 #: Returns a client and a wallet, and can be imported by its name: other processes call it too.
@@ -59,6 +63,7 @@ class Reconciler:
         catalogue: Knows the limits of game instances; without it they are fetched once.
         lease: For how long a process keeps its part of a run without a sign of life.
         seed: What the sample is drawn by; by default another for each run.
+        telemetry: A ``game_operator.telemetry.Telemetry``, for spans of runs and a metric of findings (extra ``otel``).
 
     Raises:
         TypeError: The client or the wallet is of another kind: both are for threads.
@@ -78,6 +83,7 @@ class Reconciler:
         catalogue: "Catalogue | None" = None,
         lease: timedelta = timedelta(milliseconds=LEASE_MILLIS),
         seed: int | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         _check_parts(client, wallet)
         self._client, self._wallet, self._catalogue = client, wallet, catalogue
@@ -91,7 +97,8 @@ class Reconciler:
         self._ledger: SqlLedger = wallet.ledger  # type: ignore[assignment]  # Checked above.
         lease_millis = _millis("lease", lease, least=100)
         self._journal = Journal(self._ledger, clock_millis=clock_millis, lease_millis=lease_millis)
-        self._worker = Worker(client, wallet, self._journal, catalogue)
+        self._telemetry = telemetry
+        self._worker = Worker(client, wallet, self._journal, catalogue, telemetry=telemetry)
         self._service = f"{client.base_url}|{client.operator_id}"
         self._source = wallet.terms.source
         self._make: Make | None = None
@@ -107,7 +114,7 @@ class Reconciler:
         Args:
             make: Returns a client and a wallet. It must be a function that can be imported by its name, because each
                 worker process calls it once, for neither a client nor a ledger can travel.
-            options: As for ``Reconciler``; ``clock_millis`` and ``catalogue`` cannot travel either.
+            options: As for ``Reconciler``; ``clock_millis``, ``catalogue`` and ``telemetry`` cannot travel either.
 
         Raises:
             ConfigurationError: *make* cannot be imported by its name, or an option cannot travel.
@@ -117,7 +124,7 @@ class Reconciler:
             raise ConfigurationError(
                 f"make must be a function that can be imported by its name, not {shown(make)}. Define it in a module."
             )
-        for option in ("clock_millis", "catalogue"):
+        for option in ("clock_millis", "catalogue", "telemetry"):
             if options.get(option) is not None:
                 raise ConfigurationError(
                     f"{option} cannot travel to other processes, so from_factory does not take it."
@@ -187,7 +194,12 @@ class Reconciler:
         elif (max_bets, max_total_cents) != (None, None):
             raise ConfigurationError("max_bets and max_total_cents are for repair=True: a dry run settles nothing.")
         self._worker.is_leaving.clear()
-        run = self._joined(options) or self._begun(options, actor, reason)
+        with self._span():
+            run = self._joined(options) or self._begun(options, actor, reason)
+            self._finish(run, executor, workers)
+        return self.report(run.id)
+
+    def _finish(self, run: Run, executor: Executor | None, workers: int) -> None:
         if self._planned(run):
             self._journal.set_state(run.id, "running")
         while self._journal.run(run.id).state == "running" and not self._worker.is_leaving.is_set():
@@ -198,7 +210,10 @@ class Reconciler:
             elif not self._worker.is_leaving.is_set():
                 ready_millis = waiting[0] - self._journal.now_millis()
                 time.sleep(min(max(ready_millis / 1_000, 0.01), _NAP_SECONDS))
-        return self.report(run.id)
+
+    def _span(self) -> AbstractContextManager[None]:
+        """Return the span of a run, if there is telemetry."""
+        return nullcontext() if self._telemetry is None else self._telemetry.run("reconcile")
 
     def run_some(self, seconds: float = 60.0) -> ReconcileReport:
         """
@@ -215,10 +230,11 @@ class Reconciler:
         run = known or self._begun(dict(self._options, repair=False), None, None)
         if run.state == "paused":
             self._journal.set_state(run.id, "running")
-        if self._planned(run, until):
-            self._worker.work(run.id, until=until)
-            if self._journal.run(run.id).state == "running" and self._journal.waiting(run.id) is None:
-                self._journal.set_state(run.id, "finished")
+        with self._span():
+            if self._planned(run, until):
+                self._worker.work(run.id, until=until)
+                if self._journal.run(run.id).state == "running" and self._journal.waiting(run.id) is None:
+                    self._journal.set_state(run.id, "finished")
         return self.report(run.id)
 
     def stop(self) -> Run | None:

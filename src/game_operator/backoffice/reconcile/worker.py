@@ -49,6 +49,7 @@ from game_operator.money import cents_rounded_down
 if TYPE_CHECKING:
     from game_operator.backoffice.catalogue import Catalogue
     from game_operator.client.sync import OperatorClient
+    from game_operator.telemetry import Telemetry
     from game_operator.wallet import JoinedWallet, Wallet
 
 _LOG = logging.getLogger("game_operator.backoffice")
@@ -96,11 +97,12 @@ class Worker:
         catalogue: "Catalogue | None" = None,
         *,
         sleep: Callable[[float], object] | None = None,
+        telemetry: "Telemetry | None" = None,
     ) -> None:
         # A repeat is an item's next try: it waits for its turn, as every call of the run does.
         self._client, self._wallet, self._journal = client.with_options(retries=0), wallet, journal
         self._client_of_games = client
-        self._catalogue = catalogue
+        self._catalogue, self._telemetry = catalogue, telemetry
         #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
         self.is_leaving = threading.Event()
         self._sleep = sleep or self.is_leaving.wait
@@ -122,7 +124,7 @@ class Worker:
             try:
                 self._work_on(chunk, run, until)
             except LeaseLostError as lost:
-                _LOG.info("%s", lost)
+                _LOG.info("%s", lost, extra={"event": "reconcile.lease_lost", "run_id": run_id})
             except BaseException as failed:  # Ctrl-C, too: nobody has to wait for the lease to run out.
                 with suppress(LedgerError):
                     self._journal.save(chunk, [], again_millis=0)
@@ -235,7 +237,8 @@ class Worker:
                 answers = look_up_round(self._client, instance_id, round_id)
             except TryLaterError as failed:
                 self._report(chunk, 0, failed)
-                _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed)
+                extra = {"event": "reconcile.round_skipped", "run_id": run.id}
+                _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed, extra=extra)
                 continue
             others = [each for each in answers or () if each.bet_id not in {one.bet_id for one in seen}]
             if others:
@@ -246,6 +249,7 @@ class Worker:
         script = partial(ours_of_round, answers, self._wallet.terms)
         known = read_with(self._journal.ledger, script)
         now, batch = self._now(), Batch()
+        findings: list[NewFinding] = []
         for each in answers:
             looked = Looked(each.bet_id, known[each.bet_id], each, now)
             judgement = self._judged(looked, run)
@@ -256,12 +260,19 @@ class Worker:
             items = [NewItem(result.key, {}) for result in batch.results]
             added = yield from add_items_to_script(dialect, chunk, items)
             results = [result for result in batch.results if result.key in added]
-            findings = [each for each in batch.findings if each.subject in added]
+            findings[:] = [each for each in batch.findings if each.subject in added]
             batch.again = [key for key in batch.again if key in added]
             yield from self._journal.results_script(dialect, run.id, results, findings)
             yield from batch.beside(run, self._journal, dialect)
 
         self._journal.save(chunk, [], beside=beside)
+        self._count(findings)
+
+    def _count(self, findings: Sequence[NewFinding]) -> None:
+        """Count findings that are committed."""
+        if self._telemetry is not None:
+            for each in findings:
+                self._telemetry.instruments.findings.add(1, each.kind)
 
     # --- judging
 
@@ -290,7 +301,7 @@ class Worker:
         try:
             games = self._client_of_games.fetch_games()
         except (ApiError, TransportError) as failed:
-            _LOG.warning("The limits of the games are unknown: %s", failed)
+            _LOG.warning("The limits of the games are unknown: %s", failed, extra={"event": "reconcile.no_limits"})
             return {}
         instances = [instance for game in games for instance in game.instances]
         return {each.id: cents_rounded_down(each.bet_config.max_win) for each in instances}
@@ -330,6 +341,7 @@ class Worker:
             done=is_done,
             beside=partial(batch.beside, run, self._journal),
         )
+        self._count(batch.findings)
         for each, judgement in batch.repairs:
             self._settle(chunk, run, each, judgement)
         return is_done
@@ -365,7 +377,8 @@ class Worker:
         except RepairRefusedError as refused:
             self._judge_again(chunk, run, looked, refused)
         except Exception as failed:  # The operator's own statements may raise anything.
-            _LOG.exception("The bet %r was not settled", looked.key)
+            extra = {"event": "reconcile.repair_failed", "run_id": run.id}
+            _LOG.exception("The bet %r was not settled", looked.key, extra=extra)
             self._fail(chunk, looked, judgement, failed)
 
     def _moved(
@@ -418,6 +431,7 @@ class Worker:
         beside: Callable[[SqlDialect], Script[None]] | None = None,
     ) -> None:
         """Save why a bet was not settled; nothing if it was: what raised may have done so after the commit."""
+        saved: list[NewFinding] = []
 
         def save(dialect: SqlDialect) -> Script[None]:
             # Behind the fence, which waits for a commit of the repair that is still under way.
@@ -425,10 +439,12 @@ class Worker:
             if item is not None and item.state in (Verdict.SETTLED, Verdict.REFUNDED):
                 return
             yield from self._journal.results_script(dialect, chunk.run_id, results, findings)
+            saved[:] = findings
             if beside is not None:
                 yield from beside(dialect)
 
         self._journal.save(chunk, [], beside=save)
+        self._count(saved)
 
     def _check_service(self, chunk: Chunk, run: Run) -> None:
         """Before a chunk may settle bets: stop the run if the service may be answering from an old copy."""
@@ -444,6 +460,7 @@ class Worker:
         if len(differences) <= _MOST_DISAGREEING:
             # The service is believed, so this is a difference like any other.
             self._journal.save(chunk, [], findings=differences)
+            self._count(differences)
             self._fresh.add(run.id)
             return
         why = (

@@ -199,6 +199,7 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
             table.name,
             owner,
             prefix,
+            extra={"event": "ledger.balances_shared"},
         )
 
 

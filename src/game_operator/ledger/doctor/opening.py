@@ -80,4 +80,4 @@ def look_at_clock(address: str, kind: Kind, prefix: str, clock_millis: Callable[
 def _warn_once(address: str, text: str, *values: object) -> None:
     if (address, text) not in _logged:
         _logged.add((address, text))
-        _LOG.warning(text, *values)
+        _LOG.warning(text, *values, extra={"event": "ledger.hazard"})

@@ -91,7 +91,8 @@ def _build(prefix: str) -> Script[None]:
     yield Execute("SET lock_timeout = 0", ())
     missing = yield from missing_indexes(prefix)
     if missing:
-        _LOG.warning("Building %d indexes of the tables %s* while calls go on.", len(missing), prefix)
+        extra = {"event": "ledger.indexes_building"}
+        _LOG.warning("Building %d indexes of the tables %s* while calls go on.", len(missing), prefix, extra=extra)
     for build in missing:
         for statement in build.statements:
             yield Execute(statement, ())

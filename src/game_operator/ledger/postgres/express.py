@@ -15,7 +15,7 @@ from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_ROW, OLDEST_WRITER, VERSION, sql_texts
 from game_operator.ledger.rules.book import Item, currency_named
-from game_operator.models.webhooks import DepositCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents
 
 #: A statement of PostgreSQL with ``$1``, ``$2`` and so on, all of them of the type text, and what they are.
@@ -53,12 +53,23 @@ class Express:
             return self._sql["lone_withdraw"], parameters
         return self._sql["batch"], (json.dumps(rows), source)
 
-    def outcomes(self, rows: Iterable[Sequence[str]]) -> dict[int, Outcome]:
-        """Return the outcomes by the index of their items, from the rows of the statement."""
+    def outcomes(self, items: Sequence[Item], rows: Iterable[Sequence[str]]) -> dict[int, Outcome]:
+        """Return the outcomes by the index of their *items*, from the rows of the statement."""
         return {
-            int(index): Outcome(code=None, balance_cents=Cents(int(cents)), at_millis=int(at_millis), applied=True)
+            int(index): Outcome(
+                code=None,
+                balance_cents=Cents(int(cents)),
+                at_millis=int(at_millis),
+                applied=True,
+                delta_cents=_delta_cents(items[int(index)].call),
+            )
             for index, cents, at_millis in rows
         }
+
+
+def _delta_cents(call: WebhookCall) -> int:
+    assert isinstance(call, WithdrawCall | DepositCall)
+    return -call.amount_cents if isinstance(call, WithdrawCall) else call.amount_cents
 
 
 def _row(index: int, item: Item) -> tuple[Any, ...] | None:

@@ -53,7 +53,8 @@ class CommitWarnings:
         if is_nameless or diag.source_function == _WAITS_FOR_STANDBY or diag.sqlstate in _STATES:
             self.reason = message
         else:
-            _LOG.warning("PostgreSQL warns: %s (SQLSTATE %s)", message, diag.sqlstate)
+            extra = {"event": "ledger.server_warning", "sqlstate": diag.sqlstate}
+            _LOG.warning("PostgreSQL warns: %s (SQLSTATE %s)", message, diag.sqlstate, extra=extra)
 
     def check(self) -> None:
         """Raise LedgerUnavailableError once if a commit is in doubt."""
@@ -175,12 +176,17 @@ class Identities:
                 parameters = (sequence, sequence, highest + _STEP, sequence, highest)
                 done: Rows = yield Execute(self._advance, parameters)
                 if done:
-                    _LOG.warning("The sequence %s was behind the ids of %s: set to %s.", sequence, table, done[0][0])
+                    text, extra = (
+                        "The sequence %s was behind the ids of %s: set to %s.",
+                        {"event": "ledger.sequence_set"},
+                    )
+                    _LOG.warning(text, sequence, table, done[0][0], extra=extra)
                 continue
             behind = last is not None or table == failed_table
             message = (_BEHIND if behind else _UNKNOWN).format(table=table, sequence=sequence, value=highest + _STEP)
             if (sequence, behind) not in self._logged:
                 self._logged.add((sequence, behind))
-                _LOG.log(logging.ERROR if behind else logging.WARNING, message)
+                level, extra = logging.ERROR if behind else logging.WARNING, {"event": "ledger.sequence_behind"}
+                _LOG.log(level, message, extra=extra)
             if table == failed_table:
                 raise LedgerError(message)

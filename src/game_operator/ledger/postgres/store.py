@@ -219,7 +219,7 @@ class _Store:
             self._raise_if_warned()
             return {}
         self._raise_if_warned()
-        return self._express.outcomes(rows)
+        return self._express.outcomes(items, rows)
 
     def _attempt(self, script: Callable[[], Script[T]]) -> Work[T]:
         connection = self._live() or (yield from self._connected())

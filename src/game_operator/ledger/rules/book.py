@@ -9,7 +9,7 @@ import inspect
 import logging
 from contextvars import Context
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import LedgerError, shown
@@ -28,6 +28,9 @@ from game_operator.money import Cents, amount_from_cents
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call
 
+if TYPE_CHECKING:
+    from game_operator.telemetry import WaitingCall
+
 _LOG = logging.getLogger("game_operator.ledger")
 
 #: The kind of a deposit or rollback whose source the ledger does not know.
@@ -42,6 +45,8 @@ class Item(NamedTuple):
     terms: Terms
     #: Of the task that asks, for the operator's own statements; None to run them in any.
     context: Context | None = None
+    #: What telemetry knows of the call; None without telemetry.
+    waiting: "WaitingCall | None" = None
 
 
 class Posting(NamedTuple):
@@ -324,9 +329,9 @@ class Book:
         # What is answered SYSTEM_ERROR here does not go away without a person.
         level = logging.ERROR if decision.code == WebhookErrorCode.SYSTEM_ERROR else logging.INFO
         answer, bet_id = decision.code or "SUCCESS", shown(call.bet_id)
-        _LOG.log(
-            level, "%s: a %s of bet %s was answered %s; it is kept to look at", anomaly.kind, operation, bet_id, answer
-        )
+        text = "%s: a %s of bet %s was answered %s; it is kept to look at"
+        extra = {"event": "ledger.anomaly", "anomaly": anomaly.kind, "operation": operation, "code": anomaly.code}
+        _LOG.log(level, text, anomaly.kind, operation, bet_id, answer, extra=extra)
 
 
 def currency_named(call: MovingCall, terms: Terms) -> str | None:
@@ -336,14 +341,16 @@ def currency_named(call: MovingCall, terms: Terms) -> str | None:
     try:
         currency: object = terms.currency_of(call)
     except Exception:
-        _LOG.exception("currency_of raised: the currency of a %s is unknown", call.operation)
+        unknown = {"event": "ledger.currency_unknown", "operation": call.operation}
+        _LOG.exception("currency_of raised: the currency of a %s is unknown", call.operation, extra=unknown)
         return None
     if currency is None:
         return None
     if not isinstance(currency, str) or problem_of_id(currency, _LONGEST_CURRENCY):
         if inspect.iscoroutine(currency):
             currency.close()
-        _LOG.error("currency_of answered %s, which is not a currency: it is unknown", shown(currency))
+        unknown = {"event": "ledger.currency_unknown", "operation": call.operation}
+        _LOG.error("currency_of answered %s, which is not a currency: it is unknown", shown(currency), extra=unknown)
         return None
     return str.__str__(currency)  # A driver could write the member of an enum by its name.
 
@@ -357,6 +364,7 @@ def _outcome(decision: Decision) -> Outcome:
         applied=decision.applied,
         replayed=decision.replayed,
         anomaly=decision.anomaly,
+        delta_cents=decision.delta_cents,
     )
 
 
@@ -383,4 +391,6 @@ def _log_differences(call: MovingCall, bet: BetRecord | None) -> None:
     for name, given, kept in pairs:
         if given is not None and kept is not None and given != kept:
             what = f"a repeated {call.operation} of bet {shown(bet.bet_id)}"
-            _LOG.warning("%s has %s %s, not %s: it changes nothing", what, name, shown(given), shown(kept))
+            extra = {"event": "ledger.repeat_differs", "operation": call.operation}
+            values = (what, name, shown(given), shown(kept))
+            _LOG.warning("%s has %s %s, not %s: it changes nothing", *values, extra=extra)

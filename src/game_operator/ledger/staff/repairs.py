@@ -159,7 +159,13 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     changes = _changes_of_payment(wanted, bet, moved, owed_cents)
     yield from dialect.store(wanted.source, changes, was={account.key: account})
     resolved = yield from resolve_finding(wanted.id, payment.actor, payment.reason, dialect, paid_cents=owed_cents)
-    outcome = Outcome(code=None, balance_cents=Cents(moved.balance_cents), at_millis=moved.at_millis, applied=True)
+    outcome = Outcome(
+        code=None,
+        balance_cents=Cents(moved.balance_cents),
+        at_millis=moved.at_millis,
+        applied=True,
+        delta_cents=owed_cents,
+    )
     return Paid(resolved, outcome, _call_of_payment(wanted, bet, owed_cents))
 
 

@@ -1,0 +1,100 @@
+"""What telemetry sees of the ledger: a span for each commit, and the money and anomalies of its calls."""
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from game_operator.ledger.api import Outcome, Terms
+from game_operator.ledger.engine.script import Result
+from game_operator.ledger.rules.book import Item, currency_named
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import CommitSpan, Instruments, Telemetry
+
+T = TypeVar("T")
+
+_UNKNOWN = "unknown"
+
+
+def observed(
+    run: Callable[[Sequence[Item]], list[Result]], telemetry: "Telemetry", system: str
+) -> Callable[[Sequence[Item]], list[Result]]:
+    """Return *run*, which commits a batch of calls, with a span around each commit."""
+
+    def commit(items: Sequence[Item]) -> list[Result]:
+        span = _begun(telemetry, items, system)
+        try:
+            results = run(items)
+        except BaseException as failed:
+            span.end(failed)
+            raise
+        return _ended(telemetry, span, items, results)
+
+    return commit
+
+
+def observed_async(
+    run: Callable[[Sequence[Item]], Awaitable[list[Result]]], telemetry: "Telemetry", system: str
+) -> Callable[[Sequence[Item]], Awaitable[list[Result]]]:
+    """Return *run* as ``observed`` does, awaited."""
+
+    async def commit(items: Sequence[Item]) -> list[Result]:
+        span = _begun(telemetry, items, system)
+        try:
+            results = await run(items)
+        except BaseException as failed:
+            span.end(failed)
+            raise
+        return _ended(telemetry, span, items, results)
+
+    return commit
+
+
+def observed_joined(
+    work: Generator[object, object, Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
+) -> Generator[object, object, Outcome]:
+    """Do *work*, which applies a call in the operator's transaction and commits it, in the span of a commit."""
+    item = Item(call, terms, waiting=telemetry.waiting_call())
+    span = _begun(telemetry, [item], system)
+    try:
+        outcome = yield from work
+    except BaseException as failed:
+        span.end(failed)
+        raise
+    _ended(telemetry, span, [item], [outcome])
+    return outcome
+
+
+def note_moved(instruments: "Instruments", call: WebhookCall, terms: Terms, outcome: Outcome) -> None:
+    """Count the money that *call* moved, once that is committed."""
+    cents = outcome.delta_cents
+    if not cents or isinstance(call, BalanceCall):
+        return
+    currency = currency_named(call, terms) or _UNKNOWN
+    if isinstance(call, WithdrawCall):
+        instruments.wagered.add(-cents, currency, call.action)
+    elif isinstance(call, DepositCall):
+        instruments.won.add(cents, currency, call.action)
+    else:
+        instruments.refunded.add(cents, currency)
+
+
+def _begun(telemetry: "Telemetry", items: Sequence[Item], system: str) -> "CommitSpan":
+    return telemetry.commit([item.waiting for item in items if item.waiting is not None], system)
+
+
+def _ended(telemetry: "Telemetry", span: "CommitSpan", items: Sequence[Item], results: list[T]) -> list[T]:
+    span.end()
+    for item, result in zip(items, results, strict=True):
+        if isinstance(result, Outcome):
+            _note(telemetry.instruments, item, result)
+    return results
+
+
+def _note(instruments: "Instruments", item: Item, outcome: Outcome) -> None:
+    note_moved(instruments, item.call, item.terms, outcome)
+    if outcome.anomaly:
+        instruments.anomalies.add(1, outcome.anomaly)
+    webhook = item.waiting and item.waiting.webhook
+    if outcome.replayed and webhook:
+        webhook.repeats.append(item.call)
