@@ -105,6 +105,10 @@ class Telemetry:
         """Begin the span of a commit of *calls* in a database, which is current until its ``end``."""
         return CommitSpan(self, calls, system)
 
+    def measured(self, application: Any, routes: Iterable[str]) -> Any:
+        """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
+        return _measured(self.instruments.server_seconds, application, frozenset(routes))
+
     @contextmanager
     def run(self, name: str) -> Iterator[None]:
         """Make a span of a run of the back office."""
@@ -430,10 +434,7 @@ class CommitSpan:
 # --- HTTP, as `serve` answers it
 
 
-def http_server(telemetry: Telemetry, application: Any, routes: Iterable[str]) -> Any:
-    """Return the ASGI *application*, whose requests are measured; paths other than *routes* have no name."""
-    known, seconds = frozenset(routes), telemetry.instruments.server_seconds
-
+def _measured(seconds: "metrics.Histogram", application: Any, routes: frozenset[str]) -> Any:
     async def measured(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await application(scope, receive, send)
@@ -443,7 +444,7 @@ def http_server(telemetry: Telemetry, application: Any, routes: Iterable[str]) -
             "http.request.method": method if method in _METHODS else "_OTHER",
             "url.scheme": scope.get("scheme", "http"),
         }
-        if path in known:
+        if path in routes:
             attributes["http.route"] = path
 
         async def noted(message: Any) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Ping: TypeAlias = Callable[[], Awaitable[PingReport]]
 
-_PATHS: Final = frozenset({"/healthz", "/readyz"})
+PATHS: Final = frozenset({"/healthz", "/readyz"})
 _CACHED_SECONDS: Final = 1.0
 #: Times in replies are the database's. Clocks that follow NTP differ by milliseconds.
 _MOST_CLOCK_MILLIS: Final = 1_000
@@ -51,7 +51,7 @@ class Health:
         """Return an ASGI application that answers the two paths, and leaves all others to *application*."""
 
         def either(scope: "Scope", receive: "Receive", send: "Send") -> Awaitable[None]:
-            if scope["type"] == "http" and scope["path"] in _PATHS:
+            if scope["type"] == "http" and scope["path"] in PATHS:
                 return self._respond(scope, send)
             return application(scope, receive, send)
 

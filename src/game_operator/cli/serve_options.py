@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from game_operator.backoffice import Catalogue
     from game_operator.ledger import SqlLedger
     from game_operator.models.webhooks import WebhookCall
+    from game_operator.telemetry import Telemetry
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
 BACKLOG: Final = 2048
@@ -40,7 +41,13 @@ class CallersOptions:
     instances: str | None = None
     accept_unsigned: Annotated[bool, typer.Option("--insecure-accept-unsigned")] = False
 
-    def receiver(self, profile: Profile, host: str, catalogue: "Catalogue | None" = None) -> "WebhookReceiver":
+    def receiver(
+        self,
+        profile: Profile,
+        host: str,
+        catalogue: "Catalogue | None" = None,
+        telemetry: "Telemetry | None" = None,
+    ) -> "WebhookReceiver":
         """Return the receiver that answers these callers, for the instances of *catalogue* if there is one."""
         from game_operator.webhooks import AllOf, IpAllowList, WebhookReceiver
 
@@ -65,7 +72,10 @@ class CallersOptions:
                 f"--instances {shown(self.instances)} has an empty id. Write ids with a comma between."
             )
         return WebhookReceiver(
-            authenticator=authenticator, profile=profile, instances=ids if catalogue is None else catalogue
+            authenticator=authenticator,
+            profile=profile,
+            instances=ids if catalogue is None else catalogue,
+            telemetry=telemetry,
         )
 
 

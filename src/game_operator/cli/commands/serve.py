@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from game_operator.cli.http_connections import WalletServer
     from game_operator.cli.worker_processes import WorkerLink
     from game_operator.ledger import AsyncSqlLedger
+    from game_operator.telemetry import Telemetry
 
 #: What a call may take beyond its budget before a stop no longer waits for it.
 _LAST_WORDS_SECONDS: Final = 5
@@ -52,6 +53,7 @@ class _WalletService:
     profile: Profile
     source: str
     access_log: bool
+    telemetry: bool
     budget_seconds: float
     #: Options of the ledger.
     of_ledger: Mapping[str, Any]
@@ -66,6 +68,16 @@ class _WalletService:
             f"The wallet answers at {url}, process {os.getpid()}, until Ctrl-C.",
             f"Its ledger is in {one_line(shown_address(self.address))}.",
         )
+
+    @property
+    def routes(self) -> list[str]:
+        """The paths that it answers."""
+        from game_operator.cli.health import PATHS
+        from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS
+        from game_operator.webhooks.gate import normal_prefix
+
+        prefix = normal_prefix(self.listening.prefix)
+        return [*PATHS, *(prefix + path for path in (*OPERATIONS, *BATCH_PATHS))]
 
     @property
     def stop_seconds(self) -> int:
@@ -84,13 +96,15 @@ class _WalletService:
 
         connections = Connections(most_connections(self.listening.max_connections), self.listening.request_timeout)
         with self.games.followed(lambda: SqlLedger(self.address, **self.of_ledger)) as catalogue:
-            receiver = self.callers.receiver(self.profile, self.listening.host, catalogue)
-            ledger = AsyncSqlLedger(self.address, **self.of_ledger)
+            telemetry = _telemetry() if self.telemetry else None
+            receiver = self.callers.receiver(self.profile, self.listening.host, catalogue, telemetry)
+            ledger = AsyncSqlLedger(self.address, **self.of_ledger, telemetry=telemetry)
             currency_of = self.games.currency_of(catalogue)
             wallet = AsyncWallet(ledger, profile=self.profile, source=self.source, currency_of=currency_of)
             health = Health(ledger.ping)
+            application = health.beside(asgi_app(receiver, wallet, prefix=self.listening.prefix))
             server = WalletServer(
-                health.beside(asgi_app(receiver, wallet, prefix=self.listening.prefix)),
+                application if telemetry is None else telemetry.measured(application, self.routes),
                 connections,
                 link.report_ready if link else partial(self.announce, listener),
                 health.drain,
@@ -140,6 +154,7 @@ def serve(
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,
     access_log: bool = False,
+    telemetry: bool = False,
 ) -> int:
     """
     Answer the service's webhooks from a ledger, until Ctrl-C or SIGTERM.
@@ -162,6 +177,9 @@ def serve(
     file = check_file(address)
     processes.check(file)
     check_extra("game-operator serve", "serve", ("uvicorn", "httptools", *(["uvloop"] if _HAS_UVLOOP else [])))
+    if telemetry:
+        check_extra("game-operator serve --telemetry", "otel", ("opentelemetry",))
+        _telemetry()
     from game_operator.cli.http_connections import most_connections
     from game_operator.ledger.engine.tables import check_prefix, ddl
 
@@ -174,6 +192,7 @@ def serve(
         profile=receiver.profile,
         source=source,
         access_log=access_log,
+        telemetry=telemetry,
         budget_seconds=receiver.budget_seconds,
         of_ledger={"accounts": accounts, "migrate": migrate, "table_prefix": table_prefix},
     )
@@ -205,6 +224,20 @@ def serve(
         raise SchemaError(what, remedy=remedy, statements=missing.statements) from None
     remark("The wallet has stopped.")
     return ExitCode.FINE
+
+
+def _telemetry() -> "Telemetry":
+    from opentelemetry import trace
+
+    from game_operator.telemetry import Telemetry
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        raise ConfigurationError(
+            "--telemetry has nowhere to send traces and metrics, because this process has no OpenTelemetry SDK.",
+            remedy="Run: pip install opentelemetry-distro opentelemetry-exporter-otlp, and start the wallet as "
+            "`opentelemetry-instrument game-operator serve …`.",
+        )
+    return Telemetry()
 
 
 def _inherited_link() -> "WorkerLink | None":

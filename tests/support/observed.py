@@ -1,0 +1,61 @@
+"""An OpenTelemetry SDK that keeps everything in memory, and a Telemetry that reports to it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from game_operator.telemetry import Telemetry
+
+__all__ = ["Observed"]
+
+
+class Observed:
+    """A Telemetry, and what it made of spans and metrics so far."""
+
+    def __init__(self, *, record_ids: bool = False) -> None:
+        self._exporter, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers = TracerProvider(shutdown_on_exit=False)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+        self.telemetry = Telemetry(self.tracers, self.meters, record_ids=record_ids)
+
+    def spans(self, name: str = "") -> list[ReadableSpan]:
+        """Return the spans that have ended, or those of a name, the first that ended first."""
+        return [span for span in self._exporter.get_finished_spans() if name in ("", span.name)]
+
+    def span(self, name: str) -> ReadableSpan:
+        """Return the only span of a name."""
+        (span,) = self.spans(name)
+        return span
+
+    def points(self, metric: str) -> list[tuple[Mapping[str, Any], Any]]:
+        """Return the attributes and the data point of each series of a metric."""
+        return [
+            (dict(point.attributes), point)
+            for one in self._metrics()
+            if one.name == metric
+            for point in one.data.data_points
+        ]
+
+    def sums(self, metric: str) -> dict[tuple[Any, ...], int]:
+        """Return the sums of a counter by the values of its attributes."""
+        return {tuple(attributes.values()): point.value for attributes, point in self.points(metric)}
+
+    def counts(self, metric: str) -> dict[tuple[Any, ...], int]:
+        """Return how often a histogram was recorded, by the values of its attributes."""
+        return {tuple(attributes.values()): point.count for attributes, point in self.points(metric)}
+
+    def everything(self) -> str:
+        """Return all that spans and metrics say."""
+        return "\n".join([*(span.to_json() for span in self.spans()), *(one.to_json() for one in self._metrics())])
+
+    def _metrics(self) -> Iterator[Any]:
+        data: Any = self._reader.get_metrics_data()
+        if data is None:
+            return
+        yield from (one for each in data.resource_metrics for scope in each.scope_metrics for one in scope.metrics)
