@@ -22,7 +22,7 @@ from game_operator.ledger.api import Account
 from game_operator.models.webhooks import FreeBet, WebhookCall, WithdrawCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.calls import ask_balance, claim, deposit, rollback, some_of_each_end, withdraw
 from tests.support.ledgers import AnyLedger, Work
 from tests.support.seeds import random_of
 from tests.support.times import is_now
@@ -178,6 +178,17 @@ class LedgerContract(_Worlds):
         declined = world.withdraw("b2", cents=OPENING_CENTS)
         assert (moved.code, declined.code) == (None, "INSUFFICIENT_BALANCE")
         assert [is_now(each.at_millis, since) for each in (before, outcome, moved, declined)] == [True] * 4
+
+    def test_what_a_call_moved_is_in_its_outcome(self, world: World) -> None:
+        """Below zero for a debit, and 0 for what is repeated, refused or only asked; by every way to the tables."""
+        first = some_of_each_end("x", world.p1)
+        for call in (*first, *first, withdraw("x-dear", world.p1, 10**9), ask_balance(world.p1)):
+            before = self._balance(world)
+            assert world.apply(call).delta_cents == self._balance(world) - before
+
+    @staticmethod
+    def _balance(world: World) -> int:
+        return world.ledger.balance(world.p1)
 
     def test_a02_win(self, world: World) -> None:
         """A withdraw deducts the wager, a deposit credits the winnings (spec §3, §4.1)."""

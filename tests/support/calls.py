@@ -46,15 +46,15 @@ def ask_balance(player_id: str = "p1") -> BalanceCall:
     return BalanceCall(player_id=player_id)
 
 
-def some_of_each_end(name: str) -> tuple[WebhookCall, ...]:
+def some_of_each_end(name: str, player_id: str = "p1") -> tuple[WebhookCall, ...]:
     """Return calls that are all applied: a bet that is won, one that is lost, an open one, one rolled back; a claim."""
     return (
-        withdraw(f"{name}-won"),
-        deposit(f"{name}-won"),
-        withdraw(f"{name}-lost"),
-        deposit(f"{name}-lost", amount_cents=0),
-        withdraw(f"{name}-open"),
-        withdraw(f"{name}-back"),
-        rollback(f"{name}-back", tx_id=f"withdraw:bet:{name}-back"),
-        claim(f"{name}-claim"),
+        withdraw(f"{name}-won", player_id),
+        deposit(f"{name}-won", player_id),
+        withdraw(f"{name}-lost", player_id),
+        deposit(f"{name}-lost", player_id, amount_cents=0),
+        withdraw(f"{name}-open", player_id),
+        withdraw(f"{name}-back", player_id),
+        rollback(f"{name}-back", player_id, f"withdraw:bet:{name}-back"),
+        claim(f"{name}-claim", player_id),
     )

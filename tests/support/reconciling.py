@@ -118,18 +118,18 @@ def _alchemy(connection: Any, operation: str, bet_id: str) -> None:
 
 
 @contextmanager
-def _wallet(url: str, *, own: bool = False) -> Iterator[Wallet]:
+def _wallet(url: str, *, own: bool = False, **options: Any) -> Iterator[Wallet]:
     statement = _plain if url.startswith("sqlite") else _psycopg
     if own:
         run(url, "CREATE TABLE players (id varchar(256) PRIMARY KEY, cents bigint NOT NULL)")
-    with SqlLedger(url, accounts=_OWN if own else None) as ledger:
+    with SqlLedger(url, accounts=_OWN if own else None, **options) as ledger:
         yield Wallet(ledger, within=partial(_keep, statement))
 
 
 @contextmanager
-def _joined(url: str, *, driver: str = "") -> Iterator[JoinedWallet]:
+def _joined(url: str, *, driver: str = "", **options: Any) -> Iterator[JoinedWallet]:
     with ExitStack() as stack:
-        ledger = stack.enter_context(SqlLedger(url))
+        ledger = stack.enter_context(SqlLedger(url, **options))
         if driver:
             from sqlalchemy import create_engine
 
@@ -258,11 +258,11 @@ def _opened(url: str, ledger: SqlLedger) -> bool:
 
 
 @contextmanager
-def desk_of(kind: WalletKind, url: str) -> Iterator[Desk]:
-    """Return a desk with a wallet of a kind."""
+def desk_of(kind: WalletKind, url: str, **options: Any) -> Iterator[Desk]:
+    """Return a desk with a wallet of a kind, whose ledger has *options*."""
     with ExitStack() as stack:
         sandbox = stack.enter_context(InProcessSandbox(keys=KEYS))
-        wallet = stack.enter_context(kind.open(url))
+        wallet = stack.enter_context(kind.open(url, **options))
         yield Desk(url, wallet, sandbox, stack)
 
 

@@ -84,7 +84,8 @@ class _RareLine:
 
     def log_if_due(self, now: float) -> None:
         if self._count and now >= self._next:
-            _LOG.warning(self._line, self._limit, self._count, self._peer)
+            extra = {"event": "serve.connections_refused"}
+            _LOG.warning(self._line, self._limit, self._count, self._peer, extra=extra)
             self._count, self._next = 0, now + _SECONDS_BETWEEN_LINES
 
 

@@ -26,6 +26,9 @@ from typing import Any, Final
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError
 
 _LOG = logging.getLogger("game_operator.serve")
+_KILLED: Final = {"event": "serve.worker_killed"}
+_NOT_STARTED: Final = {"event": "serve.worker_not_started"}
+_RESTART: Final = {"event": "serve.restart"}
 #: The file numbers that a worker inherits, and whether it may begin without its database.
 _VARIABLE: Final = "GAME_OPERATOR_SERVE_WORKER"
 _READY, _DRAIN = b"r", b"d"
@@ -86,7 +89,7 @@ class WorkerLink:
                     drain()
             stop()
             time.sleep(stop_seconds)
-            _LOG.error("This worker did not stop within %g s, so it is ended by force.", stop_seconds)
+            _LOG.error("This worker did not stop within %g s, so it is ended by force.", stop_seconds, extra=_KILLED)
             os._exit(ExitCode.SAID_NO)
 
         threading.Thread(target=watch, daemon=True, name="game-operator-supervisor-link").start()
@@ -139,7 +142,8 @@ class _Worker:
         with suppress(OSError):
             self.link.shutdown(socket.SHUT_WR)
         if not (await asyncio.wait([self.ended], timeout=seconds))[0]:
-            _LOG.error("Worker %d did not stop within %g s, so it is killed.", self.process.pid, seconds)
+            text = "Worker %d did not stop within %g s, so it is killed."
+            _LOG.error(text, self.process.pid, seconds, extra=_KILLED)
             self.process.kill()
             await asyncio.wait([self.ended])
 
@@ -224,14 +228,14 @@ class Supervisor:
         try:
             worker = _Worker(self._listener, may_lack_database=may_lack_database)
         except OSError as failed:  # The system has no process or memory left for it.
-            _LOG.error("No worker can be started: %s.", failed.strerror)
+            _LOG.error("No worker can be started: %s.", failed.strerror, extra=_NOT_STARTED)
             return None
         self._alive.add(worker)
         worker.ended.add_done_callback(lambda _: self._alive.discard(worker))
         if await worker.becomes_ready():
             return worker
         await asyncio.wait([worker.ended])
-        _LOG.error("Worker %s before it took calls.", _end_of(worker))
+        _LOG.error("Worker %s before it took calls.", _end_of(worker), extra=_NOT_STARTED)
         return None
 
     async def _keep(self, slot: int) -> None:
@@ -245,7 +249,8 @@ class Supervisor:
                 if self._workers[slot] is not worker:
                     continue
                 if worker is not None:
-                    _LOG.error("Worker %s. Another one takes its place.", _end_of(worker))
+                    extra = {"event": "serve.worker_ended"}
+                    _LOG.error("Worker %s. Another one takes its place.", _end_of(worker), extra=extra)
                     self._workers[slot] = None
                 await asyncio.sleep(pause)
                 pause = (
@@ -258,16 +263,16 @@ class Supervisor:
         while True:
             await self._restart.wait()
             self._restart.clear()
-            _LOG.info("A rolling restart of %d workers begins.", self._count)
+            _LOG.info("A rolling restart of %d workers begins.", self._count, extra=_RESTART)
             if await self._replaced():
-                _LOG.info("The rolling restart has ended: all workers are new.")
+                _LOG.info("The rolling restart has ended: all workers are new.", extra=_RESTART)
 
     async def _replaced(self) -> bool:
         """Replace each worker when its successor takes calls; return False, and keep the others, if one does not."""
         for slot in range(self._count):
             fresh = await self._started()
             if fresh is None:
-                _LOG.error("The rolling restart ends here: the workers that are left go on.")
+                _LOG.error("The rolling restart ends here: the workers that are left go on.", extra=_RESTART)
                 return False
             async with self._changing[slot]:
                 old, self._workers[slot] = self._workers[slot], fresh

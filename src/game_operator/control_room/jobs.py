@@ -67,7 +67,7 @@ class Job:
         except GameOperatorError as failed:
             self.problem, self.failed = str(failed), failed
         except Exception as failed:
-            _LOG.exception("%s failed", self.title)
+            _LOG.exception("%s failed", self.title, extra={"event": "control_room.job_failed"})
             self.problem, self.failed = f"{type(failed).__name__}: {failed}", failed
         finally:
             self._ended.set()

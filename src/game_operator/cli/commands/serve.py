@@ -264,7 +264,8 @@ async def _serve(
             if not may_lack_database:
                 raise
             health.opened = True  # It takes the place of one that was ready, and the database's trouble takes none out.
-            _LOG.warning("Calls are answered SYSTEM_ERROR for now: %s", away.what)
+            extra = {"event": "serve.database_away"}
+            _LOG.warning("Calls are answered SYSTEM_ERROR for now: %s", away.what, extra=extra)
         await server.serve([listener])
     finally:
         await ledger.close()

@@ -84,7 +84,8 @@ def _begun(telemetry: "Telemetry", items: Sequence[Item], system: str) -> "Commi
 
 
 def _ended(telemetry: "Telemetry", span: "CommitSpan", items: Sequence[Item], results: list[T]) -> list[T]:
-    span.end()
+    problems = [result for result in results if isinstance(result, Exception)]
+    span.end(problems[0] if len(problems) == len(results) else None)
     for item, result in zip(items, results, strict=True):
         if isinstance(result, Outcome):
             _note(telemetry.instruments, item, result)

@@ -1,0 +1,98 @@
+"""Log records: each has a stable event name, and structured logging takes its fields."""
+
+import ast
+import io
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from pythonjsonlogger.json import JsonFormatter
+
+import game_operator
+from game_operator.webhooks import RsaSignature, WebhookReceiver
+from tests.support.webhooks import WITHDRAW, Handler, encoded, signed
+
+_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+_FIELDS = {"event", "operation", "code", "correlation_id", "elapsed_seconds", "reason"}
+
+
+def _log_calls() -> Iterator[tuple[str, ast.Call]]:
+    """Yield where each of our modules logs, and how."""
+    for file in sorted(Path(game_operator.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+                logger = node.func.value
+                if isinstance(logger, ast.Name) and logger.id.lower() in ("_log", "log", "_refusals"):
+                    yield f"{file.name}:{node.lineno}", node
+
+
+def test_every_record_has_fields() -> None:
+    """A line of the log that is added without an event name is found here."""
+    calls = list(_log_calls())
+    assert len(calls) > 40
+    assert [where for where, call in calls if not any(each.arg == "extra" for each in call.keywords)] == []
+
+
+@contextmanager
+def _written(formatter: logging.Formatter) -> Iterator[list[dict[str, Any]]]:
+    """Yield a list, which has what was written as JSON at the end."""
+    stream, lines = io.StringIO(), list[dict[str, Any]]()
+    handler, logger = logging.StreamHandler(stream), logging.getLogger("game_operator")
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
+    lines += map(json.loads, stream.getvalue().splitlines())
+
+
+def _structlog() -> logging.Formatter:
+    return structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.JSONRenderer(),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "formatter", [pytest.param(JsonFormatter(), id="python-json-logger"), pytest.param(_structlog(), id="structlog")]
+)
+def test_structured_logging_takes_the_fields(private_key: RSAPrivateKey, formatter: logging.Formatter) -> None:
+    """A refused call, as each of them writes it: one JSON object with all fields, and no signature."""
+    raw = encoded({})
+    headers = signed(private_key, raw)
+    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+    with _written(formatter) as lines:
+        receiver.handle("/withdraw", headers, raw, Handler())
+    (line,) = lines
+    assert line.keys() >= _FIELDS
+    assert line["event"] == "webhook.refused"
+    assert (line["operation"], line["code"]) == ("withdraw", "INVALID_REQUEST")
+    assert headers["Signature"] not in json.dumps(line)
+
+
+@pytest.mark.parametrize(
+    ("body", "options", "event"),
+    [
+        pytest.param({}, {}, "webhook.refused", id="refused by the receiver"),
+        pytest.param(WITHDRAW, {"on_call": lambda _: 1 / 0}, "webhook.on_call_raised", id="on_call raises"),
+        pytest.param(WITHDRAW, {"warn_seconds": 1e-9}, "webhook.slow", id="slow"),
+    ],
+)
+def test_events_of_a_webhook(
+    private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture, body: Any, options: Any, event: str
+) -> None:
+    """By names that stay, beside texts that may change."""
+    raw = encoded(body)
+    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()), **options)
+    receiver.handle("/withdraw", signed(private_key, raw), raw, Handler())
+    assert [vars(record)["event"] for record in caplog.records] == [event]
