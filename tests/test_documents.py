@@ -61,7 +61,7 @@ def test_every_page_is_found_from_the_readme(page: Path) -> None:
     assert page in near | {target for each in near for target, _ in _links(each)}
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
 def test_modules_that_a_page_names_are_there(page: str) -> None:
     """What moved is found where the page says."""
     named = re.findall(r"`([a-z_]+/[a-z_0-9/]*(?:\.py)?)`", (ROOT / page).read_text())

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
-# docs/own-wallet.md has for a shell are tried with openssl. Ledgers are tried behind Debian's PgBouncer, and what a
+# docs/tutorials/own-wallet.md has for a shell are tried with openssl. Ledgers are tried behind Debian's PgBouncer, and what a
 # proxy lets through with HAProxy.
 set -eu
 missing=""

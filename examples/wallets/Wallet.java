@@ -38,7 +38,7 @@ import java.util.regex.Pattern;
 /**
  * A complete wallet by hand in Java (17 or newer): the standard library, and sqlite-jdbc for the database.
  *
- * <p>The rules, their names and their order are those of ../wallet_by_hand.py, and docs/own-wallet.md says why. Where
+ * <p>The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/own-wallet.md says why. Where
  * the specification is silent, they follow docs/decisions/0010 to 0014.
  *
  * <pre>

@@ -1,6 +1,6 @@
 // A complete wallet by hand in Go (1.19 or newer): the standard library, and go-sqlite3 for the database.
 //
-// The rules, their names and their order are those of ../wallet_by_hand.py, and docs/own-wallet.md says why. Where the
+// The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/own-wallet.md says why. Where the
 // specification is silent, they follow docs/decisions/0010 to 0014.
 //
 //	go mod init wallet && go get github.com/mattn/go-sqlite3

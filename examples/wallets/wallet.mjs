@@ -1,7 +1,7 @@
 /**
  * A complete wallet by hand in Node.js (20 or newer): the standard library, and better-sqlite3 for the database.
  *
- * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/own-wallet.md says why. Where the
+ * The rules, their names and their order are those of ../wallet_by_hand.py, and docs/tutorials/own-wallet.md says why. Where the
  * specification is silent, they follow docs/decisions/0010 to 0014. Node's own node:sqlite needs Node 22.
  *
  *     npm install better-sqlite3

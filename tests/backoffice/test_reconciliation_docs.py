@@ -19,8 +19,8 @@ from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
 from tests.support.documents import ROOT
 
-PAGE = (ROOT / "docs" / "reconciliation.md").read_text()
-RECIPES = (ROOT / "docs" / "reconciliation-recipes.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "reconciliation.md").read_text()
+RECIPES = (ROOT / "docs" / "how-to" / "reconciliation-recipes.md").read_text()
 
 
 def blocks(page: str, language: str) -> list[str]:

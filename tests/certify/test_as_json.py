@@ -234,8 +234,8 @@ def test_a_load_phase_without_an_answer() -> None:
 
 
 def test_every_field_is_documented() -> None:
-    """Each name of the document stands in docs/certify-report.md, in code."""
-    page = (ROOT / "docs" / "certify-report.md").read_text()
+    """Each name of the document stands in docs/reference/certify-report.md, in code."""
+    page = (ROOT / "docs" / "reference" / "certify-report.md").read_text()
     read = told(report(advised(), skipped(), latency=Latency((1.0,), 1.0, 1)))
     values = {"stages_seconds"}
 

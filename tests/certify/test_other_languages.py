@@ -26,7 +26,7 @@ from tests.certify.test_wallet_by_hand import OPENING, Answer, Step, histories, 
 from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
 
-_PAGE = ROOT / "docs" / "own-wallet.md"
+_PAGE = ROOT / "docs" / "tutorials" / "own-wallet.md"
 #: What these wallets leave out: batches, and an allow list of addresses. No known service signs a nonce.
 _NOT_PLAYED = {"A11", "E08", "E10"}
 _INSTANCE = "instance-1"
@@ -61,7 +61,7 @@ _FILES = {"js": "wallet.mjs", "php": "wallet.php", "go": "wallet.go", "java": "W
 
 
 def _excerpts() -> Iterator[tuple[str, str]]:
-    """Yield the parts of the wallets that docs/own-wallet.md shows; a line with … stands between two."""
+    """Yield the parts of the wallets that docs/tutorials/own-wallet.md shows; a line with … stands between two."""
     for language, block in _EXCERPT.findall(_PAGE.read_text()):
         for part in block.split("// …\n"):
             yield language, part
@@ -76,7 +76,7 @@ def test_the_page_shows_what_the_files_have(language: str) -> None:
     assert [part for part in shown if part not in text] == []
 
 
-#: What the programs in language_traps print, each about what docs/own-wallet.md says of its language.
+#: What the programs in language_traps print, each about what docs/tutorials/own-wallet.md says of its language.
 _TRAPS: Mapping[str, tuple[str, Sequence[str]]] = {
     "Node.js": ("node traps.mjs", ["9007199254740992", "2", "true", "a%uFFFD", "2"]),
     "PHP": ("php traps.php", ["true"] * 7),
@@ -210,7 +210,7 @@ def test_the_wallet_in_python_says_how_to_start_it(tmp_path: Path) -> None:
 @pytest.mark.outside
 @_each_language
 def test_a_wallet_says_how_to_start_it(language: Language, tmp_path: Path) -> None:
-    """Started without arguments, Java's by its file, as docs/own-wallet.md has it."""
+    """Started without arguments, Java's by its file, as docs/tutorials/own-wallet.md has it."""
     need(language.missing)
     is_java = language.file == "Wallet.java"
     command = ("java", "-cp", str(JAR), str(WALLETS / "Wallet.java")) if is_java else language.command(tmp_path)

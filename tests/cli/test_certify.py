@@ -147,7 +147,7 @@ def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: byte
 
 
 def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) -> None:
-    """One JSON document; docs/certify-report.md has its fields."""
+    """One JSON document; docs/reference/certify-report.md has its fields."""
     told = run(
         "certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01 A02", "--only", "b01", "--json"
     )
@@ -531,7 +531,7 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
 
 
 def test_the_page_lists_every_scenario() -> None:
-    """docs/certify.md has the tables that the scenarios make: python -m tests.support.scenario_table writes them."""
+    """docs/how-to/certify.md has the tables of the scenarios: python -m tests.support.scenario_table writes them."""
     assert between_markers(PAGE.read_text()) == tables()
 
 
@@ -558,7 +558,7 @@ def test_the_page_names_every_option_and_hook(run: Run) -> None:
     assert set(re.findall(r"`(--[a-z-]+)`", " ".join(more))) <= set(named)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/certify.md", "docs/testing.md"])
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/how-to/certify.md", "docs/how-to/testing.md"])
 def test_pages_have_the_number_of_scenarios(page: str) -> None:
     """In figures, wherever all of them are meant."""
     text = (ROOT / page).read_text().replace("of 41 scenarios", "").replace("of 3 scenarios", "")
@@ -567,7 +567,7 @@ def test_pages_have_the_number_of_scenarios(page: str) -> None:
 
 
 def test_pages_agree_on_the_number_of_calls() -> None:
-    """The sample of docs/certify.md is a whole run; the texts round it down."""
+    """The sample of docs/how-to/certify.md is a whole run; the texts round it down."""
     (sample,) = re.findall(rf"of {len(scenarios())} scenarios, .* ([\d,]+) calls in", PAGE.read_text())
     rounded = f"{int(sample.replace(',', '')) // 500 * 500:,}"
     said = re.findall(r"about ([\d,]+)\s+calls", f"{PAGE.read_text()}{(ROOT / 'README.md').read_text()}")

@@ -1059,7 +1059,7 @@ def test_a_trace_that_cannot_be_encoded(own_folder: Path, capsys: pytest.Capture
 
 # --- the page on it ---------------------------------------------------------------------------------------------------
 
-_PAGE = (ROOT / "docs" / "storm.md").read_text(encoding="utf-8")
+_PAGE = (ROOT / "docs" / "how-to" / "storm.md").read_text(encoding="utf-8")
 
 
 def test_the_page_names_all_there_is(run: Run) -> None:

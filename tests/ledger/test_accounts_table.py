@@ -299,7 +299,7 @@ def test_decimals_that_are_zeros_are_decimals(url: str, run: Run) -> None:
 
 
 def test_whole_numbers_of_an_undeclared_column_look_like_cents(url: str, run: Run) -> None:
-    """Nobody can know: docs/own-transaction.md says so."""
+    """Nobody can know: docs/how-to/own-transaction.md says so."""
     run("CREATE TABLE players (id varchar(9) PRIMARY KEY, balance numeric)")
     run("INSERT INTO players VALUES ('p1', 102)")
     with SqlLedger(url, accounts=_table(unit="cents")) as ledger:

@@ -109,7 +109,8 @@ def test_what_is_said_is_said_by_the_code(name: str) -> None:
 
 def test_the_page_has_each_check() -> None:
     """With what to do about it, in the order of the texts, and a mark where it can be a finding or an advice."""
-    table = (ROOT / "docs" / "ledger.md").read_text().partition("\n| Check | A finding, exit code 1 | Advice | What")[2]
+    page = (ROOT / "docs" / "reference" / "ledger.md").read_text()
+    table = page.partition("\n| Check | A finding, exit code 1 | Advice | What")[2]
     lines = table.partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     assert [(name, todo) for name, _, _, todo in cells] == [(name, text["todo"]) for name, text in TEXTS.items()]

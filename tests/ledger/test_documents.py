@@ -1,4 +1,4 @@
-"""docs/ledger.md tells of whatever a ledger can bring up."""
+"""docs/reference/ledger.md tells of whatever a ledger can bring up."""
 
 import re
 from inspect import getsource, signature
@@ -13,7 +13,7 @@ from game_operator.ledger.staff.anomalies import KINDS
 from game_operator.webhooks import gate
 from tests.support.documents import ROOT
 
-PAGE = (ROOT / "docs" / "ledger.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "ledger.md").read_text()
 
 
 FINDINGS = {

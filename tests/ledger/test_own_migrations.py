@@ -1,4 +1,4 @@
-"""docs/own-migrations.md: a project with Alembic, and one with Django, that migrate beside the ledger."""
+"""docs/how-to/own-migrations.md: a project with Alembic, and one with Django, that migrate beside the ledger."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ from tests.support.documents import ROOT
 
 pytestmark = pytest.mark.outside
 
-PAGE = (ROOT / "docs" / "own-migrations.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "own-migrations.md").read_text()
 #: The page's files, by the path in their first line.
 FILES: dict[str, str] = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 _WITHOUT_HOOK = "def include_name(*_: object) -> bool:\n    return True\n"

@@ -1,4 +1,4 @@
-"""Backups while calls go on: the commands of docs/backups.md, and what a restored ledger makes of the calls since."""
+"""Backups while calls go on: the commands of docs/how-to/backups.md, and the calls since in a restored ledger."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ from tests.support.traffic import Answer, Log, Traffic, deliver, openings
 
 pytestmark = pytest.mark.outside
 
-PAGE = ROOT / "docs" / "backups.md"
+PAGE = ROOT / "docs" / "how-to" / "backups.md"
 BLOCKS = shell_blocks(PAGE)
 PLAYERS = [f"p{number}" for number in range(5)]
 _PATIENCE_SECONDS = 60.0

@@ -1,5 +1,5 @@
 """
-The tables of scenarios in docs/certify.md, from the scenarios themselves.
+The tables of scenarios in docs/how-to/certify.md, from the scenarios themselves.
 
 ``python -m tests.support.scenario_table`` writes them anew.
 """
@@ -15,7 +15,7 @@ from tests.support.documents import ROOT
 
 __all__ = ["PAGE", "between_markers", "tables"]
 
-PAGE: Final = ROOT / "docs" / "certify.md"
+PAGE: Final = ROOT / "docs" / "how-to" / "certify.md"
 #: What each need is called at the command line; real HTTP is always there.
 _NEEDS: Final = {
     "second_url": "`--second-url`",

@@ -253,7 +253,7 @@ class IpAllowList:
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
-            drops trailers; docs/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
+            drops trailers; docs/how-to/go-live.md lists servers. ``game-operator serve`` drops them, and passes True.
 
     Raises:
         ConfigurationError: A network is invalid, or there is none.
@@ -299,8 +299,8 @@ class IpAllowList:
                 _LOG.error(
                     "IpAllowList refused a chunked request of a trusted proxy: its X-Forwarded-For may be a trailer, "
                     "which anybody can write. If your server or your proxy drops trailers, pass "
-                    "IpAllowList(trust_chunked=True); docs/go-live.md lists servers. Otherwise let the proxy send a "
-                    "Content-Length. This is logged once.",
+                    "IpAllowList(trust_chunked=True); docs/how-to/go-live.md lists servers. Otherwise let the proxy "
+                    "send a Content-Length. This is logged once.",
                     extra={"event": "webhook.chunked_refused"},
                 )
             return None

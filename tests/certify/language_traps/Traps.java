@@ -1,7 +1,7 @@
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 
-/** What docs/own-wallet.md says of Java. */
+/** What docs/tutorials/own-wallet.md says of Java. */
 final class Traps {
     public static void main(String[] none) {
         System.out.println(new BigDecimal("500").equals(new BigDecimal("500.0")));

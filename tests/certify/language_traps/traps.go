@@ -1,4 +1,4 @@
-// What docs/own-wallet.md says of Go.
+// What docs/tutorials/own-wallet.md says of Go.
 package main
 
 import (

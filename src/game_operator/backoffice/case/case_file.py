@@ -38,8 +38,8 @@ class CaseFile:
     All that is known of one bet.
 
     Attributes:
-        contents: Dictionaries, lists, texts, whole numbers, booleans and None; docs/case-file.md lists the fields.
-            Amounts are whole cents, times Unix milliseconds.
+        contents: Dictionaries, lists, texts, whole numbers, booleans and None. docs/how-to/case-file.md lists the
+            fields. Amounts are whole cents, times Unix milliseconds.
     """
 
     contents: dict[str, Any]

@@ -47,7 +47,7 @@ _ALARM_MILLIS: Final = 80 * DAY_MILLIS
 
 
 class Verdict(StrEnum):
-    """What a bet and the answer about it mean; docs/reconciliation.md says what to do about each."""
+    """What a bet and the answer about it mean; docs/how-to/reconciliation.md says what to do about each."""
 
     AGREES = "agrees"
     WAIT = "wait"

@@ -170,7 +170,7 @@ def serve(
         raise ConfigurationError(
             f"--accounts-key names {len(balances.columns)} columns, and serve cannot know the account of a call: it "
             "names a player alone. Serve such a table from a program, whose account_of returns the values of all "
-            "columns (docs/own-transaction.md)."
+            "columns (docs/how-to/own-transaction.md)."
         )
     accounts = balances.accounts()
     address = address_of(database)

@@ -164,7 +164,11 @@ def _show_findings(findings: Sequence["Finding"]) -> None:
     for finding in findings:
         say(f"✗ {finding.kind}: {finding.detail}", style="red")
     if findings:
-        say(f"Findings: {len(findings)}. docs/running.md says what to do, docs/ledger.md what each means.", style="red")
+        say(
+            f"Findings: {len(findings)}. docs/how-to/running.md says what to do, "
+            "docs/reference/ledger.md what each means.",
+            style="red",
+        )
     else:
         say("✓ The books are sound.", style="green")
 

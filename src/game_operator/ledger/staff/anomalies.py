@@ -23,7 +23,7 @@ OF_SOURCE = "source || '' = ?"
 #: What can be applied again: money that may be owed. A late withdraw would debit for a bet that was never played.
 _RETRIED = frozenset({"deposit", "rollback"})
 
-#: What a ledger and a receiver keep (docs/ledger.md says what to do about each); a program may keep others.
+#: What a ledger and a receiver keep (docs/reference/ledger.md says what to do about each); a program may keep others.
 KINDS: Final = frozenset(
     {
         "amount_differs",
@@ -63,7 +63,7 @@ _LAST_MILLIS: Final = 2**62
 
 class AnomalyRecord(NamedTuple):
     """
-    Something that a person should look at (docs/ledger.md says what to do about each kind).
+    Something that a person should look at (docs/reference/ledger.md says what to do about each kind).
 
     Attributes:
         id: Its number, in the order in which anomalies came.
