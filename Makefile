@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture lock clean
+.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture site site-serve lock clean
 
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
@@ -19,6 +19,8 @@ help:
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"
 	@echo "make torture  the long tests: more examples, wallets in other languages, other Pythons, the fuzzer"
+	@echo "make site     build the documentation into ./site"
+	@echo "make site-serve the same, then serve it on this machine until Ctrl-C"
 	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"
 	@echo "make clean    remove everything that the other targets created"
 
@@ -65,8 +67,14 @@ languages:
 torture: $(VENV)/dev $(VENV)/fuzz browser languages
 	$(BIN)/python tools/torture.py
 
+site: $(VENV)/dev
+	@$(BIN)/python tools/site.py
+
+site-serve: $(VENV)/dev
+	@$(BIN)/python tools/site.py --serve
+
 clean:
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/made:

@@ -1,4 +1,4 @@
-"""The documents lead somewhere, and the README's wallets do what it says; that all code runs: the top conftest."""
+"""The documents lead somewhere, and the first wallets do what they say; that all code runs: the top conftest."""
 
 import asyncio
 import re
@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import DepositCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
 from game_operator.protocol.webhook_reply import read_reply
-from game_operator.webhooks import HttpReply, RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import HttpReply, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.webhooks import signed
 
@@ -28,6 +28,14 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 _README = ROOT / "README.md"
+_PAGES = [path for path in _DOCUMENTS if path.is_relative_to(ROOT / "docs")]
+#: A note of a decision begins with what hurt; decisions/index.md says who reads them.
+_DECISION = re.compile(r"\d{4}-")
+#: Who reads a page, and what they need before.
+_READERS = re.compile(r"For \S[^\n]+\. Before: \S[^\n]+\.")
+_MOST_LINKS = 3
+_MOST_LINES = 75
+_START = ROOT / "docs" / "start"
 
 
 def _links(document: Path) -> list[tuple[Path, str]]:
@@ -51,14 +59,43 @@ def test_links_lead_to_files(document: Path) -> None:
 
 
 @pytest.mark.outside
+def test_every_page_is_found_from_the_readme() -> None:
+    """By three links at most: a page that nothing leads to is not read."""
+    found = {_README}
+    for _ in range(_MOST_LINKS):
+        found |= {target for each in found for target, _ in _links(each) if target.suffix == ".md"}
+    assert [str(page.relative_to(ROOT)) for page in _PAGES if page not in found] == []
+
+
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=str(page.relative_to(ROOT))) for page in _DOCUMENTS if page.is_relative_to(ROOT / "docs")],
+    [pytest.param(each, id=str(each.relative_to(ROOT))) for each in _PAGES if not _DECISION.match(each.name)],
 )
-def test_every_page_is_found_from_the_readme(page: Path) -> None:
-    """By one link or two: a page that nothing leads to is not read."""
-    near = {target for target, _ in _links(_README) if target.suffix == ".md"}
-    assert page in near | {target for each in near for target, _ in _links(each)}
+def test_a_page_says_who_reads_it(page: Path) -> None:
+    """In one line below the title, with what they need before."""
+    title, blank, readers, after, *_ = page.read_text().splitlines()
+    assert title.startswith("# ")
+    assert blank == after == ""
+    assert _READERS.fullmatch(readers), readers
+
+
+@pytest.mark.parametrize("line", ["For engineers.", "Engineers read this. Before: nothing.", "For staff. Before: ."])
+def test_a_line_that_lacks_a_part_is_found(line: str) -> None:
+    """The pattern above wants both: the readers, and what they need."""
+    assert not _READERS.fullmatch(line)
+
+
+def test_the_readme_is_one_screen() -> None:
+    """Why, install, first call, first wallet, demo and tests, and the way into the site."""
+    assert len(_README.read_text().splitlines()) <= _MOST_LINES
+
+
+def test_the_readmes_first_steps_are_those_of_the_pages() -> None:
+    """The pages explain and try what the README only shows."""
+    pages = "".join((_START / name).read_text() for name in ("first-call.md", "first-wallet.md"))
+    blocks = [code for language, code in _BLOCK.findall(_README.read_text()) if "make " not in code]
+    assert len(blocks) == 4
+    assert [code for code in blocks if code not in pages] == []
 
 
 @pytest.mark.parametrize("page", ["docs/explanation/architecture.md", "CONTRIBUTING.md"])
@@ -84,12 +121,13 @@ def test_there_are_documents() -> None:
     """The patterns above find something to look at."""
     assert _README in _DOCUMENTS
     assert len(_DOCUMENTS) > 10
-    assert "more" in _anchors(_README)
+    assert "see-it-test-it" in _anchors(_README)
 
 
-def _block(start: str, holds: str) -> str:
-    """Return the one block of the README in the language *start* that has *holds* in it."""
-    (found,) = [code for language, code in _BLOCK.findall(_README.read_text()) if language == start and holds in code]
+def _block(page: str, start: str, holds: str) -> str:
+    """Return the one block of docs/start/*page* in the language *start* that has *holds* in it."""
+    blocks = _BLOCK.findall((_START / page).read_text())
+    (found,) = [code for language, code in blocks if language == start and holds in code]
     return str(found)
 
 
@@ -108,18 +146,19 @@ async def _by_handle(wallet: Any, receiver: WebhookReceiver, path: str, body: by
 @pytest.mark.parametrize(
     "deliver", [pytest.param(_over_asgi, id="asgi_app"), pytest.param(_by_handle, id="handle_async")]
 )
-def test_the_readmes_own_wallet_answers_calls_in_parallel(
+def test_the_wallet_over_own_players_answers_calls_in_parallel(
     deliver: Callable[..., Any],  # Any: the coroutine of either function above.
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     private_key: RSAPrivateKey,
-    public_key: RSAPublicKey,
+    public_pem: bytes,
 ) -> None:
     """As it is printed, with sixteen calls at once in its threads: all SUCCESS, and each has moved its money once."""
     monkeypatch.chdir(tmp_path)
-    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
-    names: dict[str, Any] = {"receiver": receiver, "asgi_app": asgi_app}
-    exec(_block("python", "JoinedWallet("), names)
+    Path("service.pub.pem").write_bytes(public_pem)
+    names: dict[str, Any] = {}
+    exec(_block("own-players.md", "python", "JoinedWallet("), names)
+    receiver: WebhookReceiver = names["receiver"]
 
     async def send(call: WebhookCall) -> str | None:
         body = encode_call(call)
@@ -146,19 +185,19 @@ def test_the_readmes_own_wallet_answers_calls_in_parallel(
 
 
 @pytest.mark.outside
-def test_the_readmes_ready_wallet_is_served_as_it_is_pasted(
+def test_the_first_wallet_is_served_as_it_is_pasted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In a fresh folder: the program, the commands below it, and the call from another terminal."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "wallet.py").write_text(_block("python", "app = asgi_app(receiver, AsyncWallet"))
-    commands = [line.removeprefix("$ ") for line in _block("console", "uvicorn").splitlines()]
+    (tmp_path / "wallet.py").write_text(_block("first-wallet.md", "python", "app = asgi_app(receiver, AsyncWallet"))
+    commands = [line.removeprefix("$ ") for line in _block("first-wallet.md", "console", "uvicorn").splitlines()]
     assert [shlex.split(command)[0] for command in commands] == ["game-operator", "game-operator", "uvicorn"]
     scripts = Path(sys.executable).parent
     for command in commands[:2]:
         subprocess.run([scripts / "game-operator", *shlex.split(command)[1:]], check=True, timeout=50)
     with _served(scripts, shlex.split(commands[2])[1:]) as port:
-        caller = _block("python", "WebhookCaller(")
+        caller = _block("first-wallet.md", "python", "WebhookCaller(")
         assert "127.0.0.1:8000" in caller
         capsys.readouterr()
         exec(caller.replace("127.0.0.1:8000", f"127.0.0.1:{port}"), {})

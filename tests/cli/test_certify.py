@@ -558,7 +558,9 @@ def test_the_page_names_every_option_and_hook(run: Run) -> None:
     assert set(re.findall(r"`(--[a-z-]+)`", " ".join(more))) <= set(named)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "docs/how-to/certify.md", "docs/how-to/testing.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/start/first-wallet.md", "CHANGELOG.md", "docs/how-to/certify.md", "docs/how-to/testing.md"]
+)
 def test_pages_have_the_number_of_scenarios(page: str) -> None:
     """In figures, wherever all of them are meant."""
     text = (ROOT / page).read_text().replace("of 41 scenarios", "").replace("of 3 scenarios", "")
@@ -570,5 +572,7 @@ def test_pages_agree_on_the_number_of_calls() -> None:
     """The sample of docs/how-to/certify.md is a whole run; the texts round it down."""
     (sample,) = re.findall(rf"of {len(scenarios())} scenarios, .* ([\d,]+) calls in", PAGE.read_text())
     rounded = f"{int(sample.replace(',', '')) // 500 * 500:,}"
-    said = re.findall(r"about ([\d,]+)\s+calls", f"{PAGE.read_text()}{(ROOT / 'README.md').read_text()}")
+    said = re.findall(
+        r"about ([\d,]+)\s+calls", f"{PAGE.read_text()}{(ROOT / 'docs/start/first-wallet.md').read_text()}"
+    )
     assert said == [rounded] * 3

@@ -125,7 +125,7 @@ DOCUMENTS = Sybil(
     parsers=[PythonCodeBlockParser(), _ConsoleBlockParser(), SkipParser()],
     setup=_enter_folder,
     teardown=_leave_folder,
-    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md"],
+    patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
     # Sybil's own default is the folder of this file, where no document is.
     path=str(ROOT),
 )

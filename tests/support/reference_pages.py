@@ -1,0 +1,233 @@
+"""
+The pages of docs/reference that the program itself describes: its commands, codes, profile fields and tables.
+
+``python -m tests.support.reference_pages`` writes them anew.
+"""
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import fields
+from inspect import cleandoc
+from typing import Any, Final, Literal, get_args, get_origin
+
+from game_operator import Profile, codes, errors
+from game_operator.cli import app
+from game_operator.cli import errors as cli_errors
+from game_operator.ledger.engine.tables import VERSION, ddl
+from game_operator.profile import CALLS, DEFAULT_FIELDS, BodyParser
+from game_operator.provider.delivery import Finality, finality
+from tests.support.documents import ROOT
+
+__all__ = ["PAGES", "page"]
+
+_FOLDER: Final = ROOT / "docs" / "reference"
+_WRITTEN: Final = "<!-- Written by python -m tests.support.reference_pages -->"
+_PREFIX: Final = "game_operator_"
+_FINALITY: Final = {Finality.FINAL: "final", Finality.REPEAT: "send again"}
+
+
+def page(name: str) -> str:
+    """Return the text of the page *name*."""
+    title, readers, write = PAGES[name]
+    return "\n".join([f"# {title}", "", readers, "", _WRITTEN, "", *write()]).rstrip() + "\n"
+
+
+def _table(*header: str, rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield "|---" * len(header) + "|"
+    for row in rows:
+        yield f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
+    yield ""
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+# Any, here and below: Typer keeps the classes of commands and parameters to itself.
+def _commands() -> Iterator[str]:
+    command: Any = app._command()
+    yield from _command(command, "game-operator")
+
+
+def _command(command: Any, path: str) -> Iterator[str]:
+    if path != "game-operator":
+        yield from (f"{'#' * (len(path.split()))} {path}", "")
+    yield from (_marked(cleandoc(command.help)), "")
+    context = command.context_class(command, info_name=path)
+    parts: dict[str, Any] = getattr(command, "commands", {})
+    if not parts or path == "game-operator":
+        usage = " ".join(command.collect_usage_pieces(context))
+        yield from ("```text", f"{path} {usage}", "```", "")
+        records = [each.get_help_record(context) for each in command.get_params(context) if each.name != "help"]
+        rows = [(_code(name), _marked(text)) for name, text in filter(None, records)]
+        yield from _table("Argument, option", "Meaning", rows=rows) if rows else ()
+    for name, part in parts.items():
+        yield from _command(part, f"{path} {name}")
+
+
+def _marked(text: str) -> str:
+    """Return *text* with what Markdown would take for a mark in code: options, settings and addresses."""
+    return re.sub(r"(?<![\w`-])(--[a-z][\w-]*|GAME_OPERATOR_\w+|sqlite:///\S+\.db|postgresql://…)(?!`)", r"`\1`", text)
+
+
+def _codes() -> Iterator[str]:
+    yield from (
+        "## Errors in Python",
+        "",
+        "Every class is in `game_operator`. What a program branches on is an attribute of",
+    )
+    yield from ("the error: [the classes](api/errors.md).", "", "```text")
+    yield from ((cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nWhat a")[0]), "```", "")
+    yield from ("## Exit codes of the command", "")
+    yield from _table("Code", "Meaning", rows=_exit_codes())
+    yield from ("## A grant that is refused (spec §7.2)", "")
+    yield from _table("Code", "Message", rows=((_code(code), text) for code, text in codes.GRANT_MESSAGES.items()))
+    yield from ("## A webhook that is refused (assumed)", "")
+    yield from ("What each code means: [webhooks](../how-to/webhooks.md#error-codes). What a service may conclude:", "")
+    rows = ((_code(each), *(_FINALITY[finality(call, each)] for call in CALLS)) for each in codes.WebhookErrorCode)
+    yield from _table("Code", *CALLS, rows=rows)
+    yield from ("*Final*: the call moved nothing and, unchanged, never will.", "")
+    for kind, heading in ((codes.BetState, "State of a bet"), (codes.GameStatus, "Status of a game")):
+        yield from (f"## {heading}", "", _markdown(kind.__doc__ or ""), "")
+        yield from (", ".join(map(_code, kind)) + ".", "")
+    yield from ("## Genres (spec §2.5)", "", ", ".join(map(_code, codes.Genre)) + ".")
+
+
+def _exit_codes() -> Iterator[tuple[str, str]]:
+    """Yield each exit code with what the help of the whole command says of it."""
+    told = " ".join((app.game_operator.__doc__ or "").split()).partition("Exit codes: ")[2]
+    meanings = dict(re.findall(r"(\d+) (.+?)(?=, \d|\.$)", told))
+    yield from ((str(int(code)), meanings[str(int(code))]) for code in cli_errors.ExitCode)
+
+
+def _markdown(docstring: str) -> str:
+    """Return a docstring with links to the decisions that it names."""
+    text = cleandoc(docstring).replace("``", "`")
+    return re.sub(r"docs/decisions/(\d{4})", lambda found: f"decision {int(found[1])}", text)
+
+
+def _profile() -> Iterator[str]:
+    yield "All of this is **assumed**: the specification does not show it. A number in brackets is that of a"
+    yield "[decision](../decisions/index.md). `game-operator profile show` prints the defaults as TOML, which"
+    yield from ("`Profile.from_toml` and `--profile FILE` read.", "")
+    about = _attributes(Profile.__doc__ or "")
+    default = Profile()
+    rows = [
+        (_code(each.name), _type(each.type), _default(default, each.name), about[each.name]) for each in _settings()
+    ]
+    yield from _table("Field", "Type", "Default", "Meaning", rows=rows)
+    yield from ("## Names of fields", "", "Where each value of a call is looked for in a body; the first one present")
+    yield from ("counts. A dot steps into an object. `field.operation` stands in the place of `field`.", "")
+    rows_of_names = ((_code(name), ", ".join(map(_code, names))) for name, names in DEFAULT_FIELDS.items())
+    yield from _table("Field", "Names", rows=rows_of_names)
+
+
+def _settings() -> list[Any]:  # Any: fields of a dataclass, of any type.
+    return [each for each in fields(Profile) if each.init]
+
+
+def _type(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return " or ".join(_code(repr(choice)) for choice in get_args(annotation))
+    if annotation == BodyParser | None:
+        return "`BodyParser` or `None`"
+    return _code(annotation.__name__ if isinstance(annotation, type) else str(annotation).rpartition("abc.")[2])
+
+
+def _default(profile: Profile, name: str) -> str:
+    return "see below" if name == "fields" else _code(repr(getattr(profile, name)))
+
+
+def _attributes(docstring: str) -> dict[str, str]:
+    """Return the texts of a docstring's attributes by name."""
+    section = cleandoc(docstring).partition("Attributes:\n")[2].partition("\n\n")[0]
+    found = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", section, re.MULTILINE | re.DOTALL)
+    return {name: _linked(" ".join(text.replace("``", "`").split())) for name, text in found}
+
+
+def _linked(text: str) -> str:
+    """Return *text* with a link to each decision whose number is in brackets."""
+
+    def link(found: re.Match[str]) -> str:
+        (note,) = (ROOT / "docs" / "decisions").glob(f"{found[1]}-*.md")
+        return f"([{int(found[1])}](../decisions/{note.name}))"
+
+    return re.sub(r"\((\d{4})\)", link, text)
+
+
+def _schema() -> Iterator[str]:
+    yield f"This is version {VERSION} of the tables. Their names begin with `table_prefix`, by default `{_PREFIX}`,"
+    yield "which is left out here. Amounts are whole cents, times Unix milliseconds. What each table is for:"
+    yield "[the ledger](ledger.md#what-is-kept). `game-operator ledger schema --sql --dialect postgres`, or `sqlite`,"
+    yield from ("prints the statements, with all constraints and indexes.", "")
+    postgres = ddl("postgres", _PREFIX)
+    types, keys = _postgres_types(postgres), _primary_keys(postgres)
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(ddl("sqlite", _PREFIX))
+        for table in sorted(types):
+            yield from (
+                f"## {table.removeprefix(_PREFIX)}",
+                "",
+                f"Primary key: {', '.join(map(_code, keys[table]))}.",
+                "",
+            )
+            columns = database.execute("SELECT * FROM pragma_table_info(?)", (table,)).fetchall()
+            rows = (
+                (_code(name), types[table].get(name, "-"), kind.lower(), "" if filled or name in keys[table] else "yes")
+                for _, name, kind, filled, *_ in columns
+            )
+            yield from _table("Column", "PostgreSQL", "SQLite", "May be NULL", rows=rows)
+
+
+def _postgres_types(statements: str) -> dict[str, dict[str, str]]:
+    """Return the type of each column by table."""
+    tables = {name: dict(_COLUMN.findall(body)) for name, body in _CREATE.findall(statements)}
+    for table, name, kind in _ADD.findall(statements):
+        tables[table][name] = kind
+    return tables
+
+
+def _primary_keys(statements: str) -> dict[str, list[str]]:
+    return {
+        name: re.findall(r"\w+", "".join(_KEY.findall(body)[0]).replace("PRIMARY KEY", ""))
+        for name, body in _CREATE.findall(statements)
+    }
+
+
+_CREATE: Final = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+_ADD: Final = re.compile(r"^ALTER TABLE (\w+) ADD COLUMN (?:IF NOT EXISTS )?(\w+) (\w+)", re.MULTILINE)
+_COLUMN: Final = re.compile(r"^    ([a-z_]+) ([a-z]+)\b", re.MULTILINE)
+#: Beside the column, or in a line for the whole table.
+_KEY: Final = re.compile(r"^    (?:(\w+) [^\n]*PRIMARY KEY|PRIMARY KEY \(([^)]*)\))", re.MULTILINE)
+
+#: By file: the title, who reads it, and what writes it.
+PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
+    "cli.md": (
+        "The command line",
+        'For engineers and staff who look up a command or an option. Before: `pip install "game-operator[cli]"`.',
+        _commands,
+    ),
+    "codes.md": (
+        "Codes and errors",
+        "For engineers who look up a code, an error or an exit code. Before: nothing.",
+        _codes,
+    ),
+    "profile.md": (
+        "Profile fields",
+        "For engineers whose provider differs from what is assumed. Before: [webhooks](../how-to/webhooks.md).",
+        _profile,
+    ),
+    "schema.md": (
+        "The tables of a ledger",
+        "For database administrators and analysts. Before: [the ledger](ledger.md).",
+        _schema,
+    ),
+}
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (_FOLDER / name).write_text(page(name))
