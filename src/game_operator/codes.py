@@ -6,8 +6,10 @@ may add arrive as plain ``str``, see ``models``. The codes of a webhook reply ar
 does not show them (spec §7.1; docs/decisions/0013).
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
 
 class GameStatus(StrEnum):
@@ -112,7 +114,7 @@ class BetState(StrEnum):
 
 
 #: The service's own sentence for each refusal (spec §7.2), word for word.
-GRANT_MESSAGES = MappingProxyType(
+GRANT_MESSAGES: Final[Mapping[GrantErrorCode, str]] = MappingProxyType(
     {
         GrantErrorCode.INVALID_COUNT: "Count must be at least 1",
         GrantErrorCode.COUNT_TOO_HIGH: "Count cannot exceed 50",

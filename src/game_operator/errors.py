@@ -158,8 +158,8 @@ class CampaignRefusedError(ConfigurationError):
         self, what: str, *, remedy: str = "", problems: "Sequence[tuple[int, str]]" = (), problem_count: int = 0
     ) -> None:
         super().__init__(what, remedy=remedy)
-        self.problems = tuple(problems)
-        self.problem_count = problem_count
+        self.problems: tuple[tuple[int, str], ...] = tuple(problems)
+        self.problem_count: int = problem_count
 
 
 class SessionTokenError(GameOperatorError):
@@ -239,8 +239,8 @@ class SchemaError(LedgerError):
 
     def __init__(self, what: str, *, remedy: str = "", statements: str = "", version: int | None = None) -> None:
         super().__init__(what, remedy=remedy)
-        self.statements = statements
-        self.version = version
+        self.statements: str = statements
+        self.version: int | None = version
 
 
 class TransactionRequiredError(LedgerError):
@@ -306,7 +306,7 @@ class OutcomeUnknownError(TransportError):
     instance_id: str
 
     def __post_init__(self) -> None:
-        self.remedy = (
+        self.remedy: str = (
             f"Repeat the grant with the same reference_id {shown(self.reference_id)} on instance "
             f"{shown(self.instance_id)} and the same values: GrantAccepted or DUPLICATE_REFERENCE_ID then says that "
             "they exist. Never repeat it under a new one."

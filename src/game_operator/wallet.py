@@ -107,7 +107,7 @@ class _OverLedger(Generic[LedgerT]):
         if check is not None:  # Before the first call comes, where the ledger can tell.
             check(source)
         self.ledger = ledger
-        self.terms = Terms(
+        self.terms: Terms = Terms(
             rules=profile or Profile(),
             source=source,
             may_bet=may_bet,
@@ -243,7 +243,7 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
         from game_operator.ledger.joined_block import JoinedBlock
 
         self.ledger = ledger
-        self.terms = Terms(
+        self.terms: Terms = Terms(
             rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, currency_of=currency_of
         )
         self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)

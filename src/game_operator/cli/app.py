@@ -61,7 +61,7 @@ _NUMBERS = {
 }
 
 # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
-app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+app: Commands = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
 
 
 def _version(wanted: bool) -> None:
@@ -84,15 +84,19 @@ def game_operator(
     """
 
 
+def _add_commands() -> None:
+    for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify, case):
+        # Names of options, as they were typed but without their dashes.
+        context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+        app.command(command.__name__.rstrip("_"), help=unwrapped(command), context_settings=context)(command)
+    for of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
+        ledgers.command()(of_ledger)
+    for group in (tokens, profiles, ledgers, reconciliations, campaigns):
+        app.add_typer(group)
+
+
 app.callback(help=unwrapped(game_operator))(game_operator)
-for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify, case):
-    # Names of options, as they were typed but without their dashes.
-    context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
-    app.command(command.__name__.rstrip("_"), help=unwrapped(command), context_settings=context)(command)
-for of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
-    ledgers.command()(of_ledger)
-for group in (tokens, profiles, ledgers, reconciliations, campaigns):
-    app.add_typer(group)
+_add_commands()
 
 
 def run(args: list[str]) -> int:

@@ -104,7 +104,11 @@ class StoppedError(Exception):
         self, code: int, message: str = "", *, advice: str = "", name: str = "Interrupted", **facts: object
     ) -> None:
         super().__init__(code)
-        self.code, self.message, self.advice, self.name, self.facts = code, message, advice, name, facts
+        self.code: int = code
+        self.message: str = message
+        self.advice: str = advice
+        self.name: str = name
+        self.facts: dict[str, object] = facts
 
     def show(self, *, as_json: bool) -> int:
         """Print why a command failed, and return the exit code."""

@@ -38,7 +38,8 @@ class Health:
 
     def __init__(self, ping: "Ping", now: Callable[[], float] = time.monotonic) -> None:
         self._ping, self._now = ping, now
-        self.opened = self.draining = False
+        self.opened: bool = False
+        self.draining: bool = False
         self._found: dict[str, object] = {}
         self._until = float("-inf")
         self._look: asyncio.Task[None] | None = None

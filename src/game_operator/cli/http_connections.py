@@ -254,7 +254,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
         super().connection_made(transport)
-        self.flow = _PatientFlow(transport, self.pipeline)
+        self.flow: _PatientFlow = _PatientFlow(transport, self.pipeline)
         self.open_connections.opened(self)
         if self.open_connections.are_ending:  # Accepted just before the listener was closed.
             self.shutdown()

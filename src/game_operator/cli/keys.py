@@ -122,9 +122,12 @@ class KeyDirectory:
     """
 
     def __init__(self, place: Path, where: str) -> None:
-        self.place, self.where = place, where
-        self.private, self.service_private = place / "operator.pem", place / "service.pem"
-        self.public, self.service_public = public_path(self.private), public_path(self.service_private)
+        self.place: Path = place
+        self.where: str = where
+        self.private: Path = place / "operator.pem"
+        self.service_private: Path = place / "service.pem"
+        self.public: Path = public_path(self.private)
+        self.service_public: Path = public_path(self.service_private)
         self._old = place / "service.old.pem"
         #: What the files held before each rotation of this run, the latest last.
         self._before: list[dict[Path, bytes | None]] = []

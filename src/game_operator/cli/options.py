@@ -15,7 +15,7 @@ from functools import wraps
 from importlib.util import find_spec
 from inspect import Parameter, getdoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -27,8 +27,10 @@ from game_operator.signers.environment import environment_settings
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
-#: What the extra ``sandbox`` installs to serve on this machine, and for many calls at once.
-SERVING, MANY_CALLS = ("jinja2", "starlette", "uvicorn"), ("aiohttp", "httpx_aiohttp")
+#: What the extra ``sandbox`` installs to serve on this machine.
+SERVING: Final = ("jinja2", "starlette", "uvicorn")
+#: What it installs for many calls at once.
+MANY_CALLS: Final = ("aiohttp", "httpx_aiohttp")
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, ClassVar, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.concurrency import run_in_threadpool
@@ -102,9 +102,9 @@ class PlanForm(BaseModel):
 class BackOfficePage(Page):
     """The runs, and the forms that begin, interrupt and resume them."""
 
-    PATH = "/back-office"
-    TITLE = "Back office"
-    FORMS = ("lose", "release", "lookup", "repair", "stop_run", "plan", "grant", "interrupt")
+    PATH: ClassVar[str] = "/back-office"
+    TITLE: ClassVar[str] = "Back office"
+    FORMS: ClassVar[Sequence[str]] = ("lose", "release", "lookup", "repair", "stop_run", "plan", "grant", "interrupt")
 
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)

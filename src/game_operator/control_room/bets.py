@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,8 +18,8 @@ _SHOWN: Final = 100
 class BetsPage(Page):
     """One route for all: what is looked up stands in the query, because an id may hold anything."""
 
-    PATH = "/bets"
-    TITLE = "Bets and rounds"
+    PATH: ClassVar[str] = "/bets"
+    TITLE: ClassVar[str] = "Bets and rounds"
 
     async def show(self, request: Request) -> Response:
         """Show a bet, a round, or the newest bets."""

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from starlette.exceptions import HTTPException
@@ -97,9 +97,9 @@ def in_words(plan: FaultPlan) -> str:
 class FaultsPage(Page):
     """The switches, and the forms that change them."""
 
-    PATH = "/faults"
-    TITLE = "Faults"
-    FORMS = ("set", "preset", "all", "none", "release")
+    PATH: ClassVar[str] = "/faults"
+    TITLE: ClassVar[str] = "Faults"
+    FORMS: ClassVar[Sequence[str]] = ("set", "preset", "all", "none", "release")
 
     async def show(self, request: Request) -> Response:
         """Show what is on."""

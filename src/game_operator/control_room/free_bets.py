@@ -1,7 +1,7 @@
 """Free bets: granted by the API's rules, and what became of them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationInfo
 from starlette.requests import Request
@@ -63,9 +63,9 @@ def refused(code: GrantErrorCode) -> dict[str, str]:
 class FreeBetsPage(Page):
     """The list of grants, and its two forms."""
 
-    PATH = "/free-bets"
-    TITLE = "Free bets"
-    FORMS = ("grant", "claim")
+    PATH: ClassVar[str] = "/free-bets"
+    TITLE: ClassVar[str] = "Free bets"
+    FORMS: ClassVar[Sequence[str]] = ("grant", "claim")
 
     async def show(self, request: Request) -> Response:
         """Show the grants, and a form that is filled in."""

@@ -26,7 +26,9 @@ class Job:
     """
 
     def __init__(self, title: str) -> None:
-        self.title, self.said, self.problem = title, "", ""
+        self.title: str = title
+        self.said: str = ""
+        self.problem: str = ""
         self.failed: Exception | None = None
         self._ended, self._lock = Event(), Lock()
         self._is_interrupted, self._interrupts = False, list[Callable[[], None]]()

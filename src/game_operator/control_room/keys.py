@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -48,9 +48,9 @@ class KeyCheck:
 class KeysPage(Page):
     """The page, the service's keys as files, and the forms that rotate the key, step by step, and back."""
 
-    PATH = "/keys"
-    TITLE = "Keys"
-    FORMS = ("prepare", "ask", "rotate", "retire", "undo")
+    PATH: ClassVar[str] = "/keys"
+    TITLE: ClassVar[str] = "Keys"
+    FORMS: ClassVar[Sequence[str]] = ("prepare", "ask", "rotate", "retire", "undo")
     _check: KeyCheck | None = None
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page

@@ -18,7 +18,7 @@ import re
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -75,8 +75,8 @@ _MOST_SEND_SECONDS: Final = 30.0
 class LivePage(Page):
     """The list with its filters, its stream of events, its files, and the page of one exchange."""
 
-    PATH = "/live"
-    TITLE = "Live"
+    PATH: ClassVar[str] = "/live"
+    TITLE: ClassVar[str] = "Live"
 
     def __init__(self, context: PageContext) -> None:
         super().__init__(context)

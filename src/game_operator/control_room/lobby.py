@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from colorsys import hls_to_rgb
 from hashlib import sha256
-from typing import Annotated, Final, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 from urllib.parse import urlencode
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
@@ -101,8 +101,8 @@ def _chosen(request: Request) -> dict[str, str]:
 class LobbyPage(Page):
     """The catalogue, its pictures and the form."""
 
-    PATH = "/"
-    TITLE = "Lobby"
+    PATH: ClassVar[str] = "/"
+    TITLE: ClassVar[str] = "Lobby"
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [

@@ -290,7 +290,9 @@ class BetOutcome:
         keys: KeyHistory | None = None,
         wrong: ReportedBalance | None = None,
     ) -> None:
-        self.bet, self.exchanges, self.wrong = bet, exchanges, wrong
+        self.bet: AnyBet = bet
+        self.exchanges: Sequence[Exchange] = exchanges
+        self.wrong: ReportedBalance | None = wrong
         self._keys = keys or KeyHistory()
         self._currency, self._early_code = currency, early_code
         self._calls = [each for each in exchanges if not (must_be_refused(each) or is_by_hand(each))]

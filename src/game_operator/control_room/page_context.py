@@ -95,10 +95,11 @@ class PageContext:
         navigation: "Sequence[type[Page]]",
         wallet: "Wallet | JoinedWallet | None" = None,
     ) -> None:
-        self.sandbox, self.wallet = sandbox, wallet
+        self.sandbox: Sandbox = sandbox
+        self.wallet: Wallet | JoinedWallet | None = wallet
         self._navigation = navigation
         self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
-        self.in_use = PlayersInUse()
+        self.in_use: PlayersInUse = PlayersInUse()
         self._token = secrets.token_urlsafe(32)
         self._calling = asyncio.Semaphore(_MOST_CALLING)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from math import ceil
-from typing import Final
+from typing import ClassVar, Final
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -30,9 +30,9 @@ _FLAT_STEP_CENTS: Final = 100
 class WalletPage(Page):
     """The balances, the latencies, and the form that accepts a balance."""
 
-    PATH = "/wallet"
-    TITLE = "Wallet"
-    FORMS = ("accept",)
+    PATH: ClassVar[str] = "/wallet"
+    TITLE: ClassVar[str] = "Wallet"
+    FORMS: ClassVar[Sequence[str]] = ("accept",)
 
     async def show(self, request: Request) -> Response:
         """Show all players, and the balances of one of them."""

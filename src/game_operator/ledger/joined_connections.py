@@ -46,9 +46,9 @@ class Caller(ABC):
     _pooled: Any = None
 
     def __init__(self, connection: Any) -> None:
-        self.connection = connection
+        self.connection: Any = connection
         #: What the caller passed.
-        self.original = connection
+        self.original: Any = connection
 
     @abstractmethod
     def enter(self, pooler: bool | None) -> Work[None]:

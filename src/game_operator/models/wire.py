@@ -8,6 +8,7 @@ only where it is provably exact; else it goes through ``json`` with the digits k
 
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from itertools import chain
 from operator import attrgetter
@@ -107,7 +108,7 @@ class _Amounts(dict[float, Decimal]):
 
 
 #: Returns the amount that a double (or an int) of a body stands for.
-amount_of_double = _Amounts().__getitem__
+amount_of_double: Callable[[float], Decimal] = _Amounts().__getitem__
 
 
 def _amount_from_text(text: str, info: ValidationInfo) -> Decimal:

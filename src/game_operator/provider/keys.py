@@ -112,11 +112,11 @@ class ServiceKeys:
         retired: SigningKey | None = None,
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
-        self.following = following
+        self.following: RSAPrivateKey | None = following
         #: The keys before the rotation that led to these; None if none did.
         self.before: ServiceKeys | None = None
         try:
-            self.current = loaded(current)
+            self.current: LocalSigner = loaded(current)
             self._old = None if old is None else loaded(old)
             self._retired = None if retired is None else loaded(retired)
         finally:

@@ -63,9 +63,9 @@ class SandboxBase(ABC):
         teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
     ) -> None:
         #: Keeps the service's keys over a restart, or None.
-        self.key_keeper = key_keeper
+        self.key_keeper: KeyKeeper | None = key_keeper
         #: Lets a wallet in this process know the keys that it is to accept, before they are used; or None.
-        self.teach_wallet = teach_wallet
+        self.teach_wallet: Callable[[Sequence[bytes]], None] | None = teach_wallet
         self._rotation = Lock()
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
@@ -73,7 +73,7 @@ class SandboxBase(ABC):
         #: The operator that is registered.
         self.operator_id: Final = operator_id
         #: What the service knows; change it at any time.
-        self.world = SandboxWorld(operator_id, public_key)
+        self.world: SandboxWorld = SandboxWorld(operator_id, public_key)
         #: The instance, bets and rounds that the seed put there to be asked about.
         self.landmarks: Final = populate(self.world, public_key, seed, self._clock())
         #: A known, active game instance.
@@ -84,7 +84,7 @@ class SandboxBase(ABC):
         self.round_id: Final = self.landmarks.round_id
         self.round_no: Final = self.landmarks.round_no
         #: The service: its faults, retries and keys, what it dealt, and what it saw on the wire.
-        self.service = SandboxService(
+        self.service: SandboxService = SandboxService(
             self.world,
             service_keys,
             self._clock,

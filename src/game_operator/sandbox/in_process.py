@@ -70,7 +70,7 @@ class InProcessSandbox(SandboxBase):
         keys = keys or ThrowAwayKeys()
         super().__init__(operator_id, keys.operator, lambda: keys.service, seed=seed, clock=clock, profile=profile)
         #: Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own.
-        self.transport = httpx.MockTransport(self._answer)
+        self.transport: httpx.MockTransport = httpx.MockTransport(self._answer)
         self._wallet: WalletInProcess | None = None
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None

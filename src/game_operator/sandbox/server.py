@@ -109,7 +109,7 @@ class Sandbox(SandboxBase):
         )
         self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
-        self.wallet_url = wallet_url
+        self.wallet_url: str | None = wallet_url
         self._make_pages = _former_control_room() if control_room is True else control_room or None
 
     @property

@@ -86,7 +86,7 @@ class ServingThread:
     """The thread that serves, from its first moment to its last."""
 
     def __init__(self, listener: socket.socket, app: ASGIApp, end_streams: Callable[[], None]) -> None:
-        self.base_url = url_of(listener)
+        self.base_url: str = url_of(listener)
         self._server = _Server(app, end_streams)
         self._doing: set[Future[Any]] = set()
         self._thread = threading.Thread(

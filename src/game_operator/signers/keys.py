@@ -354,7 +354,7 @@ class RememberedSignatures:
     """Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it."""
 
     def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
-        self.signer = signer
+        self.signer: Signer | AsyncSigner = signer
         self._forever = forever
         self._first: list[Signature] = []
         # Each message has a slot, empty until it is signed: lru_cache cannot await, but it keeps slots well.

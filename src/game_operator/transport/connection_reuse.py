@@ -139,7 +139,7 @@ class YourTransport:
     def __init__(self, http_client: Any, guard_kind: "type[ReuseGuard]") -> None:
         self._http_client = http_client
         self._guard_kind = guard_kind
-        self.is_blind = False
+        self.is_blind: bool = False
 
     def prepare(self, request: Any, *, is_grant: bool) -> None:
         """See to it that *request* goes over a connection with nothing left on it, or a new one if that is unknown."""

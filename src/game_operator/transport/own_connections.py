@@ -14,6 +14,7 @@ import socket
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from ipaddress import ip_address
@@ -50,7 +51,8 @@ class DeadlineStream:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self.close, self.get_extra_info = stream.close, stream.get_extra_info
+        self.close: Callable[[], None] = stream.close
+        self.get_extra_info: Callable[[str], Any] = stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read up to *max_bytes*."""

@@ -89,7 +89,8 @@ class Campaign:
         self._given_client = None if client is None else _checked_client(client)
         if not isinstance(ledger, SqlLedger):
             raise TypeError(f"ledger must be an open SqlLedger, not {type(ledger).__name__}")
-        self._ledger, self.name, self._source = ledger, check_name(name), source
+        self.name: str = check_name(name)
+        self._ledger, self._source = ledger, source
         self._terms = _checked_terms(Terms(instance_id, count, wager_amount_cents, expire_duration_millis))
         self._catalogue = catalogue
         self._service = "" if client is None else f"{client.base_url}|{client.operator_id}"

@@ -32,7 +32,7 @@ class WorkerThreads:
 
     def __init__(self, journal: Journal, run: Run, client: "OperatorClient", progress: ShowCounted | None) -> None:
         self._journal, self._run, self._client, self._progress = journal, run, client, progress
-        self.stopping = Stopping()
+        self.stopping: Stopping = Stopping()
         self._errors: list[BaseException] = []
         self._lock = Lock()
         self._counted, self._count_at = Counted(0, run.options["grants"], 0), 0.0

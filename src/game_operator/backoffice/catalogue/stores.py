@@ -68,7 +68,7 @@ class FileStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self.place = f"The file {shown(str(path))}"
+        self.place: str = f"The file {shown(str(path))}"
         # What a link leads to is replaced, and not the link.
         self._path = Path(os.path.realpath(path))
         if not self._path.parent.is_dir():

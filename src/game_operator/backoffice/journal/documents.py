@@ -67,7 +67,7 @@ class DocumentStore:
     """
 
     def __init__(self, ledger: SqlLedger, name: str) -> None:
-        self.place = f"The document {shown(name)} of the ledger"
+        self.place: str = f"The document {shown(name)} of the ledger"
         self._ledger, self._name = ledger, name
 
     def read(self) -> bytes | None:

@@ -76,8 +76,9 @@ class Journal:
         clock_millis: Callable[[], int] | None = None,
         lease_millis: int = LEASE_MILLIS,
     ) -> None:
-        self.ledger = ledger
-        self._clock_millis, self.lease_millis = clock_millis, lease_millis
+        self.ledger: SqlLedger = ledger
+        self._clock_millis = clock_millis
+        self.lease_millis: int = lease_millis
 
     def now_script(self, dialect: SqlDialect) -> Script[int]:
         """Return the time."""

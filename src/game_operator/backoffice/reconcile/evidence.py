@@ -56,7 +56,8 @@ class TryLaterError(Exception):
 
     def __init__(self, problem: str, *, is_refusal: bool = False, wait_seconds: float | None = None) -> None:
         super().__init__(problem)
-        self.is_refusal, self.wait_seconds = is_refusal, wait_seconds
+        self.is_refusal: bool = is_refusal
+        self.wait_seconds: float | None = wait_seconds
 
 
 def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:

@@ -104,7 +104,7 @@ class Worker:
         self._client_of_games = client
         self._catalogue, self._telemetry = catalogue, telemetry
         #: Set, it lets this process end its work after the calls under way, and give its parts of runs back.
-        self.is_leaving = threading.Event()
+        self.is_leaving: threading.Event = threading.Event()
         self._sleep = sleep or self.is_leaving.wait
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         self._max_wins: dict[str, int] | None = None

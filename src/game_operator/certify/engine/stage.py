@@ -242,7 +242,9 @@ class Stage(Balances):
         if (told := self._limited(heard, asked=asked)) is None:
             return
         cents = self.moved_if_carried_out(heard)
-        self.suspects = {cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")}
+        self.suspects: dict[int, tuple[KnownCause, str]] = {
+            cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")
+        }
         self.check_balances(self.player, after=heard)
         self.suspects = {}
         raise NotTried(told) if asked else Limited(told)

@@ -32,14 +32,14 @@ class Found(Exception):  # noqa: N818 - it is a finding, not an error: nothing g
         place: int | None = None,
         symptom: str = "",
     ) -> None:
-        self.reason = reason if heard is None else f"{heard.request.title}: {reason}"
+        self.reason: str = reason if heard is None else f"{heard.request.title}: {reason}"
         super().__init__(self.reason)
-        self.weight = weight
-        self.cause = cause
+        self.weight: Weight | None = weight
+        self.cause: str = cause
         #: Where a call was refused, nothing is paid twice.
-        self.is_refusal = heard is not None and heard.code is not None
-        self.place = place if heard is None else heard.place
-        self.symptom = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
+        self.is_refusal: bool = heard is not None and heard.code is not None
+        self.place: int | None = place if heard is None else heard.place
+        self.symptom: str = symptom or ("" if heard is None or heard.code is None else symptom_of(heard, heard.code))
 
 
 def symptom_of(heard: Carried, what: str) -> str:

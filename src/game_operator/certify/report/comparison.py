@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -30,7 +30,7 @@ _WHAT_TO_DO: Final = "Pass a file that `game-operator certify --json-file` wrote
 class Judged:
     """How a scenario ended in the run before."""
 
-    __pydantic_config__ = ConfigDict(strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
     id: Annotated[str, Field(pattern="^[A-Z][0-9]{2,3}$")]
     title: Annotated[str, Field(max_length=200)]
@@ -56,7 +56,7 @@ class Baseline:
         profile: What was assumed of the wallet, where it is not the usual; None in a report of an older version.
     """
 
-    __pydantic_config__ = ConfigDict(strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
     format: Literal[1]
     version: Annotated[str, Field(max_length=100)]

@@ -22,7 +22,7 @@ from game_operator.errors import CampaignRefusedError
 if TYPE_CHECKING:
     from game_operator.backoffice import Campaign, CampaignReport
 
-campaigns = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
+campaigns: Commands = Commands(name="campaign", help="Grant free bets to many players, each of them once.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The campaign: up to 40 letters, digits, '.', '_', '-'.")]
 _CAP = re.compile(r"(?:([A-Za-z]{1,10})=)?([0-9]{1,18})")

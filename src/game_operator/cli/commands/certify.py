@@ -157,8 +157,8 @@ class Stop(Event):
 
     def __init__(self, run_id: str) -> None:
         super().__init__()
-        self.number = 0
-        self.is_played = False
+        self.number: int = 0
+        self.is_played: bool = False
         self._run_id = run_id
 
     @contextmanager

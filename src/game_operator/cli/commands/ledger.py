@@ -32,7 +32,7 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, SqlLedger, TableAccounts
 
-ledgers = Commands(
+ledgers: Commands = Commands(
     name="ledger", help="Examine a ledger, and correct it: accounts, bets, anomalies, and whether the books agree."
 )
 

@@ -29,7 +29,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     for call in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
 }
 
-profiles = Commands(
+profiles: Commands = Commands(
     name="profile",
     help="How webhooks are understood. All of it is assumed: the specification does not show their bodies.",
 )

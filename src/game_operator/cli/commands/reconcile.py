@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from game_operator.backoffice import Reconciler, ReconcileReport
     from game_operator.ledger import SqlLedger
 
-reconciliations = Commands(
+reconciliations: Commands = Commands(
     name="reconcile",
     help="Compare your bets with the provider's, settle those whose calls were lost, and work on findings.",
 )

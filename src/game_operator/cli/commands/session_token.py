@@ -11,7 +11,7 @@ import typer
 from game_operator.cli.options import Commands, InstanceId, OperatorOptions, PlayerId, amount_in
 from game_operator.cli.output import answer, show_details
 
-tokens = Commands(
+tokens: Commands = Commands(
     name="token", help="Build and read session tokens. What is in them is assumed: the specification does not show it."
 )
 

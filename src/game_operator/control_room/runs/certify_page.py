@@ -1,7 +1,7 @@
 """Certify: a certification of the wallet, begun here, watched while it is at work, and its report."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -52,10 +52,10 @@ class CertifyForm(BaseModel):
 class CertifyPage(RunsPage["CertifyRun", "CertifySettings"]):
     """The form, the runs that are kept, each run with its report and its files, and two runs compared."""
 
-    PATH = "/certify"
-    TITLE = "Certify"
-    KIND = "certification"
-    TEMPLATE = "certify.html"
+    PATH: ClassVar[str] = "/certify"
+    TITLE: ClassVar[str] = "Certify"
+    KIND: ClassVar[str] = "certification"
+    TEMPLATE: ClassVar[str] = "certify.html"
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [

@@ -1,7 +1,7 @@
 """Storm: many bets with faults against the wallet, begun here, watched while they are played, and their audit."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, get_args
 
 from markupsafe import Markup
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
@@ -112,11 +112,11 @@ class StormForm(BaseModel):
 class StormPage(RunsPage["StormRun", "StormSettings"]):
     """The form, the runs that are kept, each run with what its audit found, and its trace."""
 
-    PATH = "/storm"
-    TITLE = "Storm"
-    KIND = "storm"
-    TEMPLATE = "storm.html"
-    FORMS = (*RunsPage.FORMS, "record")
+    PATH: ClassVar[str] = "/storm"
+    TITLE: ClassVar[str] = "Storm"
+    KIND: ClassVar[str] = "storm"
+    TEMPLATE: ClassVar[str] = "storm.html"
+    FORMS: ClassVar[Sequence[str]] = (*RunsPage.FORMS, "record")
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [*super().routes(), Route(f"{self.PATH}/runs/{{number:int}}/storm.trace", self.trace)]

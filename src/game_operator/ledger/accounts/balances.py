@@ -1,7 +1,7 @@
 """The balances that are the operator's, and those of them that are behind an object."""
 
 from collections.abc import Callable, Mapping, Set
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from game_operator.errors import ConfigurationError, LedgerError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Accounts, AsyncAccounts
@@ -14,11 +14,11 @@ from game_operator.ledger.rules.book import Changes
 class OperatorBalances(Balances):
     """Balances of the operator's. They do not say when each account moved last, so the ledger keeps it."""
 
-    writes = ("clocks",)
+    writes: ClassVar[tuple[str, ...]] = ("clocks",)
 
     def __init__(self, kind: Kind, prefix: str) -> None:
         super().__init__(kind, prefix)
-        self.clocks = LookUp(kind, self._sql["clocks"])
+        self.clocks: LookUp = LookUp(kind, self._sql["clocks"])
 
     def rows(self, changes: Changes, was: Mapping[str, Account]) -> Script[dict[str, list[Any]]]:  # noqa: ARG002 - the Protocol's
         """Return the rows to write."""

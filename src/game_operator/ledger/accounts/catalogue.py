@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NamedTuple
 
@@ -11,7 +12,7 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
 
 #: The questions to the catalogue of a database.
-CATALOGUE_SQL = sql_texts(__package__, "catalogue.sql")
+CATALOGUE_SQL: Final[Mapping[str, str]] = sql_texts(__package__, "catalogue.sql")
 
 #: How many rows are looked at on opening, where the type of the column does not say which unit it holds.
 _SAMPLE_ROWS = 1_000

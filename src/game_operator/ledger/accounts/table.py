@@ -52,8 +52,8 @@ class TableBalances(OperatorBalances):
     def __init__(self, kind: Kind, prefix: str, accounts: TableAccounts, look: TableLook) -> None:
         super().__init__(kind, prefix)
         assert look.balance is not None
-        self.key_parts = len(look.keys)
-        self.unknown = f"There is no such row in {accounts.table}."
+        self.key_parts: int = len(look.keys)
+        self.unknown: str = f"There is no such row in {accounts.table}."
         if self.key_parts > 1:
             form = account_of_parts([name.upper() for name in accounts.keys])
             self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."

@@ -106,11 +106,13 @@ class Progress:
     """Until when a run may go on, and what it has done so far."""
 
     def __init__(self, prefix: str, seconds: float) -> None:
-        self.began = time.monotonic()
+        self.began: float = time.monotonic()
         self._until = self.began + seconds
-        self.verification = Verification(prefix)
-        self.finished = True
-        self.sealed = self.read_again = self.folded = 0
+        self.verification: Verification = Verification(prefix)
+        self.finished: bool = True
+        self.sealed: int = 0
+        self.read_again: int = 0
+        self.folded: int = 0
 
     def goes_on(self) -> bool:
         """Return whether there is time left; if not, the run is not finished."""

@@ -97,9 +97,10 @@ class Prune:
             account=POSTING_ACCOUNT.format(""),
             delta=POSTING_DELTA.format(""),
         )
-        self._before = self.before_day = 0
-        self.is_needed = False
-        self.report = PruneReport(0, 0, 0, 0)
+        self._before = 0
+        self.before_day: int = 0
+        self.is_needed: bool = False
+        self.report: PruneReport = PruneReport(0, 0, 0, 0)
 
     def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[bool]:
         """Return whether anything can be old enough, by the clock."""

@@ -118,14 +118,19 @@ class Verification:
     """
 
     def __init__(self, prefix: str, *, most: int = 1_000) -> None:
-        self._prefix, self.most = prefix, most
+        self._prefix = prefix
+        self.most: int = most
         self.notes: list[Finding] = []
         self._sql = _sql(prefix)
         self._found: dict[str, dict[Finding, None]] = {}
         self._others: set[str] = set()
         self.days: set[int] = set()
-        self.postings = self.calls = self.accounts = self.compared = 0
-        self.balances_cents = self.house_cents = 0
+        self.postings: int = 0
+        self.calls: int = 0
+        self.accounts: int = 0
+        self.compared: int = 0
+        self.balances_cents: int = 0
+        self.house_cents: int = 0
         self.bets: Counter[str] = Counter()
 
     @property

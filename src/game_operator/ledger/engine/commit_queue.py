@@ -156,7 +156,7 @@ class PatientLock:
     __slots__ = ("_longest_seconds", "lock")
 
     def __init__(self, longest_seconds: float) -> None:
-        self.lock = RLock()
+        self.lock: RLock = RLock()
         self._longest_seconds = longest_seconds
 
     def __enter__(self) -> None:

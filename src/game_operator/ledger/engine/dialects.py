@@ -53,11 +53,11 @@ class Balances:
     writes: ClassVar[tuple[str, ...]] = ("new_accounts", "accounts")
 
     def __init__(self, kind: Kind, prefix: str) -> None:
-        self.kind = kind
+        self.kind: Kind = kind
         values = {"prefix": prefix, "clock": CLOCK, "keys": KEYS, "json_rows": JSON_ROWS}
         self._sql = sql_texts(__package__, "balances.sql", **values)
         self._own = LookUp(kind, self._sql["accounts"])
-        self.parts = {name: self._sql[f"{kind}_{name}"] for name in self.writes}
+        self.parts: dict[str, str] = {name: self._sql[f"{kind}_{name}"] for name in self.writes}
 
     def load(self, keys: Set[str], others: tuple[Execute, ...]) -> Script[tuple[list[Account], int | None, list[Rows]]]:
         """Lock the accounts in sorted order, then read *others*; return those that exist, the clock, and their rows."""
@@ -106,10 +106,12 @@ class SqlDialect:
 
     def __init__(self, prefix: str, accounts: Balances, clock_millis: Callable[[], int], *, beside: str = "") -> None:
         """*clock_millis* is the clock for SQLite; *beside* is what else to select when storing in PostgreSQL."""
-        self.kind, self.accounts, self.key_parts = accounts.kind, accounts, accounts.key_parts
+        self.kind: Kind = accounts.kind
+        self.accounts: Balances = accounts
+        self.key_parts: int = accounts.key_parts
         self._clock_millis, self._beside = clock_millis, beside
-        self.sources = Sources(self.kind, prefix)
-        self.prefix = prefix
+        self.sources: Sources = Sources(self.kind, prefix)
+        self.prefix: str = prefix
         self._oldest_writer = OLDEST_WRITER.format(prefix=prefix)
         sql = sql_texts(
             __package__,

@@ -73,7 +73,7 @@ class Sources:
         self._kind, self._prefix = kind, prefix
         self.known: set[str] = set()
         #: Whether the transactions are the callers', who may have registered a source in them before.
-        self.joined = False
+        self.joined: bool = False
 
     def knows(self, source: str) -> bool:
         """Return whether calls of *source* need no statement."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, SchemaError, shown
@@ -368,8 +368,8 @@ class LookUp:
         return Execute(self._many, (*before, json.dumps(sorted(keys))))
 
 
-BET_COLUMNS = ", ".join(BetRecord._fields)
-CALL_COLUMNS = ", ".join(CallRecord._fields)
+BET_COLUMNS: Final[str] = ", ".join(BetRecord._fields)
+CALL_COLUMNS: Final[str] = ", ".join(CallRecord._fields)
 #: The columns of ``call_rows``.
 CALL_ROW = f"source, {CALL_COLUMNS}, body"
 

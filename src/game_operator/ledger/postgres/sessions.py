@@ -55,10 +55,12 @@ class Session:
     """
 
     def __init__(self, patience_seconds: float, search_path: str, *, pooled: bool) -> None:
-        self.pooled = pooled
-        self.warnings = CommitWarnings()
+        self.pooled: bool = pooled
+        self.warnings: CommitWarnings = CommitWarnings()
         self._search_path = search_path
-        self.begin = (_BEGIN_READ_COMMITTED, _settings(patience_seconds, local=True)) if pooled else ("BEGIN",)
+        self.begin: tuple[str, ...] = ("BEGIN",)
+        if pooled:
+            self.begin = (_BEGIN_READ_COMMITTED, _settings(patience_seconds, local=True))
 
     def taken_back(self, search_path: str | None = None) -> str:
         """Return what follows the operator's code: it gives up the savepoint and resets the quoted search path."""

@@ -178,12 +178,12 @@ class Book:
     __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source")
 
     def __init__(self, source: str = "", *, key_parts: int = 1) -> None:
-        self.source = source
-        self.key_parts = key_parts
+        self.source: str = source
+        self.key_parts: int = key_parts
         self.accounts: dict[str, Account] = {}
         self.bets: dict[str, BetRecord] = {}
         self.calls: dict[tuple[str, str], CallRecord] = {}
-        self.changes = Changes()
+        self.changes: Changes = Changes()
 
     def account_key(self, call: WebhookCall, terms: Terms) -> str:
         """Return the key of the account that a decision about *call* rests on, as ``decide`` asks for it."""

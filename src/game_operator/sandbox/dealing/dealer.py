@@ -71,7 +71,7 @@ class Dealer:
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         self._writer = BodyWriter(profile or Profile())
         #: What is laid over the deliveries, and how many calls were planned.
-        self.faults = FaultDraws(faults, seed, self._writer)
+        self.faults: FaultDraws = FaultDraws(faults, seed, self._writer)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
         # A board that nobody reads costs little.
@@ -81,11 +81,11 @@ class Dealer:
         #: Calls that were sent and not answered definitely, in the order of their first sending.
         self._unanswered: dict[PendingCall, None] = {}
         #: The simulated time, Unix milliseconds.
-        self.now_millis = self._coming.at_millis if self._coming else 0
+        self.now_millis: int = self._coming.at_millis if self._coming else 0
         #: Bets and claims, in the order they were dealt.
         self.dealt: list[Dealt] = []
         #: How many bets these are.
-        self.bets = 0
+        self.bets: int = 0
         #: The deposits and rollbacks that a lasting fault keeps back, in the order in which they were due.
         self.unsent: list[PendingCall] = []
 

@@ -146,7 +146,7 @@ class DealtBet(_Record):
         reported_won_cents: What the service reports as won, where that differs from its deposit; else None.
     """
 
-    KIND = "bet"
+    KIND: ClassVar[str] = "bet"
 
     planned: PlannedBet
     accepted: bool = False
@@ -211,7 +211,7 @@ class DealtBet(_Record):
 class DealtClaim(_Record):
     """Free bets that were played, and their winnings claimed."""
 
-    KIND = "claim"
+    KIND: ClassVar[str] = "claim"
 
     planned: PlannedClaim
     state: ServiceState = ServiceState.CLAIMING

@@ -124,12 +124,12 @@ class FaultDraws:
     def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
         self._writer = writer
         #: What may occur, and how often.
-        self.plan = faults
+        self.plan: FaultPlan = faults
         self._seed = seed
         self._waiting_nth = dict(faults.nth)
         self._serials = count(1)
         #: How many calls were planned so far; faults that wait for the Nth call count these.
-        self.calls = 0
+        self.calls: int = 0
         #: How often each fault occurred.
         self.struck: Counter[Fault] = Counter()
         #: The faults that waited for the Nth call and have occurred.

@@ -211,10 +211,10 @@ class Plan:
             raise ConfigurationError("A plan needs players. Pass at least one player_id.")
         if bets < 0:
             raise ConfigurationError(f"A plan cannot have {bets} bets. Pass 0 or more.")
-        self.seed = seed
-        self.start_millis = start_millis
-        self.bets = bets
-        self.run_id = run_id_of(seed, start_millis)
+        self.seed: int = seed
+        self.start_millis: int = start_millis
+        self.bets: int = bets
+        self.run_id: str = run_id_of(seed, start_millis)
         self._players = tuple(players)
         self._shares = shares or Shares()
         self._places = tuple(

@@ -101,21 +101,23 @@ class SandboxService:
     ) -> None:
         #: What is assumed of the wallet.
         self.profile: Final = profile
-        self.world = world
-        self.faults = FaultSwitches()
-        self.live = LiveLog()
+        self.world: SandboxWorld = world
+        self.faults: FaultSwitches = FaultSwitches()
+        self.live: LiveLog = LiveLog()
         #: How the wallet is.
         self.health: Final = HealthWatch()
         #: Which key the service signed with at what time.
         self.key_history: Final = KeyHistory()
-        self.balances = BalanceBoard(clock)
+        self.balances: BalanceBoard = BalanceBoard(clock)
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
         self._clock = clock
         self._seed = seed
         #: Plans the rounds and claims that somebody asks for.
-        self.requested = RequestedRounds(world, clock, seed=seed, default_instance_id=default_instance_id)
+        self.requested: RequestedRounds = RequestedRounds(
+            world, clock, seed=seed, default_instance_id=default_instance_id
+        )
         self._lock = Lock()
         #: The numbers of the calls of the Operator API; counting is one step, for all threads.
         self._api_calls = count(1)
@@ -124,7 +126,7 @@ class SandboxService:
         #: Those who keep settlements back.
         self._keepers: list[Dealer] = []
         #: What the Operator API answers in place of the truth.
-        self.lies = Lies()
+        self.lies: Lies = Lies()
 
     @property
     def keys(self) -> ServiceKeys:

@@ -72,7 +72,7 @@ class SandboxWorld:
     """
 
     def __init__(self, operator_id: str, public_key: RSAPublicKey) -> None:
-        self.operator_id = operator_id
+        self.operator_id: str = operator_id
         self._lock = Lock()
         self._accounts: dict[str, OperatorAccount] = {}
         self._games: dict[str, dict[str, GameInfo]] = {}

@@ -22,9 +22,10 @@ from game_operator.provider.diagnosis import MoneyMistake
 from game_operator.provider.faults import Fault
 from game_operator.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
 
-#: How much speaks for a guess: no amount fits; nothing unusual happened; something that wallets often get wrong; an
-#: answer shows it.
-VAGUE, _PLAIN, _UNUSUAL, _SHOWN = 0, 1, 2, 3
+#: How much speaks for a guess: no amount fits.
+VAGUE: Final = 0
+#: Nothing unusual happened; something that wallets often get wrong; an answer shows it.
+_PLAIN, _UNUSUAL, _SHOWN = 1, 2, 3
 #: A repeated call may have moved money this many times too often.
 _MOST_TIMES: Final = 5
 #: So many cents of a gap are needed for each sum that is tried: then one sum in twenty gaps fits by chance.

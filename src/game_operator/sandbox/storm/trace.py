@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TextIO, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TextIO, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
@@ -59,7 +59,7 @@ class TraceHead:
     The bounds hold for a head that is read from a file.
     """
 
-    __pydantic_config__ = ConfigDict(strict=True, extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
     game_operator_storm: Literal[1]
     seed: int
@@ -83,7 +83,7 @@ class TracedPost:
 class TracedOrder:
     """One line: the names of the calls that were sent, at which simulated time, and their posts."""
 
-    __pydantic_config__ = ConfigDict(strict=True)
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
     calls: Annotated[tuple[str, ...], Field(min_length=1)]
     at_millis: _Millis
@@ -199,7 +199,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.orders: list[Order] = []
-        self.posts = 0
+        self.posts: int = 0
         self.last_answered: TimelineEntry | None = None
         self._answers: dict[int, tuple[Answer, ...]] = {}
         self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
