@@ -11,6 +11,7 @@ from hypothesis import given, strategies
 
 from game_operator import ConfigurationError, Profile, WebhookCall, WithdrawCall
 from game_operator.cli.commands.profile import _FIELDS
+from game_operator.ledger import Terms
 from game_operator.profile import DEFAULT_FIELDS
 from game_operator.protocol.webhook import _WRITTEN
 from tests.support.wire import examples
@@ -275,6 +276,26 @@ def test_a_profile_is_a_value() -> None:
     assert len({profile, *twins}) == 1
     assert hash(profile) != hash(Profile())
     assert hash(Profile(fields={"player_id": ("a",)})) != hash(Profile(fields={"player_id": ("b",)}))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(Profile(), "Profile()", id="the defaults"),
+        pytest.param(Profile(codes="core", deposit_batch=True), "Profile(codes='core', deposit_batch=True)", id="two"),
+        pytest.param(
+            Profile(fields={"game": ("slot",)}), "Profile(fields={'game': ('slot',)})", id="the name of a field"
+        ),
+        pytest.param(Terms(), "Terms()", id="terms"),
+        pytest.param(
+            Terms(rules=Profile(codes="core")), "Terms(rules=Profile(codes='core'))", id="terms with a profile"
+        ),
+    ],
+)
+def test_a_profile_is_shown_by_what_is_unusual_in_it(value: Profile | Terms, text: str) -> None:
+    """It is the default of parameters, and signatures stay short. The text makes an equal value."""
+    assert repr(value) == text
+    assert eval(text, {"Profile": Profile, "Terms": Terms}) == value
 
 
 def test_a_copy_with_changes() -> None:

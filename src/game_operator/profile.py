@@ -9,14 +9,17 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.models.webhooks import WebhookCall
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: Reads a body for a service whose calls look different: (operation, body) to a call. The operation is
 #: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, and the call must be of it; its ``body`` is filled in.
@@ -149,6 +152,10 @@ class Profile:
         names = {operation: _names(self, operation) for operation in CALLS}
         object.__setattr__(self, "_names", MappingProxyType(names))
 
+    def __repr__(self) -> str:
+        own_names = {key: names for key, names in self.fields.items() if names != DEFAULT_FIELDS.get(key)}
+        return unusual(self, fields=own_names)
+
     def __hash__(self) -> int:
         # The one that a dataclass makes would stumble over the mapping.
         values = (getattr(self, each.name) for each in _settings(self) if each.name != "fields")
@@ -195,6 +202,26 @@ class Profile:
 
 
 _HINTS: Final = get_type_hints(Profile)
+
+
+def unusual(value: "DataclassInstance", **instead: object) -> str:
+    """
+    Return the call that makes *value*, with only those arguments that are not the defaults.
+
+    Where *value* is the default of a parameter, the signature stays short.
+
+    Args:
+        value: An instance of a dataclass.
+        instead: What to show in the place of an attribute, such as a part of it.
+    """
+    given = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    usual = {each.name: _default_of(each) for each in fields(value)}
+    shown_values = {name: instead.get(name, each) for name, each in given.items() if each != usual[name]}
+    return f"{type(value).__name__}({', '.join(f'{name}={each!r}' for name, each in shown_values.items())})"
+
+
+def _default_of(each: "Field[Any]") -> object:
+    return each.default if each.default_factory is MISSING else each.default_factory()
 
 
 def _settings(profile: "Profile | type[Profile]") -> Iterator["Field[Any]"]:

@@ -14,7 +14,7 @@ from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, Reply, WebhookCall, WithdrawCall
 from game_operator.money import Cents
-from game_operator.profile import Profile
+from game_operator.profile import Profile, unusual
 
 #: What a BIGINT holds. A credit beyond it moves nothing.
 MAX_BALANCE_CENTS = 2**63 - 1
@@ -187,7 +187,17 @@ Within: TypeAlias = Callable[[MovingCall, Outcome, Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """By what rules a ledger applies calls; a Wallet keeps one of these."""
+    """
+    By what rules a ledger applies calls; a Wallet keeps one of these.
+
+    Attributes:
+        rules: What is assumed about bodies, repeats, late and early calls.
+        source: The service and environment of the call; "" if there is one alone.
+        may_bet: Asked about a withdraw that is about to debit; it answers a code that refuses it, or None.
+        account_of: Returns the account of a withdraw, claim or player-balance; None takes the player's id.
+        within: Runs your statements in the transaction of the call; None runs nothing.
+        currency_of: Returns the currency of a call for totals; None leaves it unknown.
+    """
 
     rules: Profile = field(default_factory=Profile)
     source: str = ""
@@ -195,6 +205,9 @@ class Terms:
     account_of: AccountOf | None = None
     within: Within | None = None
     currency_of: CurrencyOf | None = None
+
+    def __repr__(self) -> str:
+        return unusual(self)
 
 
 DEFAULT_TERMS = Terms()
