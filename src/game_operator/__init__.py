@@ -1,8 +1,31 @@
 """
 The operator's side of a game provider integration: calls, webhooks and money that is never lost or doubled.
 
-Names are loaded when they are first used, so ``import game_operator`` costs next to nothing and a process pays only
-for what it touches.
+Begin with these names. ``help(game_operator.OperatorClient)`` shows one with its arguments, units and errors.
+
+You call the provider (spec §4.2, §5)::
+
+    OperatorClient, AsyncOperatorClient       games, bets, rounds and free bets
+    SessionTokenBuilder, launch_url           open a game for a player
+
+The provider calls you (spec §4.1)::
+
+    webhooks.WebhookReceiver                  checks who calls, reads the call, writes the reply
+    webhooks.asgi_app, webhooks.wsgi_app      its four paths in your application
+    wallet.Wallet, wallet.JoinedWallet        ready wallets, in their own transactions or in yours
+    ledger.SqlLedger, ledger.AsyncSqlLedger   the money, in SQLite or PostgreSQL
+    Profile                                   what the specification leaves open
+
+You have no provider on your desk::
+
+    sandbox.Sandbox, certify.certify          the provider on your machine, a judge of your wallet
+
+The daily work::
+
+    backoffice.Reconciler, backoffice.Campaign, backoffice.Catalogue
+
+Every error is a ``GameOperatorError`` and says what to do next. Names are loaded when they are first used: a process
+pays only for what it touches.
 """
 
 from typing import TYPE_CHECKING

@@ -10,8 +10,8 @@ from typing import Final, NewType
 
 from game_operator.errors import shown
 
-#: An amount of money in hundredths of the currency unit.
 Cents = NewType("Cents", int)
+"""An amount of money in hundredths of the currency unit (spec §2.4)."""
 
 #: What the message of an error says of such an amount.
 FINER_THAN_A_CENT: Final = "finer than a cent"

@@ -115,6 +115,7 @@ class _OverLedger(Generic[LedgerT]):
             within=within,
             currency_of=currency_of,
         )
+        """By what rules calls are applied."""
 
 
 class Wallet(_OverLedger[Ledger], _Handler):
@@ -148,14 +149,19 @@ class Wallet(_OverLedger[Ledger], _Handler):
         return self.ledger.apply(call, terms=self.terms)
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, for somebody to look at."""
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
         keep: Any = getattr(self.ledger, "keep_anomaly", None)
         if keep is not None:
             keep(operation, kind, body, source=self.terms.source)
 
     def repair(self, repair: "Repair") -> Outcome:
         """
-        Settle a bet without a call of the provider, with ``within`` in the same transaction; for the back office.
+        Settle a bet without a call of the provider, and return what became of it; for the back office.
+
+        ``within`` runs in the same transaction.
+
+        Args:
+            repair: The bet, and how the provider settled it.
 
         Raises:
             TypeError: The ledger is not a SqlLedger.
@@ -216,7 +222,7 @@ class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
         return self.ledger.apply(call, terms=self.terms)
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, for somebody to look at."""
+        """Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly."""
         keep: Any = getattr(self.ledger, "keep_anomaly", None)
         if keep is not None:
             await keep(operation, kind, body, source=self.terms.source)
@@ -246,6 +252,7 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
         self.terms: Terms = Terms(
             rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, currency_of=currency_of
         )
+        """By what rules calls are applied."""
         self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)
         ledger.check_source(source)
 
@@ -283,12 +290,21 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         return at_once(self._block.apply(call))
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, in one of your transactions."""
+        """
+        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
+
+        It is kept in one of your transactions.
+        """
         at_once(self._block.keep_anomaly(operation, kind, body))
 
     def repair(self, repair: "Repair") -> Outcome:
         """
-        Settle a bet without a call of the provider, in one of your transactions with *after*; for the back office.
+        Settle a bet without a call of the provider, and return what became of it; for the back office.
+
+        It runs in one of your transactions, with *after*.
+
+        Args:
+            repair: The bet, and how the provider settled it.
 
         Raises:
             RepairRefusedError: The bet is not OPEN, or must not be settled.
@@ -334,5 +350,9 @@ class AsyncJoinedWallet(_OverTransactions["AsyncSqlLedger", "AsyncTransaction"],
         return awaited(self._block.apply(call))
 
     async def keep_anomaly(self, operation: str, kind: str, body: bytes) -> None:
-        """Keep a genuine call that the receiver refused, in one of your transactions."""
+        """
+        Keep a refused call as ``KeepsAnomalies.keep_anomaly`` describes; *kind* is the anomaly.
+
+        It is kept in one of your transactions.
+        """
         await awaited(self._block.keep_anomaly(operation, kind, body))

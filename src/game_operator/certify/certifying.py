@@ -93,9 +93,10 @@ def certify(
     with_signatures: bool = False,
 ) -> Report:
     """
-    Certify the wallet at *url*: send it what a wallet must survive, and judge what it answers (spec §4.1).
+    Certify the wallet at *url* and return the report (spec §4.1).
 
-    It moves money of the two players, and puts it back where it can.
+    It sends what a wallet must survive, and judges what the wallet answers. It moves money of the two players, and puts
+    it back where it can.
 
     Args:
         url: What ``/withdraw`` and the others are below; plain http only to this machine.

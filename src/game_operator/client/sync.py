@@ -38,6 +38,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
 
     Raises:
         ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
+        TypeError: An argument is of another kind.
     """
 
     _make_wire = Wire
@@ -91,7 +92,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         reference_id: str,
     ) -> "models.GrantAccepted":
         """
-        Grant a player *count* free bets of *wager_amount_cents* each (spec §2.2, §4.2, §8).
+        Grant a player *count* free bets of *wager_amount_cents* each, and return their id (spec §2.2, §4.2, §8).
 
         Every exception but ``OutcomeUnknownError`` (and a ``FreeBetRejectedError`` with ``possibly_granted``) means
         that nothing was granted. A repeat is made with the very same bytes.
@@ -99,9 +100,9 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         Args:
             player_id: At most 100 characters.
             instance_id: The game instance the free bets are for.
-            count: 1 to 50.
-            wager_amount_cents: 1 to 1,000,000.
-            expire_duration_millis: 1 to 2,592,000,000 (30 days).
+            count: How many, 1 to 50.
+            wager_amount_cents: The stake of each, 1 to 1,000,000 cents.
+            expire_duration_millis: How long they can be played, 1 to 2,592,000,000 milliseconds (30 days).
             reference_id: At most 100 characters, yours, unique for the instance.
 
         Raises:

@@ -22,7 +22,14 @@ OPEN_FIRST = "Open it with open_account() or `game-operator ledger open` first."
 
 
 class Account(NamedTuple):
-    """A balance as it stands while its row is locked, and when it last moved."""
+    """
+    A balance as it stands while its row is locked.
+
+    Attributes:
+        key: The account.
+        balance_cents: What it holds, in cents.
+        at_millis: When it last moved, in Unix milliseconds; 0 if that is not known.
+    """
 
     key: str
     balance_cents: int
@@ -217,7 +224,7 @@ class Ledger(Protocol):
     """What every ledger does, wherever it keeps its rows."""
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
-        """Apply *call* in one transaction and return what became of it."""
+        """Apply *call* by *terms* in one transaction and return what became of it."""
 
     def balance(self, player_id: str) -> Cents:
         """Return the balance of an account; raise AccountNotFoundError if there is none."""
@@ -241,8 +248,8 @@ _SILENT = frozenset(
 )
 
 
-#: Hundredths, ones and millionths of the currency unit.
 Unit: TypeAlias = Literal["cents", "units", "micros"]
+"""What a balance counts: hundredths, ones or millionths of the currency unit."""
 
 #: A name as it is written without quotes; PostgreSQL keeps 63 bytes of it.
 _NAME: Final = re.compile(r"[^\W\d][\w$]{0,62}")
@@ -253,8 +260,9 @@ class Accounts(Protocol):
     """
     The operator's own accounts, asked and moved one call at a time in the transaction of the call.
 
-    *connection* is what the call is applied with: the one that was given to ``apply``, or the ledger's own
-    (``sqlite3.Connection``, ``psycopg.Connection``). What a method raises undoes the call.
+    *account* is the player's id, or what ``account_of`` of the wallet returned. *connection* is what the call is
+    applied with: the one that was given to ``apply``, or the ledger's own (``sqlite3.Connection``,
+    ``psycopg.Connection``). What a method raises undoes the call.
     """
 
     def lock(self, connection: Any, account: str) -> Cents | None:
@@ -265,7 +273,7 @@ class Accounts(Protocol):
 
 
 class AsyncAccounts(Protocol):
-    """Accounts, awaited: for an AsyncSqlLedger on PostgreSQL, or in a transaction of asyncio."""
+    """The same as ``Accounts``, awaited: for an AsyncSqlLedger on PostgreSQL, or in a transaction of asyncio."""
 
     def lock(self, connection: Any, account: str) -> Awaitable[Cents | None]:
         """Lock the account's row until the transaction ends; return its balance in cents, or None without a row."""

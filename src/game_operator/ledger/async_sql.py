@@ -94,7 +94,7 @@ class AsyncSqlLedger(LedgerBase):
         self._queue = AsyncCommitQueue(run, most=most_calls(self._accounts))
 
     def after_fork(self, *, in_child: bool) -> None:
-        """In the child, begin anew: the parent's connection and its event loop are the parent's."""
+        """With *in_child*, begin anew: the connection and the event loop are the parent's."""
         if in_child:
             if self._store is not None:
                 _INHERITED.append(self._store)  # Never closed by us, nor by a collection of garbage.

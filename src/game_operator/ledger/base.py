@@ -156,7 +156,7 @@ class LedgerBase(Forkable):
         self._url = checked_url(url)
 
     def after_fork(self, *, in_child: bool) -> None:
-        """In the child, begin anew: the threads that held our locks do not exist there."""
+        """With *in_child*, begin anew: the threads that held our locks do not exist in the child of a fork."""
         if in_child:
             self._make_queue()
             self._pinger = Pinger()

@@ -141,7 +141,7 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         state: BetState | None = None,
         player_id: str | None = None,
     ) -> list[BetRecord]:
-        """Return the bets opened from *since_millis* up to but not at *until_millis*, oldest first."""
+        """Return the bets opened from *since_millis* up to but not at *until_millis*, as ``SqlLedger.bets`` does."""
         check_outside(self)
         with self._lock:
             book = self._tables.books.get(source)
@@ -157,7 +157,7 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
 
     def apply(self, call: WebhookCall, *, terms: Terms = DEFAULT_TERMS) -> Outcome:
         """
-        Apply *call* and return what became of it.
+        Apply *call* by *terms* and return what became of it.
 
         ``terms.within`` is called with None for a connection, before the call can be seen; what it raises undoes it.
         """
@@ -186,7 +186,7 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
             raise refusal(source, names)
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
-        """Keep a genuine request that was refused before it was a call."""
+        """Keep a genuine request that was refused before it was a call, as ``SqlLedger.keep_anomaly`` does."""
         self._perform(keep_anomaly(operation, kind, body, source, self._tables))
 
     @property

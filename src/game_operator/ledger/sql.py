@@ -70,6 +70,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         table_prefix: How the names of the tables begin.
         patience_seconds: How long a call waits for a database that is down or locked before LedgerUnavailableError.
         pooler: Whether a pooler such as PgBouncer is between us and PostgreSQL; None finds out at each connect.
+        clock_millis: The clock, in Unix milliseconds, for SQLite and for tests; PostgreSQL's is the server's.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans of commits and metrics of money (extra ``otel``).
 
     Raises:
@@ -186,7 +187,12 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         """
         Keep a genuine call that was refused before it was a call; the same body again is counted.
 
-        With *connection* it is kept in the transaction that you have opened on it, as ``apply`` does.
+        Args:
+            operation: The path it was posted to: ``withdraw``, ``deposit``, ``rollback`` or ``deposit-batch``.
+            kind: ``unreadable``, behind which money may be owed, or ``foreign_instance``.
+            body: The bytes as they came in.
+            source: The service and environment that it came from.
+            connection: Keeps it in the transaction that you have opened on it, as ``apply`` does; None in one of ours.
         """
         script = partial(keep_anomaly, operation, kind, body, source)
         if connection is not None:
@@ -339,7 +345,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         return self._done(rights_explained(self._prefix, work))
 
     def resolve(self, anomaly_id: int) -> None:
-        """Mark an anomaly as looked after; raise RetryRefusedError if there is none."""
+        """Mark the anomaly with the number *anomaly_id* as looked after; raise RetryRefusedError if there is none."""
         return self._done(self._resolved([anomaly_id]))
 
     def history(self, bet_id: str, *, source: str = "") -> BetHistory:

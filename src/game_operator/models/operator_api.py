@@ -27,6 +27,13 @@ class BetConfig(WireModel, frozen=True):
     The betting limits of a game instance (spec §2.7).
 
     All amounts are exact ``Decimal`` currency units, not cents.
+
+    Attributes:
+        min_wager: The smallest bet, in currency units.
+        max_wager: The largest bet, in currency units.
+        default_wager: The bet that the game proposes, in currency units.
+        currency: The currency code, such as ``EUR``.
+        max_win: The most that one bet can win, in currency units.
     """
 
     min_wager: Amount
@@ -37,7 +44,15 @@ class BetConfig(WireModel, frozen=True):
 
 
 class GameInstance(WireModel, frozen=True):
-    """A game as configured for the operator (spec §2.6)."""
+    """
+    A game as configured for the operator (spec §2.6).
+
+    Attributes:
+        id: The unique instance id, which webhooks and grants name.
+        name: The name to display.
+        active: Whether the instance is switched on.
+        bet_config: The betting limits.
+    """
 
     nested: ClassVar[str] = "bet_config"
 
@@ -51,8 +66,15 @@ class GameInfo(WireModel, frozen=True):
     """
     A game of the catalogue (spec §2.5).
 
-    A ``status`` or ``genre`` that this version does not know arrives as plain ``str``. ``rtp`` is the
-    return-to-player percentage, exact.
+    Attributes:
+        id: The unique game id.
+        name: The name to display.
+        status: A ``GameStatus``; plain ``str`` when this version does not know the value.
+        thumbnail_url: The address of the thumbnail image, or None.
+        provider_name: Who makes the game.
+        rtp: The return to player in percent, exact, or None.
+        genre: A ``Genre``; plain ``str`` when this version does not know the value.
+        instances: The instances of this game for the operator.
     """
 
     nested: ClassVar[str] = "instances"
@@ -91,13 +113,32 @@ class _PlacedBet(WireModel, frozen=True):
 
 
 class OpenBet(_PlacedBet, frozen=True):
-    """A bet that is not settled yet (spec §2.4)."""
+    """
+    A bet that is not settled yet (spec §2.4).
+
+    Attributes:
+        status: ``OPEN``.
+        reference_id: The bet's unique id, the ``bet_id`` of webhooks.
+        player_id: Who placed the bet.
+        round_id: The round of the game.
+        instance_id: The game instance.
+        game: The game id.
+        wager: The stake in cents.
+        timestamp: When the bet was placed, in Unix milliseconds.
+    """
 
     status: Literal["OPEN"] = "OPEN"
 
 
 class ClosedBet(_PlacedBet, frozen=True):
-    """A settled bet (spec §2.4); ``won`` is the payout in cents, and 0 is a loss."""
+    """
+    A settled bet (spec §2.4).
+
+    Attributes:
+        status: ``CLOSED``.
+        won: The payout in cents; 0 is a loss.
+        reference_id, player_id, round_id, instance_id, game, wager, timestamp: As for an OpenBet.
+    """
 
     status: Literal["CLOSED"] = "CLOSED"
     won: CentsField
@@ -109,29 +150,47 @@ class ClosedBet(_PlacedBet, frozen=True):
 
 
 class RolledBackBet(_PlacedBet, frozen=True):
-    """A bet that was cancelled before it started (spec §2.4, §3)."""
+    """
+    A bet that was cancelled before it started (spec §2.4, §3).
+
+    Attributes:
+        status: ``ROLLED_BACK``.
+        reference_id, player_id, round_id, instance_id, game, wager, timestamp: As for an OpenBet.
+    """
 
     status: Literal["ROLLED_BACK"] = "ROLLED_BACK"
 
 
 class BetNotFound(WireModel, frozen=True):
-    """The service knows no such bet, or it is older than 90 days (spec §2.4, §4.2)."""
+    """
+    The service knows no such bet, or it is older than 90 days (spec §2.4, §4.2).
+
+    Attributes:
+        status: ``NOT_FOUND``.
+    """
 
     status: Literal["NOT_FOUND"] = "NOT_FOUND"
 
 
-#: A bet that exists.
 Bet = Annotated[OpenBet | ClosedBet | RolledBackBet, Field(discriminator="status")]
-#: What a bet look-up answers.
+"""A bet that exists, for pydantic: the class follows from ``status`` (spec §2.4)."""
 AnyBet = OpenBet | ClosedBet | RolledBackBet | BetNotFound
+"""What ``fetch_bet`` returns (spec §2.4)."""
 BetLookup = Annotated[AnyBet, Field(discriminator="status")]
+"""The same, for pydantic: the class follows from ``status``."""
 
 
 class RoundFound(WireModel, frozen=True):
     """
     A round with all its bets, which may be none (spec §2.8).
 
-    ``round_no`` is the number shown to the player.
+    Attributes:
+        status: ``OK``.
+        round_id: The round.
+        round_no: The number that is shown to the player.
+        instance_id: The game instance.
+        game: The game id.
+        bets: All bets of the round, each an OpenBet, a ClosedBet or a RolledBackBet.
     """
 
     nested: ClassVar[str] = "bets"
@@ -145,14 +204,20 @@ class RoundFound(WireModel, frozen=True):
 
 
 class RoundNotFound(WireModel, frozen=True):
-    """No such round, another instance's, or older than 90 days (spec §2.8, §4.2)."""
+    """
+    No such round, another instance's, or older than 90 days (spec §2.8, §4.2).
+
+    Attributes:
+        status: ``NOT_FOUND``.
+    """
 
     status: Literal["NOT_FOUND"] = "NOT_FOUND"
 
 
-#: What a round look-up answers with HTTP 200.
 AnyRound = RoundFound | RoundNotFound
+"""What ``fetch_round_bets`` returns: the answers with HTTP 200 (spec §2.8)."""
 RoundLookup = Annotated[AnyRound, Field(discriminator="status")]
+"""The same, for pydantic: the class follows from ``status``."""
 
 
 def _boolean(value: object) -> object:
@@ -163,7 +228,14 @@ def _boolean(value: object) -> object:
 
 
 class GrantAccepted(WireModel, frozen=True):
-    """The free bets were granted (spec §2.3); ``free_bet_id`` identifies the grant."""
+    """
+    The free bets were granted (spec §2.3).
+
+    Attributes:
+        success: True.
+        free_bet_id: Identifies the grant.
+        message: The service's text.
+    """
 
     success: Annotated[Literal[True], BeforeValidator(_boolean)]
     free_bet_id: Text
@@ -171,7 +243,14 @@ class GrantAccepted(WireModel, frozen=True):
 
 
 class GrantRefused(WireModel, frozen=True):
-    """The body with which the service refuses a grant (spec §2.3)."""
+    """
+    The body with which the service refuses a grant (spec §2.3).
+
+    Attributes:
+        success: False.
+        message: The service's text.
+        error_code: Why (spec §7.2); ``GrantErrorCode`` has the known codes.
+    """
 
     success: Annotated[Literal[False], BeforeValidator(_boolean)]
     message: Text
@@ -183,7 +262,17 @@ _AnyWhole = Annotated[int, whole_number(-MAX_WHOLE, MAX_WHOLE)]
 
 
 class GrantRequest(WireModel, frozen=True):
-    """What the operator asks for (spec §2.2): *count* free bets of *wager_amount_cents* each."""
+    """
+    What the operator asks for (spec §2.2): *count* free bets of *wager_amount_cents* each.
+
+    Attributes:
+        player_id: Who gets them; at most 100 characters.
+        instance_id: The game instance that they are for.
+        count: How many, 1 to 50.
+        wager_amount_cents: The stake of each, 1 to 1,000,000 cents.
+        expire_duration_millis: How long they can be played, 1 to 2,592,000,000 milliseconds (30 days).
+        reference_id: The operator's id of the grant, unique for the instance; at most 100 characters.
+    """
 
     player_id: Text
     instance_id: Text

@@ -68,7 +68,15 @@ def _check_int(name: str, value: object, *, least: int, most: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeBet:
-    """One free bet of a claim, as far as it could be read; amounts in cents."""
+    """
+    One free bet of a claim, as far as it could be read; None for what is missing (assumed, docs/decisions/0010).
+
+    Attributes:
+        id: The id of the free bet.
+        round_id: The round that it was played in.
+        wager_cents: The stake in cents.
+        won_cents: What it won, in cents.
+    """
 
     id: str | None = None
     round_id: str | None = None
@@ -110,6 +118,7 @@ class BalanceCall(_Call):
         player_id: The player.
         raw: The parsed body, unknown fields included; numbers with a decimal point are Decimals.
         body: The body as it came in.
+        operation: ``player-balance``, the same for all.
     """
 
     operation: ClassVar[Literal["player-balance"]] = "player-balance"
@@ -131,6 +140,7 @@ class WithdrawCall(_BetCall):
         action: ``BET``, or another that the profile admits, such as ``RAIN``.
         round_id, instance_id, game: As reported, or None.
         raw, body: As for BalanceCall.
+        operation: ``withdraw``, the same for all.
     """
 
     operation: ClassVar[Literal["withdraw"]] = "withdraw"
@@ -164,6 +174,7 @@ class DepositCall(_BetCall):
         free_bets: The free bets of a claim, as far as they could be read.
         jackpot_id: The pool that paid, or None.
         round_id, instance_id, game, raw, body: As for WithdrawCall.
+        operation: ``deposit``, the same for all.
     """
 
     operation: ClassVar[Literal["deposit"]] = "deposit"
@@ -206,6 +217,7 @@ class RollbackCall(_BetCall):
         action: As for WithdrawCall.
         amount_cents: As reported, or None. What is refunded is always the wager that was taken.
         round_id, instance_id, game, raw, body: As for WithdrawCall.
+        operation: ``rollback``, the same for all.
     """
 
     operation: ClassVar[Literal["rollback"]] = "rollback"
@@ -221,10 +233,10 @@ class RollbackCall(_BetCall):
             _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
 
 
-#: Any call, by its class.
 WebhookCall: TypeAlias = WithdrawCall | DepositCall | RollbackCall | BalanceCall
-#: A call that may move money.
+"""Any call of the service (spec §4.1)."""
 MovingCall: TypeAlias = WithdrawCall | DepositCall | RollbackCall
+"""A call that may move money (spec §4.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,7 +285,10 @@ def success(*, balance: Decimal | None = None, balance_cents: int | None = None,
     """
     Return a SUCCESS reply (spec §2.1) with the player's balance, in currency units or in cents.
 
-    A balance finer than a cent is shown rounded down, never up. *timestamp* is Unix milliseconds, now by default.
+    Args:
+        balance: The player's balance in currency units. What is finer than a cent is rounded down, never up.
+        balance_cents: The same in cents; exactly one of the two is given.
+        timestamp: Unix milliseconds; now by default.
 
     Raises:
         TypeError: Neither or both balances are given, or one of another type; a float is not exact.
@@ -289,6 +304,12 @@ def error(
 ) -> Reply:
     """
     Return an ERROR reply (spec §2.1, §7.1) with *code*, and with the balance where it is known.
+
+    Args:
+        code: A ``WebhookErrorCode``, or for a withdraw a code of yours, of A-Z, 0-9 and _.
+        balance: The player's balance in currency units; or None.
+        balance_cents: The same in cents; at most one of the two is given.
+        timestamp: Unix milliseconds; now by default.
 
     Raises:
         TypeError: Both balances are given, or something has another type than it must have.

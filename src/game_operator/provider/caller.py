@@ -95,7 +95,7 @@ class WebhookCaller(_Caller):
     A call is posted once: redirects are not followed, and nothing is repeated.
 
     Args:
-        url: The address that the paths of spec §4.1 are below; plain http only to this machine.
+        url: The address that the paths of spec §4.1 are below; plain http only to this machine. It is an attribute too.
         signing_key: The service's RSA private key: a path, a PEM as str or bytes, or an ``RSAPrivateKey``.
         profile: Names the header of the signature and the fields of the bodies.
         timeout: Seconds to connect, to send, and between two pieces of the answer. An answer's body is given up after
@@ -123,7 +123,7 @@ class WebhookCaller(_Caller):
 
     def send(self, call: WebhookCall) -> Delivery:
         """
-        Write *call* as the service does, under the names of the profile, and post it to its path.
+        Write *call* as the service does, under the names of the profile, post it, and return the answer.
 
         Raises:
             RequestNotSentError: It never left this machine: nothing happened at the wallet.
@@ -133,7 +133,7 @@ class WebhookCaller(_Caller):
 
     def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
         """
-        Post *body* as it is to *path*, with *headers* beside our own.
+        Post *body* as it is to *path*, with *headers* beside our own, and return the answer.
 
         Args:
             path: Below the url, such as ``/withdraw``.
@@ -188,11 +188,11 @@ class AsyncWebhookCaller(_Caller):
         self._wire = AsyncWire(type(self).__name__, self.url, http_client, ssl_context, True, _LIMITS)
 
     async def send(self, call: WebhookCall) -> Delivery:
-        """Post *call*, as ``WebhookCaller.send`` does."""
+        """Post *call* and return the answer, as ``WebhookCaller.send`` does."""
         return await self.post(f"/{call.operation}", self._writer.encoded(call))
 
     async def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
-        """Post *body* to *path*, as ``WebhookCaller.post`` does."""
+        """Post *body* to *path* and return the answer, as ``WebhookCaller.post`` does."""
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
         result = await self._wire.send(step)

@@ -76,11 +76,12 @@ class FaultInfo:
     is_lasting: bool = False
 
 
-#: All faults, in the order people read them; faults.toml has their texts.
+# faults.toml has the texts.
 FAULTS: Final = tuple(
     FaultInfo(Fault(name), **entry)
     for name, entry in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
 )
+"""All faults with their texts, in the order in which people read them."""
 #: What a correct wallet refuses.
 FAULTS_TO_REFUSE: Final = frozenset(info.name for info in FAULTS if info.is_refused)
 #: What occurs in calls of the Operator API.

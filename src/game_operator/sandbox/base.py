@@ -62,28 +62,28 @@ class SandboxBase(ABC):
         key_keeper: KeyKeeper | None = None,
         teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
     ) -> None:
-        #: Keeps the service's keys over a restart, or None.
         self.key_keeper: KeyKeeper | None = key_keeper
-        #: Lets a wallet in this process know the keys that it is to accept, before they are used; or None.
+        """Keeps the service's keys over a restart, or None."""
         self.teach_wallet: Callable[[Sequence[bytes]], None] | None = teach_wallet
+        """Lets a wallet in this process know the keys that it is to accept, before they are used; or None."""
         self._rotation = Lock()
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
         self._private_key = operator_key if isinstance(operator_key, RSAPrivateKey) else None
         public_key = operator_key.public_key() if isinstance(operator_key, RSAPrivateKey) else operator_key
-        #: The operator that is registered.
         self.operator_id: Final = operator_id
-        #: What the service knows; change it at any time.
+        """The operator that is registered."""
         self.world: SandboxWorld = SandboxWorld(operator_id, public_key)
-        #: The instance, bets and rounds that the seed put there to be asked about.
+        """What the service knows; change it at any time."""
         self.landmarks: Final = populate(self.world, public_key, seed, self._clock())
-        #: A known, active game instance.
+        """The instance, bets and rounds that the seed put there to be asked about."""
         self.instance_id: Final = self.landmarks.instance_id
-        #: Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found.
+        """A known, active game instance."""
         self.bet_ids: Final = self.landmarks.bet_ids
-        #: A round of ``instance_id`` with many bets, and its number.
+        """Bet ids by state: OPEN, CLOSED, ROLLED_BACK; LOST is closed with nothing won, EXPIRED is not found."""
         self.round_id: Final = self.landmarks.round_id
+        """A round of ``instance_id`` with many bets."""
         self.round_no: Final = self.landmarks.round_no
-        #: The service: its faults, retries and keys, what it dealt, and what it saw on the wire.
+        """The number of that round."""
         self.service: SandboxService = SandboxService(
             self.world,
             service_keys,
@@ -92,10 +92,11 @@ class SandboxBase(ABC):
             default_instance_id=self.instance_id,
             profile=profile or Profile(),
         )
-        #: The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``.
+        """The service: its faults, retries and keys, what it dealt, and what it saw on the wire."""
         self.faults: Final = self.service.faults
-        #: What the Operator API answers in place of the truth, for tests.
+        """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
         self.lies: Final = self.service.lies
+        """What the Operator API answers in place of the truth, for tests."""
 
     @property
     def house(self) -> SandboxService:

@@ -69,8 +69,8 @@ class InProcessSandbox(SandboxBase):
     ) -> None:
         keys = keys or ThrowAwayKeys()
         super().__init__(operator_id, keys.operator, lambda: keys.service, seed=seed, clock=clock, profile=profile)
-        #: Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own.
         self.transport: httpx.MockTransport = httpx.MockTransport(self._answer)
+        """Answers in place of a network: for an ``httpx.Client`` or ``httpx.AsyncClient`` of your own."""
         self._wallet: WalletInProcess | None = None
         self._deliver: Deliver | None = None
         self._trusted: tuple[ServiceKeys, WebhookReceiver] | None = None
@@ -106,7 +106,11 @@ class InProcessSandbox(SandboxBase):
         reported_won_cents: int | None = None,
         strangers: int = 0,
     ) -> PlayedRound:
-        """Play a round as ``play_round`` does, on the caller's event loop; the wallet may be sync or async."""
+        """
+        Play a round on the caller's event loop and return it, as ``Sandbox.play_round`` does.
+
+        The wallet may be sync or async.
+        """
         deliver = self._check_ready()
         planned = self.service.requested.round(
             player_id=player_id,
@@ -122,13 +126,13 @@ class InProcessSandbox(SandboxBase):
         return await self.service.play(planned, partial(self._carry, deliver))
 
     async def claim_free_bets_async(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:
-        """Claim as ``claim_free_bets`` does, on the caller's event loop."""
+        """Claim on the caller's event loop and return the round, as ``Sandbox.claim_free_bets`` does."""
         deliver = self._check_ready()
         claim = self.service.requested.claim(free_bet_id, bets_in_round=bets_in_round)
         return await self.service.play(claim, partial(self._carry, deliver))
 
     async def release_held_async(self, *, lost: bool = False) -> tuple[Delivery, ...]:
-        """Send what was held back as ``release_held`` does, on the caller's event loop."""
+        """Send what was held back on the caller's event loop, and return what ``Sandbox.release_held`` does."""
         return await self.service.release(partial(self._carry, self._check_ready()), lost=lost)
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class Sandbox(SandboxBase):
             ``private_key_pem``, ``client`` and ``async_client`` have the private half.
         wallet_url: The wallet that rounds are played against; it may be set later.
         host: An address of this machine and no other, unless ``allow_remote``.
-        port: Where to listen; 0 takes a free one.
+        port: The port to listen on; 0 takes a free one.
         seed: The same seed makes the same games, bets and rounds; None stands for 0.
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
@@ -126,7 +126,9 @@ class Sandbox(SandboxBase):
 
     def redeliver(self, number: int) -> Exchange:
         """
-        Send a webhook of the live log again, byte for byte, signature included, and return the new exchange.
+        Send the webhook with this *number* in the live log again, byte for byte, and return the new exchange.
+
+        Its signature is sent again too.
 
         Raises:
             ConfigurationError: There is no such webhook any more, or no wallet.

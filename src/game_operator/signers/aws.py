@@ -41,7 +41,8 @@ class AwsKmsSigner:
             3 attempts, 3 seconds to connect and 5 to answer.
 
     Raises:
-        ConfigurationError: boto3 is not installed, or a client needs more settings.
+        ConfigurationError: boto3 is not installed, a client needs more settings, or *key_id* is empty.
+        TypeError: *key_id* is not a str.
     """
 
     # boto3's clients have no types.

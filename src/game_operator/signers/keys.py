@@ -42,10 +42,10 @@ class AsyncSigner(Protocol):
         """Return the raw RSA-SHA256 signature, PKCS#1 v1.5, of *message* (spec §5)."""
 
 
-#: What stands for a private key in this package: a path, PEM text or bytes, a key object, or a signer.
 KeySource: TypeAlias = Path | str | bytes | RSAPrivateKey | Signer | AsyncSigner
-#: What stands for a public key: a path, PEM text or bytes, or a key object.
+"""What stands for a private key in this package: a path, PEM text or bytes, a key object, or a signer (spec §5)."""
 PublicKeySource: TypeAlias = Path | str | bytes | RSAPublicKey
+"""What stands for a public key: a path, PEM text or bytes, or a key object."""
 
 _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
@@ -64,6 +64,9 @@ class LocalSigner:
     Signs with a key in this process; it cannot be pickled, and its ``repr`` shows the size of the key alone.
 
     Copying it gives the same object back, since nothing about it can change.
+
+    Args:
+        key: The operator's RSA private key (spec §5).
 
     Raises:
         SigningKeyError: The key has under 2048 bits.
@@ -351,7 +354,12 @@ _REMEMBERED = 1024
 
 
 class RememberedSignatures:
-    """Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it."""
+    """
+    Signatures by message: a thousand recent ones, and that of *forever*; threads and event loops may share it.
+
+    Attributes:
+        signer: Signs what is not remembered.
+    """
 
     def __init__(self, signer: Signer | AsyncSigner, forever: bytes) -> None:
         self.signer: Signer | AsyncSigner = signer

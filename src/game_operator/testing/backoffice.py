@@ -26,6 +26,9 @@ class ReconcilerMaker:
     Returns a reconciler of the test's sandbox and a wallet: ``reconciler_for(wallet)``.
 
     Bets of any age are looked up, all of them, and the two looks before a repair follow each other at once.
+
+    Args:
+        client: Asks the sandbox.
     """
 
     def __init__(self, client: "OperatorClient") -> None:
@@ -47,7 +50,13 @@ class ReconcilerMaker:
 
 
 class CampaignMaker:
-    """Returns a campaign that grants at the test's sandbox: ``campaign_for(ledger, "summer")``."""
+    """
+    Returns a campaign that grants at the test's sandbox: ``campaign_for(ledger, "summer")``.
+
+    Args:
+        sandbox: Has the game instance.
+        client: Grants at it.
+    """
 
     def __init__(self, sandbox: "InProcessSandbox", client: "OperatorClient") -> None:
         self._sandbox, self._client = sandbox, client

@@ -141,11 +141,17 @@ class WalletCertifier:
         check: bool = True,
     ) -> Report:
         """
-        Certify *wallet* as a call of this object does, in an async test of asyncio.
+        Certify *wallet* as a call of this object does, in an async test of asyncio, and return the report.
+
+        The arguments are those of ``WalletCertifier.__call__``.
 
         The scenarios are played in a thread. What an async wallet returns is awaited on the test's own event loop,
         where its connections belong, and so is what async functions in *supplies* return. A sync wallet is called in
         that thread.
+
+        Raises:
+            ConfigurationError: As for a call; or the test does not run under asyncio.
+            TypeError: As for a call.
         """
         if not a_loop_runs_here():
             raise ConfigurationError(

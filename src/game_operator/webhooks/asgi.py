@@ -32,6 +32,11 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
     more of a body than the profile allows, gives it the time budget to arrive, and survives a client that hangs up: a
     call that has begun is carried through, unless the server cancels it.
 
+    Args:
+        receiver: The receiver.
+        handler: A WebhookHandler or AsyncWebhookHandler.
+        prefix: Where the four paths stand, such as ``/wallet``.
+
     Raises:
         TypeError: The handler lacks a method, or is half async.
     """

@@ -76,7 +76,16 @@ class Authenticator(Protocol):
     """Says who may call. One method, which returns for a genuine call and raises for any other."""
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if *request* is genuine; else raise WebhookSignatureError with a reason for the log."""
+        """
+        Return if *request* is genuine.
+
+        Args:
+            request: The webhook as it came in.
+            profile: Says what is assumed, such as the header of the signature.
+
+        Raises:
+            WebhookSignatureError: It is not genuine; the message is a reason for the log.
+        """
 
 
 class RsaSignature:
@@ -121,7 +130,7 @@ class RsaSignature:
         return partial(RsaSignature, header=self._header), (pems,)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if one of the keys signed the body; else raise WebhookSignatureError."""
+        """Return if one of the keys signed the body, as ``Authenticator.authenticate`` describes."""
         signature, body = _signature_in(request, self._header or profile.signature_header), request.body
         for key in self._keys:
             if verifies(key, signature, body):
@@ -132,7 +141,7 @@ class RsaSignature:
         """
         Return the SHA-256 of the body that the signature in *request* was made for; None if none of the keys made it.
 
-        It tells a body that was changed from a call that somebody else signed.
+        It tells a body that was changed from a call that somebody else signed. *profile* names the header.
 
         Raises:
             WebhookSignatureError: There is no signature, or it is not Base64.
@@ -228,7 +237,7 @@ class HmacSignature:
         raise TypeError("HmacSignature holds a secret and does not pickle; build it where it is used")
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if one of the secrets made the header; else raise WebhookSignatureError."""
+        """Return if one of the secrets made the header, as ``Authenticator.authenticate`` describes."""
         header = self._header or profile.signature_header
         text = request.only(header.lower().encode()) or ""
         given = bytes.fromhex(text) if _HEX_DIGEST.fullmatch(text) else _signature_in(request, header)
@@ -281,7 +290,7 @@ class IpAllowList:
         return f"IpAllowList([{', '.join(map(str, networks))}])"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
-        """Return if the caller's address is in one of the networks; else raise WebhookSignatureError."""
+        """Return if the caller's address is in one of the networks, as ``Authenticator.authenticate`` describes."""
         address = self._caller(request)
         if address is None or not _within(address, self._networks):
             raise WebhookSignatureError(
@@ -343,7 +352,13 @@ def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:
 
 
 class AllOf:
-    """Accepts a call that each of *authenticators* accepts."""
+    """
+    Accepts a call that each of *authenticators* accepts.
+
+    Raises:
+        ConfigurationError: There is none: everybody would be accepted.
+        TypeError: One of them is something else.
+    """
 
     __slots__ = ("_authenticators",)
 
@@ -359,7 +374,7 @@ class AllOf:
         return f"AllOf({', '.join(map(repr, self._authenticators))})"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return if all accept; else raise what the first to refuse raises."""
+        """Return if all accept, else raise what the first to refuse raises; see ``Authenticator.authenticate``."""
         for authenticator in self._authenticators:
             authenticator.authenticate(request, profile)
 
@@ -382,7 +397,7 @@ class AcceptUnsigned:
         return "AcceptUnsigned()"
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
-        """Return for every call."""
+        """Return for every call; see ``Authenticator.authenticate``."""
 
 
 #: A longer body is not looked into: a stranger must not make us work.

@@ -207,12 +207,16 @@ class Gate:
         return ours
 
     def close(self, result: object, *, now_millis: int, call: WebhookCall | None = None) -> HttpReply:
-        """Return the reply for *result*: a Reply, a Refusal, or what a handler raised or returned; never raises."""
+        """
+        Return the reply for *result*: a Reply, a Refusal, or what a handler raised or returned; never raises.
+
+        *now_millis* is the time, in Unix milliseconds, of a reply that has none.
+        """
         reply, status, _ = self.judged(result, call)
         return self.written(reply, status, now_millis)
 
     def judged(self, result: object, call: WebhookCall | None) -> tuple[Reply, int, str]:
-        """Return the reply, the HTTP status, and why the call was refused or failed, for the log."""
+        """Return the reply for *result*, the HTTP status, and why the call was refused or failed, for the log."""
         if type(result) is Reply:
             if result.code is None:
                 return result, 200, ""
@@ -227,12 +231,16 @@ class Gate:
         return _SYSTEM_ERROR, 200, f"the handler {_mistake_of(result)}"
 
     def written(self, reply: Reply, status: int, now_millis: int) -> HttpReply:
-        """Return *reply* as HTTP; its code folded as the profile says."""
+        """Return *reply* as HTTP, its code folded as the profile says; *now_millis* is the time if it has none."""
         body = encode_reply(reply if reply.code is None else self._folded(reply), now_millis=now_millis)
         return HttpReply(status, headers_of(status, len(body)), body)
 
     def written_batch(self, answers: Sequence[tuple[str | None, Reply]], now_millis: int) -> HttpReply:
-        """Return the answer to a batch: (tx_id, reply) in order."""
+        """
+        Return the reply to a batch: *answers* are (tx_id, reply) in order.
+
+        *now_millis* is the time, in Unix milliseconds, of replies that have none.
+        """
         folded = [(tx_id, self._folded(reply)) for tx_id, reply in answers]
         body = encode_batch_reply(folded, now_millis=now_millis)
         return HttpReply(200, headers_of(200, len(body)), body)

@@ -68,6 +68,8 @@ class KeepsAnomalies(Protocol):
         """
         Keep the body of a call that was refused before it was one; an AsyncWebhookHandler's is awaited.
 
+        What it returns is not used.
+
         Args:
             operation: The path it was posted to: ``withdraw``, ``deposit``, ``rollback`` or ``deposit-batch``.
             anomaly: ``unreadable``, behind which money may be owed, or ``foreign_instance``.

@@ -196,7 +196,7 @@ class WebhookReceiver(Gate):
             arrival.end()
 
     def handle_in_thread(self, *args: Any, **options: Any) -> HttpReply:
-        """Deprecated: call ``handle`` with ``in_thread=True``."""
+        """Return what ``handle`` does with ``in_thread=True``. Deprecated: call that."""
         warnings.warn("Call handle(..., in_thread=True) instead.", DeprecationWarning, stacklevel=2)
         return self.handle(*args, in_thread=True, **options)
 
@@ -225,7 +225,7 @@ class WebhookReceiver(Gate):
         return await self.answer(_request(path, headers, body, method, peer), handler)
 
     async def answer(self, request: WebhookRequest, handler: WebhookHandler | AsyncWebhookHandler) -> HttpReply:
-        """Answer as ``handle_async`` does; *request* must have its header names in lower case."""
+        """Return the answer of *handler*, as ``handle_async`` does; header names in *request* are in lower case."""
         arrival = self._arrived(request)
         try:
             awaited = self._is_awaited(handler)

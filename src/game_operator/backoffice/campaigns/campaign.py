@@ -203,7 +203,12 @@ class Campaign:
 
     def stop(self, reason: str = "stopped") -> CampaignStatus:
         """
-        Pause the campaign in all processes, which finish the calls that are under way; ``resume`` goes on.
+        Pause the campaign in all processes and return its status; ``resume`` goes on.
+
+        Each process finishes the calls that are under way.
+
+        Args:
+            reason: Why, for those who look at the status.
 
         Raises:
             RunError: There is no plan under this name, or it is not complete.
@@ -233,7 +238,7 @@ class Campaign:
 
     def write_results(self, path: Path) -> None:
         """
-        Write what became of each grant to a file: CSV if its name ends in ``.csv``, JSON Lines in ``.jsonl``.
+        Write what became of each grant to the file *path*: CSV if it ends in ``.csv``, JSON Lines in ``.jsonl``.
 
         Raises:
             ConfigurationError: It ends in neither, or the file cannot be written.

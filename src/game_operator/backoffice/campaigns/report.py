@@ -61,7 +61,7 @@ class CampaignStatus:
     ended_at_millis: int | None
 
     def count(self, *states: GrantState) -> int:
-        """Return how many grants are in these states."""
+        """Return how many grants are in one of *states*."""
         return sum(self.by_state.get(state, Tally()).grants for state in states)
 
     @property
@@ -108,7 +108,7 @@ class CampaignReport(CampaignStatus):
         granted_exposure_cents: By currency, the exposure of what was granted.
         cost: An estimate of what it has cost so far; it says what it rests on.
         findings: What a person should look into, at most 1,000.
-        granted_per_second: The rate at which grants were made, from the first to the last, or None.
+        granted_per_second: How many grants were made in a second, from the first to the last, or None.
     """
 
     granted_exposure_cents: Mapping[str, int] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class CaseCheck(NamedTuple):
 
 def check_case_file(data: bytes) -> CaseCheck:
     """
-    Check a case file as JSON or HTML: *data* is the bytes of the file.
+    Check a case file, as JSON or HTML, and return what is wrong with it: *data* is the bytes of the file.
 
     Of a page, the JSON in it is checked, and the page is made again from it: what people read must follow from what the
     hash covers. A page of another version of this package is reported, because its template may differ.

@@ -20,8 +20,8 @@ from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, read_batch, read_call
 from game_operator.webhooks import Authenticator, RsaSignature, WebhookRequest
 
-#: A webhook as it was logged: the path it was posted to, its header fields, and the body's raw bytes.
 LoggedExchange: TypeAlias = tuple[str, Mapping[str, str] | Iterable[tuple[str, str]], bytes]
+"""A webhook as it was logged: the path it was posted to, its header fields, and the body's raw bytes."""
 
 _BATCH: Final = "deposit-batch"
 
@@ -185,7 +185,7 @@ def _applied(call: Any, rows: KeptRows) -> str:  # Any: one of three calls.
 
 def read_exchanges(content: bytes, name: str) -> list[LoggedExchange]:
     """
-    Return the webhooks in a file: JSON, or JSON Lines with a document on each line.
+    Return the webhooks in the *content* of the file *name*: JSON, or JSON Lines with a document on each line.
 
     A document is what ``game-operator call --with-signature --json`` prints, an exchange of a certification's report,
     or an object with path, headers and body. A document may also be a list of these, or an object with a list of them

@@ -268,7 +268,7 @@ class Catalogue(Forkable):
     __call__ = __contains__
 
     def after_fork(self, *, in_child: bool) -> None:
-        """Let a child go on without the locks and threads of its parent."""
+        """With *in_child*, go on without the locks and threads of the parent."""
         if in_child:
             self._one_at_a_time = threading.RLock()
             self._unknown.start_afresh()

@@ -80,7 +80,12 @@ class GameStatusChanged(CatalogueChange):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RtpChanged(CatalogueChange):
-    """A game has another return to player, in percent, exact; None where the service gives none."""
+    """
+    A game has another return to player.
+
+    Attributes:
+        before, after: In percent, exact; None where the service gives none.
+    """
 
     kind: ClassVar[str] = "rtp_changed"
 

@@ -265,7 +265,7 @@ class Reconciler:
         return (0, 0) if run is None else self._journal.progress(run.id)
 
     def report(self, run_id: int | None = None) -> ReconcileReport:
-        """Return the report of a run, by default of the latest; raise RunError if there is none."""
+        """Return the report of the run *run_id*, by default of the latest; raise RunError if there is none."""
         if run_id is None:
             latest = self.status()
             if latest is None:
@@ -355,7 +355,14 @@ class Reconciler:
 
     def refund(self, bet_id: str, *, actor: str, reason: str) -> Outcome:
         """
-        Refund a bet that the provider does not know, as a person decides; it asks the provider first.
+        Refund a bet that the provider does not know, as a person decides, and return what became of it.
+
+        It asks the provider first.
+
+        Args:
+            bet_id: The bet, which must be OPEN.
+            actor: Who decides.
+            reason: Why.
 
         Raises:
             RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.

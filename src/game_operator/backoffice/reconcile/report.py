@@ -95,7 +95,7 @@ class ReconcileReport:
         return list(islice(found, most))
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """Return the report as JSON, without the rows; amounts are whole cents."""
+        """Return the report as JSON with *indent* spaces a level, without the rows; amounts are whole cents."""
         return json.dumps(self.document(), indent=indent)
 
     def to_csv(self) -> str:

@@ -23,6 +23,7 @@ from game_operator.provider.text import iso_time
 __all__ = ["FORMAT", "document", "written"]
 
 FORMAT: Final = 1
+"""The version of the format, in each report; docs/certify-report.md describes it."""
 
 _Fields: TypeAlias = dict[str, object]
 
@@ -47,7 +48,7 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
 
 
 def written(report: Report, comparison: Comparison | None = None) -> str:
-    """Return *report* as the content of a file: an exchange is on one line."""
+    """Return *report*, with its *comparison* if there is one, as the content of a file: an exchange is on one line."""
     return fitting(lambda extent: _laid_out(_document(report, comparison, extent)) + "\n")[1]
 
 

@@ -50,7 +50,14 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What the run left of a player's balance, in cents; None where it could not be read."""
+    """
+    What the run left of a player's balance.
+
+    Attributes:
+        player_id: The player.
+        before_cents: The balance before the run, in cents; None if it could not be read.
+        after_cents: The balance after it, in cents; None if it could not be read.
+    """
 
     player_id: str
     before_cents: int | None
@@ -177,7 +184,7 @@ class Report:
 
     def verdict(self, scenario_id: str) -> Verdict:
         """
-        Return the verdict of one scenario.
+        Return the verdict of the scenario *scenario_id*, such as ``B01``.
 
         Raises:
             KeyError: No scenario has this id.
@@ -185,7 +192,7 @@ class Report:
         return {verdict.id: verdict for verdict in self.verdicts}[scenario_id]
 
     def of_group(self, group: str) -> Iterator[Verdict]:
-        """Yield the verdicts of the group with this letter."""
+        """Yield the verdicts of *group*, which is a letter, such as ``B``."""
         return (verdict for verdict in self.verdicts if verdict.group == group)
 
 

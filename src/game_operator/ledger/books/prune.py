@@ -37,9 +37,9 @@ class PruneReport(NamedTuple):
 
     Attributes:
         before_millis: Everything older was looked at; details of open bets were kept.
-        calls: Calls that lost their body.
-        postings: Postings that were folded.
-        anomalies: Resolved anomalies that lost their body.
+        calls: How many calls lost their body.
+        postings: How many postings were folded.
+        anomalies: How many resolved anomalies lost their body.
     """
 
     before_millis: int

@@ -41,6 +41,8 @@ class TotalsRow(NamedTuple):
     """
     What moved in one group of postings, each kind with how many postings there are and their sum in cents.
 
+    A field such as ``wagers`` is a number of postings, and ``wagers_cents`` is their sum in cents.
+
     Attributes:
         day: The UTC day, ``2026-11-23``; None if *by* has no day.
         game, instance: As the bet, else the call, reported them; "" where neither did; None if *by* has none.
@@ -50,9 +52,9 @@ class TotalsRow(NamedTuple):
         free_bets, jackpots, claims: Deposits without a bet: FREE_BET_CLAIM, JACKPOT, and other actions.
         rain, rain_refunds: Wagers of bets that no deposit settles, and what was refunded of them.
         openings, adjustments: Money from outside games; adjustments are below zero for what was paid out.
-        corrections: What was paid for findings of a reconciliation, below zero for what was taken.
+        corrections: How many payments for findings of a reconciliation; their sum is below zero for what was taken.
         carried: What was folded before closes were kept: of which day and kind is not known.
-        unknown: Postings whose call is missing; ``verify`` finds each.
+        unknown: The number of postings whose call is missing; ``verify`` finds each.
     """
 
     day: str | None

@@ -46,7 +46,15 @@ GrantStatus: TypeAlias = Literal["granted", "claimed", "expired"]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Free bets that were granted (spec §2.2, §2.3)."""
+    """
+    Free bets that were granted (spec §2.2, §2.3).
+
+    Attributes:
+        free_bet_id: Identifies the grant.
+        operator_id: Whose grant it is.
+        request: What the operator asked for.
+        granted_at_millis: When they were granted, in Unix milliseconds.
+    """
 
     free_bet_id: str
     operator_id: str
@@ -92,6 +100,11 @@ class SandboxWorld:
     def add_operator(self, operator_id: str, public_key: RSAPublicKey, *, active: bool = True) -> None:
         """
         Register an operator, or register another key for one (spec §5).
+
+        Args:
+            operator_id: The operator.
+            public_key: The key that verifies its calls.
+            active: Whether its account is active; if not, calls are answered 403 or 401.
 
         Raises:
             ConfigurationError: The id could not travel in a header, or holds a colon, which would make the signed
@@ -193,6 +206,14 @@ class SandboxWorld:
         Record a round; its bets are those that name its id and instance (spec §2.8).
 
         A bet alone makes no round: there are games without rounds (spec §4.2).
+
+        Args:
+            round_id: The round.
+            round_no: The number that is shown to the player.
+            instance_id: The game instance.
+            game: The game id.
+            started_at_millis: When it started, in Unix milliseconds; after 90 days it is not found.
+            operator_id: Whose round it is.
         """
         owner = self._known(operator_id)
         found = RoundFound(round_id=round_id, round_no=round_no, instance_id=instance_id, game=game, bets=())
@@ -214,14 +235,14 @@ class SandboxWorld:
             return tuple(grant for grant in self._grants.values() if grant.operator_id == owner)
 
     def grant_status(self, grant: Grant, *, now_millis: int) -> GrantStatus:
-        """Return what became of *grant*."""
+        """Return what became of *grant* by *now_millis*, in Unix milliseconds."""
         if grant.free_bet_id in self._claimed:
             return "claimed"
         return "expired" if now_millis >= grant.expires_at_millis else "granted"
 
     def begin_claim(self, free_bet_id: str, *, now_millis: int) -> Grant:
         """
-        Return the grant whose free bets are to be played; until ``end_claim`` it may be begun again.
+        Return the grant whose free bets are to be played at *now_millis*; until ``end_claim`` it may be begun again.
 
         Raises:
             ConfigurationError: There is no such grant, it is claimed already, or it has expired.
@@ -251,7 +272,7 @@ class SandboxWorld:
             return tuple(self._games.get(operator_id, {}).values())
 
     def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
-        """Return the operator's bet, or ``BetNotFound`` (spec §4.2)."""
+        """Return the operator's bet as it is found at *now_millis*, or ``BetNotFound`` (spec §4.2)."""
         with self._lock:
             bet = self._bets.get((operator_id, bet_id))
         return BetNotFound() if bet is None or _is_gone(bet.timestamp, now_millis) else bet
@@ -259,7 +280,11 @@ class SandboxWorld:
     def round(
         self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
     ) -> AnyRound:
-        """Return the instance's round by id, or by number if *round_id* is None, or ``RoundNotFound`` (spec §4.2)."""
+        """
+        Return the instance's round as it is found at *now_millis*, or ``RoundNotFound`` (spec §4.2).
+
+        It is looked up by *round_id*, or by *round_no* if that is None.
+        """
         with self._lock:
             if round_id is None and round_no is not None:
                 round_id = self._round_ids.get((operator_id, instance_id, round_no))
@@ -274,7 +299,14 @@ class SandboxWorld:
         return found.model_copy(update={"bets": kept})
 
     def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
-        """Grant free bets within the limits of spec §8, or say which instance or reference id is in the way."""
+        """
+        Grant free bets, and return the answer: GrantAccepted, or the code of what is in the way.
+
+        Args:
+            operator_id: Who asks.
+            request: What is asked for, within the limits of spec §8.
+            now_millis: When, in Unix milliseconds.
+        """
         if not _INSTANCE_ID.fullmatch(request.instance_id):
             return GrantErrorCode.INVALID_INSTANCE_ID
         key = (request.instance_id, request.reference_id)

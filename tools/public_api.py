@@ -1,0 +1,192 @@
+"""
+Compare the public Python API with the one of the last release, or write it down.
+
+    python tools/public_api.py             print what the API breaks; the exit code is 1 if it may not
+    python tools/public_api.py --write     accept the API as it is: write it to tests/vectors/public_api.txt
+
+The file has each public name with its parameters, and no types, docstrings or line numbers. The tests require that it
+is up to date. Once a version is tagged, the file of the last tag is what the API is compared with.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import griffe
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+DUMP: Final = ROOT / "tests" / "vectors" / "public_api.txt"
+#: What users import from, below ``game_operator``. Everything else may change from one version to the next.
+PACKAGES: Final = (
+    *("", "backoffice", "backoffice.case", "backoffice.catalogue", "backoffice.totals"),
+    *("certify", "certify.report", "certify.report.as_html", "certify.report.as_json", "certify.report.as_junit"),
+    *("control_room", "ledger", "models", "provider.caller", "sandbox", "signers", "testing", "wallet", "webhooks"),
+)
+#: Stands in the name of such a package, so that a class can have it.
+_DOT: Final = "_DOT_"
+#: Methods that Python calls, and that users therefore call without their name.
+_CALLED_BY_PYTHON: Final = frozenset(
+    {"__init__", "__call__", "__iter__", "__len__", "__contains__"}
+    | {"__enter__", "__exit__", "__aenter__", "__aexit__"}
+)
+_VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
+
+
+def main(options: Sequence[str]) -> int:
+    """Write the API, or print what it breaks; return the exit code."""
+    api = written(loaded(ROOT / "src"))
+    if "--write" in options:
+        DUMP.write_text(api)
+        return 0
+    problem = verdict(api, ROOT)
+    print(problem or "The public API breaks nothing.")  # noqa: T201
+    return 1 if problem else 0
+
+
+def loaded(source: Path) -> griffe.Module:
+    """Return the package in the folder *source*, read without importing it."""
+    package = griffe.load(
+        "game_operator", search_paths=[source], docstring_parser="google", allow_inspection=False, resolve_aliases=True
+    )
+    assert isinstance(package, griffe.Module)
+    return package
+
+
+def public_names(package: griffe.Module, places: Sequence[str] = PACKAGES) -> Iterator[tuple[str, str, griffe.Object]]:
+    """Yield each public name: its place, the name, and what it is."""
+    for place in places:
+        module = package[place] if place else package
+        for name in sorted(set(_exported(module))):
+            yield place, name, _found(package, module, name)
+
+
+def public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
+    """Yield the public members of a class by name, those that it inherits from classes of this package too."""
+    for name, found in sorted(owner.all_members.items()):
+        if not name.startswith("_") or name in _CALLED_BY_PYTHON:
+            yield name, found.final_target if isinstance(found, griffe.Alias) else found
+
+
+def written(package: griffe.Module) -> str:
+    """Return the public API as text that Python can parse, each package as a class."""
+    lines: list[str] = []
+    for place, named in groupby(public_names(package), key=lambda each: each[0]):
+        if place:
+            lines.append(f"class {place.replace('.', _DOT)}:")
+        for _, name, found in named:
+            lines += _described(name, found, "    " if place else "")
+    return "\n".join([*lines, ""])
+
+
+def breakages(before: str, after: str) -> list[str]:
+    """Return what of the API *before* does not work with the API *after*, each on one line."""
+    found = griffe.find_breaking_changes(_read(before), _read(after))
+    return sorted(_plain(each) for each in found)
+
+
+def verdict(api: str, root: Path) -> str:
+    """Return what *api* breaks of the last release without being allowed to, with what to do; "" if it is fine."""
+    tag = _git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
+    dump = DUMP.relative_to(ROOT).as_posix()
+    before = _git(root, "show", f"{tag}:{dump}") if tag else (root / dump).read_text()
+    broken = breakages(before, api)
+    if not broken or (tag and _may_break(tag, (root / "src/game_operator/_version.py").read_text())):
+        return ""
+    accept = "raise the version's number first" if tag else "run: python tools/public_api.py --write"
+    remedy = f"Keep the old name or parameter, with a DeprecationWarning. To break it on purpose, {accept}."
+    return "\n".join([f"The public API of {tag or dump} is broken:", *(f"  {each}" for each in broken), remedy])
+
+
+def _found(package: griffe.Module, module: griffe.Module, name: str) -> griffe.Object:
+    found: griffe.Object | griffe.Alias = module.members[name]
+    if isinstance(found, griffe.Module) and name in module.imports:  # It has a function and a module of this name.
+        found = package[module.imports[name].removeprefix(f"{package.name}.")]
+    if isinstance(found, griffe.Alias):
+        found = found.final_target
+    if isinstance(found, griffe.Module):
+        found = found.members[name]
+    assert isinstance(found, griffe.Object)
+    return found
+
+
+def _exported(module: griffe.Module) -> Iterable[str]:
+    """Return the names that *module* exports: by ``__all__``, by ``import X as X``, or because it defines them."""
+    if module.exports is not None:
+        return map(str, module.exports)
+    imports = re.findall(r"^\s*from \S+ import (\w+) as \1$", module.source, re.MULTILINE)
+    return imports or [
+        name for name, each in module.members.items() if isinstance(each, griffe.Class) and not name.startswith("_")
+    ]
+
+
+def _described(name: str, found: griffe.Object, indent: str) -> Iterator[str]:
+    if isinstance(found, griffe.Class):
+        bases = ", ".join(str(base).rpartition(".")[2].partition("[")[0] for base in found.bases)
+        yield f"{indent}class {name}({bases}):"
+        members = [line for each in public_members(found) for line in _described(*each, indent + "    ")]
+        yield from members or [f"{indent}    ..."]
+    elif isinstance(found, griffe.Function):
+        yield f"{indent}def {name}({_parameters(found)}): ..."
+    else:
+        yield f"{indent}{name} = ..."
+
+
+def _parameters(function: griffe.Function) -> str:
+    """Return the parameters with their defaults, as they stand in a signature."""
+    shown: list[str] = []
+    marks = {griffe.ParameterKind.var_positional: "*", griffe.ParameterKind.var_keyword: "**"}
+    for each in function.parameters:
+        if each.kind is griffe.ParameterKind.keyword_only and not any(one.startswith("*") for one in shown):
+            shown.append("*")
+        mark = marks.get(each.kind, "") if each.kind else ""
+        shown.append(f"{mark}{each.name}" + ("" if each.default is None or mark else f"={each.default}"))
+        if each.kind is griffe.ParameterKind.positional_only:
+            shown = [one for one in shown if one != "/"] + ["/"]
+    return ", ".join(shown)
+
+
+@lru_cache(maxsize=2)
+def _read(api: str) -> griffe.Module:
+    module = griffe.visit("game_operator", filepath=DUMP, code=api)
+    _make_public(module)
+    return module
+
+
+def _make_public(owner: griffe.Object) -> None:
+    """Let griffe compare special methods too, which it takes for private."""
+    for each in owner.members.values():
+        each.public = True
+        if isinstance(each, griffe.Class):
+            _make_public(each)
+
+
+def _plain(breakage: griffe.Breakage) -> str:
+    # griffe writes the place of the text, which says nothing, and the colours of a terminal.
+    _, _, text = breakage.explain(griffe.ExplanationStyle.ONE_LINE).partition(": ")
+    return re.sub(r"\x1b\[\d+m", "", text).replace(_DOT, ".")
+
+
+def _may_break(tag: str, version: str) -> bool:
+    """Return whether the version is one that may break what *tag* has: a new major one, or a new minor one of 0."""
+    before, now = (tuple(map(int, _VERSION.findall(text)[0])) for text in (tag, version))
+    return now[:1] > before[:1] or (now[0] == 0 and now > before)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """Return what git prints; "" where it fails, as without a tag or a repository."""
+    done = subprocess.run(  # noqa: S603
+        ("git", "-C", str(root), *arguments),  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.rstrip("\n") if done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
