@@ -1,6 +1,6 @@
 """How much of a disk is free."""
 
-import os
+import shutil
 
 from game_operator.ledger.doctor.examined import Case, bytes_text, case
 
@@ -10,8 +10,7 @@ _LEAST_BYTES, _LEAST_SHARE, _WATCHED_SHARE = 1_000_000_000, 0.05, 0.15
 
 def space_case(place: str, size: str) -> Case:
     """Return the case of the disk that the file or folder *place* is on; *size* says how much the database takes."""
-    disk = os.statvfs(place)
-    free, whole = disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
+    whole, _, free = shutil.disk_usage(place)
     share = free / whole if whole else 1.0
     name = "room"
     if free < _LEAST_BYTES or share < _LEAST_SHARE:
