@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture site site-serve lock clean
+.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture site site-serve lock dist clean
 
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
@@ -22,6 +22,7 @@ help:
 	@echo "make site     build the documentation into ./site"
 	@echo "make site-serve the same, then serve it on this machine until Ctrl-C"
 	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"
+	@echo "make dist     build the release of this commit, try it, and list what it brings along"
 	@echo "make clean    remove everything that the other targets created"
 
 demo: $(VENV)/runtime
@@ -74,7 +75,7 @@ site-serve: $(VENV)/dev
 	@$(BIN)/python tools/site.py --serve
 
 clean:
-	rm -rf $(VENV) site .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) site .cache dist sbom .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/made:
@@ -101,6 +102,14 @@ $(VENV)/dev: $(VENV)/made pyproject.toml requirements/dev.txt
 $(VENV)/fuzz: $(VENV)/dev requirements/fuzz.txt
 	@$(LOCKED) requirements/fuzz.txt
 	@touch $@
+
+$(VENV)/release/made: requirements/release.txt
+	@$(PYTHON) -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip --disable-pip-version-check install --quiet --require-hashes --requirement $<
+	@touch $@
+
+dist: $(VENV)/release/made
+	@set -e; for step in build check sbom; do $(VENV)/release/bin/python tools/release.py $$step; done
 
 lock:
 	@$(PYTHON) tools/lock.py $(UPGRADE)

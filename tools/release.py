@@ -1,0 +1,183 @@
+"""
+The steps of a release, which .github/workflows/release.yml runs on GitHub and `make dist` here.
+
+    python tools/release.py tag v0.1.0     version, changelog and tag agree, or say what does not
+    python tools/release.py build          dist/: sdist and wheel of the commit, built twice and compared
+    python tools/release.py check          each of them installed into a fresh venv, and the demo run
+    python tools/release.py sbom           sbom/: what an installation of the wheel with its extras brings
+
+`build` and `sbom` need what requirements/release.txt locks. docs/maintainers/releasing.md says when to do what.
+"""
+
+import hashlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from venv import create
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+SBOM = ROOT / "sbom" / "game-operator.cdx.json"
+#: The extra `pytest` is for tests alone, and `all` repeats the others.
+NOT_RUNTIME = {"all", "pytest"}
+#: A second machine, as it were: what could leak into a build differs.
+_OTHERWISE = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
+
+
+def main(arguments: Sequence[str]) -> str | None:
+    """Run the step of that name, and return what is wrong."""
+    match arguments:
+        case ["tag", tag]:
+            return disagreement(tag, version(), (ROOT / "CHANGELOG.md").read_text())
+        case [("build" | "check" | "sbom") as step]:
+            return _STEPS[step]()
+        case _:
+            return __doc__
+
+
+def version() -> str:
+    """Return the version that this commit has."""
+    found = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/game_operator/_version.py").read_text(), re.MULTILINE)
+    assert found
+    return found[1]
+
+
+def disagreement(tag: str, version: str, changelog: str) -> str | None:
+    """Return what keeps *version* from being released under *tag*, or None."""
+    if tag != f"v{version}":
+        return f"The tag {tag} does not fit the version {version}. Tag v{version}, or change _version.py."
+    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
+        return f"CHANGELOG.md has no line '## [{version}] - YYYY-MM-DD'. Write the date of the release."
+    return None
+
+
+def build() -> str | None:
+    """Build this commit in two folders under different settings, and keep the result if both are the same."""
+    with tempfile.TemporaryDirectory() as place:
+        one, other = Path(place, "one"), Path(place, "a-longer-name", "other")
+        sums = [_built(one, umask=0o022, settings={}), _built(other, umask=0o077, settings=_OTHERWISE)]
+        if sums[0] != sums[1]:
+            return f"The build is not reproducible: {sums[0]} and {sums[1]}."
+        _keep(one / "out")
+    print(*(f"{digest}  {name}" for name, digest in sums[0].items()), sep="\n")  # noqa: T201
+    return None
+
+
+def _built(folder: Path, *, umask: int, settings: Mapping[str, str]) -> dict[str, str]:
+    """Build what is committed, and nothing else that lies about, in *folder*; return the digest of each file."""
+    folder.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", "HEAD"))) as archive:
+        archive.extractall(folder, filter="data")
+    times = {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct").decode().strip()}
+    command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", "out")
+    subprocess.run(  # noqa: S603
+        command, cwd=folder, env=os.environ | times | settings, umask=umask, check=True, stdout=subprocess.DEVNULL
+    )
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted((folder / "out").iterdir())}
+
+
+def _keep(built: Path) -> None:
+    DIST.mkdir(exist_ok=True)
+    for old in DIST.iterdir():
+        old.unlink()
+    for file in built.iterdir():
+        (DIST / file.name).write_bytes(file.read_bytes())
+
+
+def check() -> str | None:
+    """Try the wheel and the sdist as users install them, each in a fresh venv, away from this folder."""
+    files = sorted(DIST.iterdir())
+    if [file.name.rpartition("game_operator-")[2] for file in files] != _suffixes():
+        return f"dist/ holds {[file.name for file in files]}, not one sdist and one wheel of {version()}."
+    return "\n".join(filter(None, map(tried, files))) or None
+
+
+def _suffixes() -> list[str]:
+    return [f"{version()}-py3-none-any.whl", f"{version()}.tar.gz"]
+
+
+def tried(file: Path) -> str | None:
+    """Install *file* on the locked dependencies, import it and run the demo; return what is wrong."""
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place, "venv")
+        create(home, with_pip=True)
+        _pip(home, "--require-hashes", "--requirement", str(ROOT / "requirements/runtime.txt"))
+        # An sdist is built here, with the locked hatchling.
+        _pip(home, "--no-deps", "--no-build-isolation", str(file))
+        return next(filter(None, (_problem(home, *command) for command in _commands(home))), None)
+
+
+def _commands(home: Path) -> list[tuple[str, str, Sequence[str]]]:
+    """Return how each is called, what its output contains, and the command."""
+    python, script = str(home / "bin/python"), str(home / "bin/game-operator")
+    origin = "import game_operator; print(game_operator.__version__, game_operator.__file__)"
+    return [
+        ("pip check", "No broken requirements", [python, "-m", "pip", "check"]),
+        ("the import", f"{version()} {home}", [python, "-I", "-c", origin]),
+        ("--version", version(), [script, "--version"]),
+        ("the demo", "All of it worked", [script, "demo"]),
+    ]
+
+
+def _problem(home: Path, name: str, expected: str, command: Sequence[str]) -> str | None:
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603
+    if done.returncode == 0 and expected in done.stdout:
+        return None
+    return f"{name} of {home}: exit code {done.returncode}, without {expected!r}:\n{done.stdout}{done.stderr}"
+
+
+def sbom() -> str | None:
+    """Write what the wheel with all its extras brings along, in the versions that were tested, as CycloneDX."""
+    wheel, extras = next(DIST.glob("*.whl")), ",".join(runtime_extras())
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place)
+        create(home, with_pip=False, symlinks=True)
+        command = [sys.executable, "-m", "pip", "--python", str(home / "bin/python")]
+        locked = ("--constraint", str(ROOT / "requirements/dev.txt"))
+        subprocess.run([*command, "install", "--quiet", *locked, f"{wheel}[{extras}]"], check=True)  # noqa: S603
+        _describe(home)
+    return _problem_of_sbom(json.loads(SBOM.read_text()))
+
+
+def runtime_extras() -> list[str]:
+    """Return the extras that a program in production may be installed with."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    return sorted(set(extras) - NOT_RUNTIME)
+
+
+def _describe(home: Path) -> None:
+    SBOM.parent.mkdir(exist_ok=True)
+    options = ("--output-reproducible", "--output-format", "JSON", "--output-file", str(SBOM))
+    root = ("--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library")
+    command = (sys.executable, "-m", "cyclonedx_py", "environment", *root, *options, str(home / "bin/python"))
+    subprocess.run(command, check=True)  # noqa: S603
+
+
+def _problem_of_sbom(bom: Mapping[str, list[Mapping[str, str]]]) -> str | None:
+    """Return what the list lacks, or what does not belong into it."""
+    names = {component["name"] for component in bom["components"]}
+    missing, foreign = {"httpx", "cryptography", "psycopg"} - names, {"pip", "pytest", "hatchling"} & names
+    return f"{SBOM.name} lacks {missing} and holds {foreign}." if missing or foreign else None
+
+
+def _pip(home: Path, *arguments: str) -> None:
+    command = (str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
+    subprocess.run(command, check=True)  # noqa: S603
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(("git", *arguments), cwd=ROOT, check=True, capture_output=True).stdout  # noqa: S603
+
+
+_STEPS: Mapping[str, Callable[[], str | None]] = {"build": build, "check": check, "sbom": sbom}
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
