@@ -21,11 +21,14 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from venv import create
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SBOM = ROOT / "sbom" / "game-operator.cdx.json"
+#: Holds the extras too, which requirements/runtime.txt does not.
+_LOCK = ROOT / "requirements/dev.txt"
 #: The extra `pytest` is for tests alone, and `all` repeats the others.
 NOT_RUNTIME = {"all", "pytest"}
 #: A second machine, as it were: what could leak into a build differs.
@@ -71,7 +74,7 @@ def build() -> str | None:
     return None
 
 
-def _built(folder: Path, *, umask: int, settings: Mapping[str, str]) -> dict[str, str]:
+def _built(folder: Path, *, umask: int, settings: dict[str, str]) -> dict[str, str]:
     """Build what is committed, and nothing else that lies about, in *folder*; return the digest of each file."""
     folder.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", "HEAD"))) as archive:
@@ -136,15 +139,31 @@ def _problem(home: Path, name: str, expected: str, command: Sequence[str]) -> st
 
 def sbom() -> str | None:
     """Write what the wheel with all its extras brings along, in the versions that were tested, as CycloneDX."""
-    wheel, extras = next(DIST.glob("*.whl")), ",".join(runtime_extras())
+    (wheel,) = DIST.glob("*.whl")
     with tempfile.TemporaryDirectory() as place:
-        home = Path(place)
+        home, lock = Path(place, "venv"), Path(place, "lock.txt")
         create(home, with_pip=False, symlinks=True)
-        command = [sys.executable, "-m", "pip", "--python", str(home / "bin/python")]
-        locked = ("--constraint", str(ROOT / "requirements/dev.txt"))
-        subprocess.run([*command, "install", "--quiet", *locked, f"{wheel}[{extras}]"], check=True)  # noqa: S603
-        _describe(home)
-    return _problem_of_sbom(json.loads(SBOM.read_text()))
+        # From outside, so that pip is not on the list.
+        install = (sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet")
+        lock.write_text(_lock_of(_needed(install, f"{wheel}[{','.join(runtime_extras())}]")))
+        _run(*install, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(lock))
+        _run(*install, "--no-deps", str(wheel))
+        return _problem_of_sbom(_described(home))
+
+
+def _needed(install: Sequence[str], what: str) -> set[str]:
+    """Return the names of what pip would install for *what*; versions are those of the lock."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as pins:
+        pins.write(re.sub(r" \\$|^ .*$", "", _LOCK.read_text(), flags=re.MULTILINE))  # Without the hashes.
+        pins.flush()
+        report = _run(*install, "--dry-run", "--report", "-", "--constraint", pins.name, what)
+    return {each["metadata"]["name"].lower() for each in json.loads(report)["install"]}
+
+
+def _lock_of(names: set[str]) -> str:
+    """Return the part of the lock, with its hashes, that is about *names*."""
+    entries = re.findall(r"^(\S+)(==.*(?:\n +.*)*)", _LOCK.read_text(), re.MULTILINE)
+    return "\n".join(name + rest for name, rest in entries if name in {each.replace("_", "-") for each in names})
 
 
 def runtime_extras() -> list[str]:
@@ -153,15 +172,21 @@ def runtime_extras() -> list[str]:
     return sorted(set(extras) - NOT_RUNTIME)
 
 
-def _describe(home: Path) -> None:
+# Any: JSON.
+def _described(home: Path) -> dict[str, Any]:
+    """Write the list of *home*, and return it."""
     SBOM.parent.mkdir(exist_ok=True)
     options = ("--output-reproducible", "--output-format", "JSON", "--output-file", str(SBOM))
     root = ("--pyproject", str(ROOT / "pyproject.toml"), "--mc-type", "library")
-    command = (sys.executable, "-m", "cyclonedx_py", "environment", *root, *options, str(home / "bin/python"))
-    subprocess.run(command, check=True)  # noqa: S603
+    _run(sys.executable, "-m", "cyclonedx_py", "environment", *root, *options, str(home / "bin/python"))
+    bom: dict[str, Any] = json.loads(SBOM.read_text())
+    # pyproject.toml leads to the version and does not have it.
+    bom["metadata"]["component"] |= {"version": version(), "purl": f"pkg:pypi/game-operator@{version()}"}
+    SBOM.write_text(json.dumps(bom, indent=2))
+    return bom
 
 
-def _problem_of_sbom(bom: Mapping[str, list[Mapping[str, str]]]) -> str | None:
+def _problem_of_sbom(bom: dict[str, Any]) -> str | None:
     """Return what the list lacks, or what does not belong into it."""
     names = {component["name"] for component in bom["components"]}
     missing, foreign = {"httpx", "cryptography", "psycopg"} - names, {"pip", "pytest", "hatchling"} & names
@@ -169,12 +194,15 @@ def _problem_of_sbom(bom: Mapping[str, list[Mapping[str, str]]]) -> str | None:
 
 
 def _pip(home: Path, *arguments: str) -> None:
-    command = (str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
-    subprocess.run(command, check=True)  # noqa: S603
+    _run(str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
 
 
 def _git(*arguments: str) -> bytes:
-    return subprocess.run(("git", *arguments), cwd=ROOT, check=True, capture_output=True).stdout  # noqa: S603
+    return _run("git", *arguments)
+
+
+def _run(*command: str) -> bytes:
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout  # noqa: S603
 
 
 _STEPS: Mapping[str, Callable[[], str | None]] = {"build": build, "check": check, "sbom": sbom}

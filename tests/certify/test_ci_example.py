@@ -163,13 +163,13 @@ def test_a_wallet_that_does_not_start_fails_at_once(runner: Runner) -> None:
     assert b"no database" in done.stdout
 
 
-def test_the_workflow_may_only_read_and_names_versions() -> None:
-    """Every action has a version, and what main keeps is kept by main alone."""
+def test_the_workflow_may_only_read_and_is_pinned() -> None:
+    """Every action is pinned, and what main keeps is kept by main alone."""
     read = _workflow()
     assert read["permissions"] == {"contents": "read"}
     used = [step["uses"] for step in _steps() if "uses" in step]
     assert used
-    assert all(re.fullmatch(r"actions/[\w/-]+@v\d+", each) for each in used)
+    assert all(re.fullmatch(r"actions/[\w/-]+@[0-9a-f]{40}", each) for each in used)
     kept = [step["if"] for step in _steps() if step.get("name") in {"Make the next baseline", "Keep the baseline"}]
     assert len(kept) == 2
     assert kept[0] == kept[1]

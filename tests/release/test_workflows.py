@@ -1,0 +1,157 @@
+"""The workflows of this repository, and the one that users copy: what they may do, and whose code they run."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tools import release
+
+from tests.support.documents import ROOT
+
+_OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+_FOR_USERS = sorted((ROOT / "examples" / "ci").glob("*.yml"))
+_SOUND = """
+name: sound
+on: push
+permissions: {}
+concurrency: {group: sound, cancel-in-progress: true}
+jobs:
+  build:
+    name: build
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
+        with:
+          persist-credentials: false
+      - run: make test
+"""
+
+
+def _zizmor(*inputs: Path) -> tuple[int, str]:
+    """Run zizmor as the gate does; a file that it cannot read is an error."""
+    command = [
+        str(Path(sys.executable).with_name("zizmor")),
+        "--offline",
+        "--pedantic",
+        "--strict-collection",
+        *map(str, inputs),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _jobs(workflow: Path) -> dict[str, dict[str, Any]]:  # Any: YAML.
+    jobs: dict[str, dict[str, Any]] = yaml.safe_load(workflow.read_text())["jobs"]
+    return jobs
+
+
+def _commands(workflow: Path) -> Iterator[str]:
+    yield from (step["run"] for job in _jobs(workflow).values() for step in job.get("steps", ()) if "run" in step)
+
+
+@pytest.mark.outside
+def test_zizmor_finds_nothing() -> None:
+    """In our workflows, in what updates their pins, and in the one that users copy."""
+    code, said = _zizmor(ROOT / ".github", *_FOR_USERS)
+    assert code == 0, said
+    for file in (*_OURS, *_FOR_USERS, ROOT / ".github" / "dependabot.yml"):
+        assert f"completed {file}" in said or f"completed {file.relative_to(ROOT)}" in said
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("sound", "planted", "finding"),
+    [
+        pytest.param("3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1", "v7", "unpinned-uses", id="a tag"),
+        pytest.param("make test", "echo ${{ github.event.head_commit.message }}", "template-injection", id="injection"),
+        pytest.param("permissions: {}", "permissions: write-all", "excessive-permissions", id="all rights"),
+        pytest.param("persist-credentials: false", "fetch-depth: 1", "artipacked", id="credentials that stay"),
+        pytest.param("on: push", "on: pull_request_target", "dangerous-triggers", id="strangers with our rights"),
+        pytest.param("run: make test", "run: pip: none", "invalid YAML syntax", id="no YAML"),
+    ],
+)
+def test_zizmor_finds_what_is_planted(sound: str, planted: str, finding: str, tmp_path: Path) -> None:
+    """The check above can fail: a workflow without a finding, and the same with one mistake."""
+    workflow = tmp_path / "planted.yml"
+    workflow.write_text(_SOUND)
+    assert _zizmor(workflow)[0] == 0
+    assert sound in _SOUND
+    workflow.write_text(_SOUND.replace(sound, planted))
+    code, said = _zizmor(workflow)
+    assert code != 0
+    assert finding in said
+
+
+def test_every_action_is_pinned_by_one_digest() -> None:
+    """A digest with the version it is, and the same one wherever the action is used."""
+    text = "".join(file.read_text() for file in (*_OURS, *_FOR_USERS))
+    used = re.findall(r"uses: (?!\./)(.+)", text)
+    assert len(used) > 10
+    assert [each for each in used if not re.fullmatch(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
+    pins = {re.sub(r"^([\w-]+/[\w-]+)[^@]*", r"\1", each) for each in used}
+    actions = [pin.partition("@")[0] for pin in pins]
+    assert len(actions) == len(set(actions))
+
+
+@pytest.mark.parametrize("workflow", _OURS, ids=lambda path: path.name)
+def test_a_workflow_has_no_right_that_no_job_asks_for(workflow: Path) -> None:
+    """Rights are given job by job; only the two jobs that sign have more than reading. Runs do not pile up."""
+    read = yaml.safe_load(workflow.read_text())
+    assert read["permissions"] == {}
+    assert read["concurrency"]["group"]
+    more = {
+        name: job["permissions"] for name, job in _jobs(workflow).items() if job["permissions"] != {"contents": "read"}
+    }
+    expected = {"attest": {"id-token": "write", "attestations": "write"}, "publish": {"id-token": "write"}}
+    assert more == (expected if workflow.name == "release.yml" else {})
+
+
+def test_a_release_is_published_last_and_as_it_was_built() -> None:
+    """Publishing waits for all other jobs and a person, installs nothing, and uploads what one job has built."""
+    jobs = _jobs(ROOT / ".github" / "workflows" / "release.yml")
+    assert jobs["publish"]["environment"] == "pypi"
+    assert jobs["publish"]["needs"] == "attest"
+    assert set(jobs["attest"]["needs"]) == {"check", "try", "sbom"}
+    assert {jobs[each]["needs"] for each in ("try", "sbom")} == {"build"}
+    for name in ("attest", "publish"):
+        assert [step for step in jobs[name]["steps"] if "run" in step] == []
+    uploads = [step["with"]["name"] for job in jobs.values() for step in job.get("steps", ()) if _is_upload(step)]
+    assert sorted(uploads) == ["dist", "sbom"]
+
+
+def _is_upload(step: dict[str, Any]) -> bool:
+    return str(step.get("uses")).startswith("actions/upload-artifact@")
+
+
+@pytest.mark.parametrize("workflow", _OURS, ids=lambda path: path.name)
+def test_what_a_workflow_runs_is_there(workflow: Path) -> None:
+    """Targets of make, steps of the release, scripts and locks exist by the names that are used."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    locks = [path.name for path in (ROOT / "requirements").iterdir()]
+    for command in _commands(workflow):
+        assert all(target in targets for target in re.findall(r"^make ([\w-]+)", command))
+        assert all(step in str(release.__doc__) for step in re.findall(r"tools/release\.py \w+", command))
+        assert all(lock in locks for lock in re.findall(r"requirements/([a-z]+\.txt)", command))
+        assert not command.startswith(".ci/") or (ROOT / command).stat().st_mode & 0o100
+
+
+def test_the_versions_of_python_are_those_that_we_name() -> None:
+    """What pyproject.toml promises is tried with each release; the nightly run may look further."""
+    named = re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
+    tried = _jobs(ROOT / ".github" / "workflows" / "release.yml")["try"]["strategy"]["matrix"]["python"]
+    nightly = _jobs(ROOT / ".github" / "workflows" / "nightly.yml")["python"]["strategy"]["matrix"]["python"]
+    assert tried == named
+    assert set(named) <= set(nightly)
+
+
+def test_advisories_are_looked_up_for_what_runs_and_what_releases() -> None:
+    """Each night, by the command of the documents."""
+    job = _jobs(ROOT / ".github" / "workflows" / "nightly.yml")["advisories"]
+    assert {"runtime", "release"} <= set(job["strategy"]["matrix"]["lock"])
+    (command,) = [step["run"] for step in job["steps"] if "pip_audit" in step.get("run", "")]
+    assert "--require-hashes" in command
