@@ -59,3 +59,9 @@ def test_a_section_has_each_kind_of_change_once() -> None:
 def test_an_unknown_step_shows_the_steps() -> None:
     """A mistyped command releases nothing."""
     assert "tools/release.py build" in str(main(["bild"]))
+
+
+def test_the_supported_version_is_this_one() -> None:
+    """SECURITY.md names the minor version that gets fixes."""
+    minor = ".".join(__version__.split(".")[:2])
+    assert f"the latest minor version, now {minor} |" in (ROOT / "SECURITY.md").read_text()
