@@ -8,6 +8,7 @@ It reads what is installed, in the versions of requirements/dev.txt. A licence i
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import NamedTuple
@@ -45,16 +46,17 @@ class Package(NamedTuple):
     needed_by: str
 
 
-def packages() -> list[Package]:
+@cache
+def packages() -> tuple[Package, ...]:
     """Return all packages of an installation with every extra but those for tests, by name."""
     by_extra = {extra: dict(_brought(Requirement(f"game-operator[{extra}]"), {})) for extra in runtime_extras()}
     always = dict(_brought(Requirement("game-operator"), {}))
     everything = {name: found for each in by_extra.values() for name, found in each.items()}
     del everything["game-operator"]
-    return [
+    return tuple(
         Package(name, found.version, licence_of(name, found), _needed_by(name, always, by_extra))
         for name, found in sorted(everything.items())
-    ]
+    )
 
 
 def _brought(wanted: Requirement, seen: dict[str, set[str]]) -> Iterator[tuple[str, Distribution]]:

@@ -30,6 +30,7 @@ def test_what_may_be_released(tag: str, changelog: str, problem: str | None) -> 
     assert said is None if problem is None else problem in str(said)
 
 
+@pytest.mark.outside
 def test_this_commit_under_its_tag() -> None:
     """A commit with a tag of a release is one that may be released under it."""
     command = ["git", "tag", "--points-at", "HEAD", "v*"]
