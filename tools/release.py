@@ -194,7 +194,9 @@ def _problem_of_sbom(bom: dict[str, Any]) -> str | None:
 
 
 def _pip(home: Path, *arguments: str) -> None:
-    _run(str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *arguments)
+    # Most modules are never imported here, so they need not be compiled.
+    quick = ("--quiet", "--no-compile", "--disable-pip-version-check")
+    _run(str(home / "bin/python"), "-m", "pip", "install", *quick, *arguments)
 
 
 def _git(*arguments: str) -> bytes:
