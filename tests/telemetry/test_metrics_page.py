@@ -150,15 +150,12 @@ def _events() -> Iterator[tuple[str, Path, set[str]]]:
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Dict):
-                fields = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if _is_text(key)}
+                pairs = zip(node.keys, node.values, strict=True)
+                fields = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
                 if "event" in fields:
                     yield _text_of(fields["event"]), path, {str(name) for name in fields if name != "event"}
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "extra['event']":
                 yield _text_of(node.value), path, set()
-
-
-def _is_text(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _text_of(node: ast.expr) -> str:
