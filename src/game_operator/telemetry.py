@@ -175,38 +175,46 @@ class Instruments:
             return Sum(meter, name, "{cent}", what, "game_operator.currency", *keys)
 
         operation, action = "game_operator.operation", "game_operator.action"
-        self.client_seconds = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
-        self.server_seconds = seconds("http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS)
-        self.commit_seconds = seconds("db.client.operation.duration", "Commits of the ledger", _DATABASE_SECONDS)
-        self.webhook_seconds = seconds("game_operator.webhook.duration", "From a body's arrival to its reply")
-        self.wait_seconds = seconds(
+        self.client_seconds: Final[metrics.Histogram] = seconds(
+            "http.client.request.duration", "Attempts of calls", _HTTP_SECONDS
+        )
+        self.server_seconds: Final[metrics.Histogram] = seconds(
+            "http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS
+        )
+        self.commit_seconds: Final[metrics.Histogram] = seconds(
+            "db.client.operation.duration", "Commits of the ledger", _DATABASE_SECONDS
+        )
+        self.webhook_seconds: Final[metrics.Histogram] = seconds(
+            "game_operator.webhook.duration", "From a body's arrival to its reply"
+        )
+        self.wait_seconds: Final[metrics.Histogram] = seconds(
             "game_operator.ledger.wait", "Waits of a millisecond or more for a commit under way"
         )
-        self.batch_calls = meter.create_histogram(
+        self.batch_calls: Final[metrics.Histogram] = meter.create_histogram(
             "game_operator.ledger.batch.size",
             "{call}",
             "Calls that shared a commit",
             explicit_bucket_boundaries_advisory=_BATCH_CALLS,
         )
-        self.calls = Sum(
+        self.calls: Final[Sum] = Sum(
             meter,
             "game_operator.webhook.calls",
             "{call}",
             "Calls by how they ended",
             *(operation, "game_operator.outcome", "game_operator.code"),
         )
-        self.anomalies = Sum(
+        self.anomalies: Final[Sum] = Sum(
             meter, "game_operator.anomalies", "{call}", "Calls to be looked at", "game_operator.anomaly"
         )
-        self.signature_failures = Sum(
+        self.signature_failures: Final[Sum] = Sum(
             meter, "game_operator.signature.failures", "{call}", "Calls that were not authenticated", operation
         )
-        self.findings = Sum(
+        self.findings: Final[Sum] = Sum(
             meter, "game_operator.reconcile.findings", "{finding}", "Findings made", "game_operator.finding"
         )
-        self.wagered = cents("game_operator.wagered", "Wagers that were debited", action)
-        self.won = cents("game_operator.won", "Wins and claims that were credited", action)
-        self.refunded = cents("game_operator.refunded", "Wagers that were refunded")
+        self.wagered: Final[Sum] = cents("game_operator.wagered", "Wagers that were debited", action)
+        self.won: Final[Sum] = cents("game_operator.won", "Wins and claims that were credited", action)
+        self.refunded: Final[Sum] = cents("game_operator.refunded", "Wagers that were refunded")
         self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         meter.create_observable_gauge(
             "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
