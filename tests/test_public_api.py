@@ -1,5 +1,6 @@
 """The public API: what its docstrings say, how it is shown, and that it does not break programs of users."""
 
+import ast
 import inspect
 import pydoc
 import re
@@ -187,6 +188,23 @@ def test_an_addition_breaks_nothing() -> None:
     added = _api().replace("def fetch_bet(self, bet_id)", "def fetch_bet(self, bet_id, *, more=None)") + "new = ...\n"
     assert added != _api()
     assert breakages(_api(), added) == []
+
+
+def test_each_deprecation_names_what_replaces_it_and_when_it_goes() -> None:
+    """A program's owner reads in the warning what to write instead, and how long there is time."""
+    messages = [message for file in (ROOT / "src").rglob("*.py") for message in _deprecations(file.read_text())]
+    assert len(messages) >= 4
+    for message in messages:
+        assert re.search(r" is deprecated, and removed in \d+\.\d+\. (?:Call|Import|Pass|Use) ", message), message
+
+
+def _deprecations(source: str) -> list[str]:
+    """Return the texts of the warnings in *source*, without what is filled in."""
+    if "DeprecationWarning" not in source:
+        return []
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    warned = [call.args[0] for call in calls if "id='DeprecationWarning'" in "".join(map(ast.dump, call.args[1:]))]
+    return ["".join(str(each.value) for each in ast.walk(it) if isinstance(each, ast.Constant)) for it in warned]
 
 
 def test_the_message_says_how_to_accept_a_break(tmp_path: Path) -> None:

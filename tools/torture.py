@@ -1,6 +1,6 @@
 """
-Run what takes too long for `make check`: more generated examples, the long tests, the whole suite on newer Pythons, and
-the fast tests with the oldest versions that pyproject.toml allows.
+Run what takes too long for `make check`: more generated examples, the long tests, the whole suite on newer Pythons, the
+fast tests with the oldest and the newest versions that pyproject.toml allows, and the ledger's on other PostgreSQLs.
 
 Tests with random choices take a seed of this run, which is printed; pytest's `--seed=NUMBER` repeats them. A Python
 that this machine does not have is named and left out; everything else must pass.
@@ -12,10 +12,18 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.support.postgres_binaries import BINARIES_VARIABLE, binary_folders
 
 ROOT = Path(__file__).resolve().parent.parent
-NEWER = ("3.12", "3.13")
+NEWER = ("3.12", "3.13", "3.14")
+#: How uv chooses the versions of dependencies: the oldest that pyproject.toml allows, and the newest.
+RESOLUTIONS = ("lowest-direct", "highest")
 FUZZ_SECONDS = 600
 UV = "uv==0.13.9"
 #: What shows within minutes that a version lacks something: all but the browser, the storms and the certified wallets.
@@ -31,7 +39,8 @@ SEED = random.randrange(2**32)  # noqa: S311 - for tests
 def main() -> int:
     """Run all parts and return the number of those that failed."""
     print(f"torture: the seed of this run is {SEED}")  # noqa: T201
-    failed = [name for name, passed in (_here(), *map(_on, NEWER), _lowest(), _fuzzed()) if not passed]
+    parts = (_here(), *map(_on, NEWER), *map(_with_dependencies, RESOLUTIONS), _on_other_servers(), _fuzzed())
+    failed = [name for name, passed in parts if not passed]
     print(f"torture: {'failed on ' + ', '.join(failed) if failed else 'all passed'}")  # noqa: T201
     return len(failed)
 
@@ -54,21 +63,32 @@ def _on(version: str) -> tuple[str, bool]:
     return version, _pytest(interpreter, "-m", "not torture")
 
 
-def _lowest() -> tuple[str, bool]:
-    """Run the fast tests with the lowest versions of all that we name ourselves."""
-    home = ROOT / ".venv" / "torture" / "lowest"
+def _with_dependencies(resolution: str) -> tuple[str, bool]:
+    """
+    Run the fast tests with the lowest or the newest versions of all that pyproject.toml names.
+
+    They differ in psycopg, httpx2 and pydantic among others, so both ends of these ranges are tested.
+    """
+    home = ROOT / ".venv" / "torture" / resolution
     interpreter, uv = str(home / "bin" / "python"), str(home / "bin" / "uv")
-    lowest = str(home / "lowest.txt")
-    _run(sys.executable, "-m", "venv", str(home))
+    versions = str(home / "versions.txt")
+    _run(sys.executable, "-m", "venv", "--clear", str(home))
     _run(interpreter, "-m", "pip", "install", "--quiet", UV)
     what = ("pyproject.toml", "--all-extras", "--group", "dev", "--group", "build")
-    _run(
-        uv, "pip", "compile", *what, "--resolution", "lowest-direct", "--no-config", "--quiet", "--output-file", lowest
-    )
-    _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", "--requirement", lowest)
+    options = ("--resolution", resolution, "--no-config", "--quiet", "--output-file", versions)
+    _run(uv, "pip", "compile", *what, *options)
+    _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", "--requirement", versions)
     build = ("--no-deps", "--no-build-isolation", "--editable", ".")
     _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", *build)
-    return "the lowest versions", _pytest(Path(interpreter), "-m", "not torture", *FAST)
+    return f"the versions of {resolution}", _pytest(Path(interpreter), "-m", "not torture", *FAST)
+
+
+def _on_other_servers() -> tuple[str, bool]:
+    """Run the ledger's tests on each PostgreSQL of this machine but the first, which has run all tests."""
+    _, *others = binary_folders()
+    only_postgres = ("-m", "not torture", "-k", "postgres or psycopg or asyncpg", "tests/ledger")
+    passed = [_pytest(Path(sys.executable), *only_postgres, environ={BINARIES_VARIABLE: str(each)}) for each in others]
+    return f"{len(others)} other PostgreSQL servers", all(passed)
 
 
 def _fuzzed() -> tuple[str, bool]:
@@ -90,12 +110,12 @@ def _find(version: str) -> str | None:
     return None
 
 
-def _pytest(interpreter: Path, *options: str) -> bool:
+def _pytest(interpreter: Path, *options: str, environ: Mapping[str, str] = MappingProxyType({})) -> bool:
     command = [str(interpreter), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--timeout", "600", *options]
     command.append(f"--seed={SEED}")
     # A language that is missing is no reason to skip its wallet's tests here.
-    environ = os.environ | {"TORTURE": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode == 0  # noqa: S603
+    given = os.environ | {"TORTURE": "1"} | environ
+    return subprocess.run(command, cwd=ROOT, env=given, check=False).returncode == 0  # noqa: S603
 
 
 def _run(*command: str) -> None:

@@ -45,5 +45,5 @@ def lazy_names(
 
 
 def warn_of_move(former: str, home: str) -> None:
-    """Warn that the module *former*, which is being imported, is deprecated: its names are in the module *home*."""
-    warnings.warn(f"{former} is deprecated. Import from {home}.", DeprecationWarning, stacklevel=3)
+    """Warn that the module *former*, which is being imported, goes with 0.3: its names are in the module *home*."""
+    warnings.warn(f"{former} is deprecated, and removed in 0.3. Import from {home}.", DeprecationWarning, stacklevel=3)

@@ -101,7 +101,9 @@ class SandboxBase(ABC):
     @property
     def house(self) -> SandboxService:
         """The former name of ``service``."""
-        warnings.warn("Sandbox.house is deprecated. Use Sandbox.service.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "Sandbox.house is deprecated, and removed in 0.3. Use Sandbox.service.", DeprecationWarning, stacklevel=2
+        )
         return self.service
 
     @property

@@ -253,8 +253,8 @@ class Sandbox(SandboxBase):
 def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":
     """Return what ``control_room=True`` meant before a control room could be passed."""
     warnings.warn(
-        "Sandbox(control_room=True) is deprecated. Pass the class: from game_operator.control_room import ControlRoom; "
-        "Sandbox(control_room=ControlRoom).",
+        "Sandbox(control_room=True) is deprecated, and removed in 0.3. Pass the class: "
+        "from game_operator.control_room import ControlRoom; Sandbox(control_room=ControlRoom).",
         DeprecationWarning,
         stacklevel=3,
     )

@@ -197,7 +197,11 @@ class WebhookReceiver(Gate):
 
     def handle_in_thread(self, *args: Any, **options: Any) -> HttpReply:
         """Return what ``handle`` does with ``in_thread=True``. Deprecated: call that."""
-        warnings.warn("Call handle(..., in_thread=True) instead.", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "handle_in_thread is deprecated, and removed in 0.3. Call handle(..., in_thread=True).",
+            DeprecationWarning,
+            stacklevel=2,
+        )
         return self.handle(*args, in_thread=True, **options)
 
     async def handle_async(
