@@ -18,7 +18,7 @@ help:
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"
-	@echo "make torture  the long tests: more examples, wallets in other languages, other Pythons, the fuzzer"
+	@echo "make torture  the long tests: more examples, other languages, Pythons, servers and dependencies, the fuzzer"
 	@echo "make site     build the documentation into ./site"
 	@echo "make site-serve the same, then serve it on this machine until Ctrl-C"
 	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"

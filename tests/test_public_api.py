@@ -11,7 +11,7 @@ from typing import Final
 
 import griffe
 import pytest
-from tools.public_api import DUMP, ROOT, breakages, loaded, verdict, written
+from tools.public_api import DUMP, PACKAGES, ROOT, breakages, loaded, verdict, written
 
 import game_operator
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
@@ -188,6 +188,14 @@ def test_an_addition_breaks_nothing() -> None:
     added = _api().replace("def fetch_bet(self, bet_id)", "def fetch_bet(self, bet_id, *, more=None)") + "new = ...\n"
     assert added != _api()
     assert breakages(_api(), added) == []
+
+
+def test_the_page_of_the_policy_names_the_same_modules() -> None:
+    """What is promised is what is compared."""
+    page = (ROOT / "docs" / "reference" / "compatibility.md").read_text()
+    listed = page.partition("The Python API is what")[2].partition("## What is not covered")[0]
+    named = re.findall(r"`(game_operator[\w.]*)`", listed)
+    assert named == [f"game_operator.{place}".rstrip(".") for place in PACKAGES]
 
 
 def test_each_deprecation_names_what_replaces_it_and_when_it_goes() -> None:

@@ -7,6 +7,7 @@ partition is in the default one. Nothing is lost there: the next ``make_day`` of
 """
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -109,6 +110,8 @@ def _store(path: Path, blocks: Iterable[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
+    if sys.platform == "win32":  # It opens no folders.
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
