@@ -145,10 +145,10 @@ def sbom() -> str | None:
         create(home, with_pip=False, symlinks=True)
         # From outside, so that pip is not on the list.
         install = (sys.executable, "-m", "pip", "--python", str(home / "bin/python"), "install", "--quiet")
-        lock.write_text(_lock_of(_needed(install, f"{wheel}[{','.join(runtime_extras())}]")))
+        lock.write_text(lock_of(_needed(install, f"{wheel}[{','.join(runtime_extras())}]")))
         _run(*install, "--no-deps", "--no-compile", "--require-hashes", "--requirement", str(lock))
         _run(*install, "--no-deps", str(wheel))
-        return _problem_of_sbom(_described(home))
+        return problem_of_sbom(_described(home))
 
 
 def _needed(install: Sequence[str], what: str) -> set[str]:
@@ -160,7 +160,7 @@ def _needed(install: Sequence[str], what: str) -> set[str]:
     return {each["metadata"]["name"].lower() for each in json.loads(report)["install"]}
 
 
-def _lock_of(names: set[str]) -> str:
+def lock_of(names: set[str]) -> str:
     """Return the part of the lock, with its hashes, that is about *names*."""
     entries = re.findall(r"^(\S+)(==.*(?:\n +.*)*)", _LOCK.read_text(), re.MULTILINE)
     return "\n".join(name + rest for name, rest in entries if name in {each.replace("_", "-") for each in names})
@@ -186,7 +186,7 @@ def _described(home: Path) -> dict[str, Any]:
     return bom
 
 
-def _problem_of_sbom(bom: dict[str, Any]) -> str | None:
+def problem_of_sbom(bom: dict[str, Any]) -> str | None:
     """Return what the list lacks, or what does not belong into it."""
     names = {component["name"] for component in bom["components"]}
     missing, foreign = {"httpx", "cryptography", "psycopg"} - names, {"pip", "pytest", "hatchling"} & names
