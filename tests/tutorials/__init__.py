@@ -1,0 +1,1 @@
+"""Tests of the tutorials, by a reader in an empty folder."""
