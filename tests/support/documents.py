@@ -22,6 +22,8 @@ from game_operator.sandbox import Sandbox
 ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 _HOME = "__home__"
+#: Pages whose blocks are files and terminals of one folder: tests/tutorials follows them.
+TUTORIALS = ("django", "fastapi", "own-language")
 #: Not run here. What uvicorn serves is run by tests/test_documents.py.
 _LEFT_OUT = {"pip", "python3", "git", "cd", "export", "uvicorn"}
 _SHELL = re.compile(
@@ -126,8 +128,7 @@ DOCUMENTS = Sybil(
     setup=_enter_folder,
     teardown=_leave_folder,
     patterns=["README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
-    # Their blocks are files and terminals: tests/tutorials follows them.
-    excludes=[f"docs/tutorials/{name}.md" for name in ("django", "fastapi", "own-language")],
+    excludes=[f"docs/tutorials/{name}.md" for name in TUTORIALS],
     # Sybil's own default is the folder of this file, where no document is.
     path=str(ROOT),
 )

@@ -1,5 +1,6 @@
 """docs/tutorials: whoever copies the blocks in order gets what the page shows."""
 
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -7,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import ROOT
+from tests.certify.other_languages import LANGUAGES, need
+from tests.support.documents import ROOT, TUTORIALS
 from tests.support.postgres import PostgresServer
-from tests.support.tutorials import Reader
+from tests.support.tutorials import Reader, blocks_of
 
 _TUTORIALS = ROOT / "docs" / "tutorials"
 _FASTAPI = _TUTORIALS / "fastapi.md"
 _DJANGO = _TUTORIALS / "django.md"
+_OWN_LANGUAGE = _TUTORIALS / "own-language.md"
 #: The gate certifies by four scenarios, and `make torture` by all.
 _BRIEFLY = {"deadline=600)": 'deadline=600, only=["B01", "C01", "D01", "G03"])'}
 
@@ -25,7 +28,7 @@ def _other_ports(*ports: int) -> dict[str, str]:
     return {
         pattern.format(port): pattern.format(other)
         for port, other in zip(ports, free, strict=True)
-        for pattern in ("127.0.0.1:{}", "--port {}", "--noreload {}")
+        for pattern in ("127.0.0.1:{}", "--port {}", "--noreload {}", "pem {} p1")
     }
 
 
@@ -62,3 +65,68 @@ def test_django(tmp_path: Path) -> None:
 def test_the_wallet_is_certified(page: Path, tmp_path: Path, postgres: PostgresServer) -> None:
     """The same, with all scenarios of the certifier."""
     _follow(page, tmp_path, _databases(postgres) | _other_ports(8000, 9000), patience_seconds=900)
+
+
+@pytest.mark.torture
+@pytest.mark.outside
+@pytest.mark.timeout(300)
+def test_own_language(tmp_path: Path) -> None:
+    """A wallet in Node.js passes, and the copy with a mistake loses money."""
+    node = LANGUAGES["Node.js"]
+    need(node.missing)
+    node.command(tmp_path)  # It puts the wallet and its modules there, as a reader does.
+    _follow(_OWN_LANGUAGE, tmp_path, _other_ports(8000, 8001), patience_seconds=200)
+
+
+# The reader.
+
+
+def _page(folder: Path, text: str) -> Path:
+    page = folder / "page.md"
+    page.write_text(text)
+    return page
+
+
+def _console(command: str, shown: str) -> str:
+    return f"Do this:\n\n```console\n$ {command}\n```\n\n```text\n{shown}\n```\n"
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("Put this into `a.txt`:\n\n```text\none\n```\n" + _console("cat a.txt", "one"), "", id="a file"),
+        pytest.param(_console("echo one", "two"), "one", id="other output"),
+        pytest.param(_console("false", ""), "false", id="a command that fails"),
+        pytest.param(_console("pip install nothing", "…"), "", id="what is installed"),
+        pytest.param("Look:\n\n```python\nprint(1)\n```\n", r"what is done", id="a block that nobody places"),
+        pytest.param("Look:\n\n```text\none\n```\n", r"nothing was typed", id="output of nothing"),
+        pytest.param("Add this to the end of `a.txt`:\n\n```sh\none\n```\n", r"a\.txt", id="an end of no file"),
+    ],
+)
+def test_a_page_is_followed_to_the_letter(text: str, problem: str, tmp_path: Path) -> None:
+    """A reader does what stands there, and a page that shows something else fails."""
+    page, folder = _page(tmp_path, text), tmp_path / "empty"
+    folder.mkdir()
+    if problem:
+        with pytest.raises(AssertionError, match=problem):
+            _follow(page, folder, {})
+    else:
+        _follow(page, folder, {})
+
+
+@pytest.mark.outside
+def test_what_is_left_running_ends(tmp_path: Path) -> None:
+    """With the page, and not before it shows what the page says."""
+    text = _console("sh -c 'echo $$; exec sleep 50'", "…").replace("Do this:", "Start it and leave it running:")
+    with Reader(tmp_path, {}) as reader:
+        reader.follow(_page(tmp_path, text + _console("cat terminal-*.log | xargs kill -0", "…")))
+        (log,) = tmp_path.glob("terminal-*.log")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(log.read_text()), 0)
+
+
+def test_every_block_of_a_tutorial_is_followed() -> None:
+    """The pages that no other test runs are those that are followed here."""
+    assert all(list(blocks_of(page)) for page in (_FASTAPI, _DJANGO, _OWN_LANGUAGE))
+    assert [page.stem for page in (_DJANGO, _FASTAPI, _OWN_LANGUAGE)] == list(TUTORIALS)
