@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,31 +12,11 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.ledger.staff.anomalies import KINDS
 from game_operator.protocol.webhook import OPERATIONS
 from tests.support.documents import ROOT
+from tests.support.metrics_page import codes, rows, values_of
 from tests.support.observed_run import ObservedRun
 
-_PAGE = ROOT / "docs" / "reference" / "metrics.md"
 _SOURCES = sorted((ROOT / "src" / "game_operator").rglob("*.py"))
 _OF_RECORD_IDS = "With `record_ids`"
-
-
-@cache
-def _rows(heading: str, text: str = "") -> list[list[str]]:
-    """Return the cells of the first table after *text* below *heading*."""
-    _, _, section = _PAGE.read_text().partition(f"\n## {heading}\n")
-    assert section, f"the page has no heading {heading}"
-    lines = section.partition(text)[2].splitlines() if text else section.splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
-    table = [line for line in lines[first : lines.index("", first)] if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
-
-
-def _codes(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
-
-
-def _values(attribute: str) -> set[str]:
-    (cell,) = [values for names, values in _rows("Attributes") if attribute in _codes(names)]
-    return set(_codes(cell))
 
 
 # --- metrics
@@ -45,13 +24,13 @@ def _values(attribute: str) -> set[str]:
 
 def test_each_metric_is_on_the_page(run: ObservedRun) -> None:
     """And nothing else is: with its kind and its unit."""
-    said = {(_codes(name)[0], kind, _codes(unit)[0]) for name, _, kind, unit, *_ in _rows("Metrics")}
+    said = {(codes(name)[0], kind, codes(unit)[0]) for name, _, kind, unit, *_ in rows("Metrics")}
     assert said == {(name, made.kind, made.unit) for name, made in run.metrics.items()}
 
 
 def test_names_in_prometheus_are_those_of_its_exporter(run: ObservedRun) -> None:
     """A histogram has samples of that name with an ending."""
-    said = {_codes(name)[0]: _codes(prometheus)[0] for name, prometheus, *_ in _rows("Metrics")}
+    said = {codes(name)[0]: codes(prometheus)[0] for name, prometheus, *_ in rows("Metrics")}
     ours = {re.sub("_(bucket|count|sum)$", "", name) for name in run.samples if not _is_of_prometheus(name)}
     assert set(said.values()) == ours
     assert all(there.startswith(name.replace(".", "_")) for name, there in said.items())
@@ -63,7 +42,7 @@ def _is_of_prometheus(name: str) -> bool:
 
 def test_each_metric_has_the_attributes_of_the_page(run: ObservedRun) -> None:
     """All of them were made, and no others."""
-    said = {_codes(name)[0]: set(_codes(attributes)) for name, _, _, _, attributes, _ in _rows("Metrics")}
+    said = {codes(name)[0]: set(codes(attributes)) for name, _, _, _, attributes, _ in rows("Metrics")}
     assert said == {name: set(made.attributes) for name, made in run.metrics.items()}
 
 
@@ -79,8 +58,8 @@ def test_buckets_are_those_of_the_page(run: ObservedRun) -> None:
     """Of each histogram."""
     said = {
         name: tuple(float(bound) for bound in bounds.split(","))
-        for names, bounds in _rows("Buckets")
-        for name in _codes(names)
+        for names, bounds in rows("Buckets")
+        for name in codes(names)
     }
     assert said == {name: made.bounds for name, made in run.metrics.items() if made.kind == "histogram"}
 
@@ -96,8 +75,8 @@ def test_buckets_are_those_of_the_page(run: ObservedRun) -> None:
 )
 def test_the_page_lists_all_values(attribute: str, values: set[str]) -> None:
     """Of attributes with a list in the code; operations are also those of the client, and of batches."""
-    extra = _values(attribute) - {str(each) for each in values}
-    assert {str(each) for each in values} <= _values(attribute)
+    extra = values_of(attribute) - {str(each) for each in values}
+    assert {str(each) for each in values} <= values_of(attribute)
     of_clients = {"fetch-games", "fetch-bet", "fetch-round-bets", "free-bet/grant", "deposit-batch"}
     assert extra == (of_clients if attribute == "game_operator.operation" else set())
 
@@ -106,7 +85,7 @@ def test_the_page_lists_all_values(attribute: str, values: set[str]) -> None:
 def test_values_that_were_made_are_all_on_the_page(run: ObservedRun, attribute: str) -> None:
     """The run makes each of these."""
     made = {value for metric in run.metrics.values() for value in metric.attributes.get(attribute, ())}
-    assert made == _values(attribute)
+    assert made == values_of(attribute)
 
 
 # --- spans
@@ -114,7 +93,7 @@ def test_values_that_were_made_are_all_on_the_page(run: ObservedRun, attribute: 
 
 def _said_spans() -> dict[str, tuple[str, set[str]]]:
     return {
-        name: (kind, set(_codes(attributes))) for names, kind, _, attributes in _rows("Spans") for name in _codes(names)
+        name: (kind, set(codes(attributes))) for names, kind, _, attributes in rows("Spans") for name in codes(names)
     }
 
 
@@ -123,20 +102,20 @@ def test_each_span_is_on_the_page(run: ObservedRun) -> None:
     made = {(span.name, span.kind.name) for span in run.spans}
     said = _said_spans()
     assert made <= {(name, kind) for name, (kind, _) in said.items()}
-    rows = [set(_codes(names)) for names, *_ in _rows("Spans")]
-    assert [row for row in rows if not row & {name for name, _ in made}] == []
+    of_rows = [set(codes(names)) for names, *_ in rows("Spans")]
+    assert [row for row in of_rows if not row & {name for name, _ in made}] == []
 
 
 def test_spans_have_the_attributes_of_the_page(run: ObservedRun) -> None:
     """No span has an attribute that the page does not name, and each attribute of the page is described."""
-    said, of_ids = _said_spans(), {code for row in _rows("Spans", _OF_RECORD_IDS) for code in _codes(row[1])}
+    said, of_ids = _said_spans(), {code for row in rows("Spans", _OF_RECORD_IDS) for code in codes(row[1])}
     for span in run.spans:
         assert set(span.attributes or ()) - of_ids <= said[span.name][1], span.name
     made = {attribute for span in run.spans for attribute in span.attributes or ()}
     assert of_ids <= made
-    described = {code for names, _ in _rows("Attributes") for code in _codes(names)}
+    described = {code for names, _ in rows("Attributes") for code in codes(names)}
     in_tables = {each for _, attributes in said.values() for each in attributes}
-    assert described == in_tables | {each for row in _rows("Metrics") for each in _codes(row[4])}
+    assert described == in_tables | {each for row in rows("Metrics") for each in codes(row[4])}
 
 
 # --- logs
@@ -165,14 +144,14 @@ def _text_of(node: ast.expr) -> str:
 
 def test_each_log_event_is_on_the_page() -> None:
     """By its stable name; a new one is added there, an old one never disappears silently."""
-    said = [_codes(row[0])[0] for row in _rows("Log events")]
+    said = [codes(row[0])[0] for row in rows("Log events")]
     assert len(said) == len(set(said))
     assert set(said) == {name for name, _, _ in _events()}
 
 
 def test_log_events_have_the_logger_and_the_fields_of_the_page() -> None:
     """The logger is one of the file that logs; all fields are in that file, and those beside the name on the page."""
-    said = {_codes(name)[0]: (_codes(logger)[0], _codes(fields)) for name, logger, _, fields, _ in _rows("Log events")}
+    said = {codes(name)[0]: (codes(logger)[0], codes(fields)) for name, logger, _, fields, _ in rows("Log events")}
     for name, path, beside in _events():
         logger, fields = said[name]
         text = path.read_text()
