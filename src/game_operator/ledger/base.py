@@ -255,8 +255,8 @@ class LedgerBase(Forkable):
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
         script = partial(anomalies.to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)
-        call, its_terms, _ = yield self._read(script)
-        outcome: Outcome = yield self.apply(call, terms=its_terms)
+        item: Item = yield self._read(script)
+        outcome: Outcome = yield self.apply(item.call, terms=item.terms)
         if not outcome.refused:
             yield from self._resolved([anomaly_id])
         return outcome
