@@ -80,7 +80,7 @@ class Telemetry:
     ) -> None:
         self.record_ids: Final = record_ids
         self.tracer: Final = trace.get_tracer(_SCOPE, __version__, tracer_provider, schema_url=_SCHEMA)
-        self.instruments: Final = _instruments_of(meter_provider or metrics.get_meter_provider())
+        self.instruments: Final = _instruments_of(meter_provider)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(record_ids={self.record_ids})"
@@ -235,12 +235,19 @@ class Instruments:
 
 
 _made: "WeakKeyDictionary[metrics.MeterProvider, Instruments]" = WeakKeyDictionary()
+_global: list[Instruments] = []
 _making: Final = Lock()
 
 
-def _instruments_of(provider: "metrics.MeterProvider") -> Instruments:
+def _instruments_of(provider: "metrics.MeterProvider | None") -> Instruments:
     # A second observable counter of the same name would be left out by the SDK, with all that it counts.
+    current = metrics.get_meter_provider()
     with _making:
+        if provider is None or provider is current:
+            # Those that were made before the process had a provider report to it, too, once it is set.
+            if not _global:
+                _global.append(Instruments(current))
+            return _global[0]
         if provider not in _made:
             _made[provider] = Instruments(provider)
         return _made[provider]
@@ -384,7 +391,7 @@ class WebhookSpan:
         """End the span and measure the webhook."""
         contexts.detach(self._token)
         attributes = self._attributes
-        measured = {"game_operator.operation": self._operation}
+        measured = {"game_operator.operation": self._operation} if self._operation else {}
         if "game_operator.outcome" in attributes:
             measured["game_operator.outcome"] = attributes["game_operator.outcome"]
         self._telemetry.instruments.webhook_seconds.record(time.perf_counter() - self._began, measured)
@@ -435,7 +442,8 @@ class CommitSpan:
             if waited >= LEAST_WAIT_SECONDS:
                 instruments.wait_seconds.record(waited)
         for call in calls[1:]:
-            call.span.add_link(context)
+            if call.span.is_recording():  # A call over its time budget was answered meanwhile.
+                call.span.add_link(context)
         self._span.end()
 
 

@@ -282,3 +282,15 @@ def test_a_reconciliation_that_fails_says_so(tmp_path: Any) -> None:
         with pytest.raises(ApiError):
             desk.reconciler(telemetry=observed.telemetry).run()
     assert observed.span("reconcile run").status.status_code is StatusCode.ERROR
+
+
+def test_a_call_that_was_answered_before_its_commit_gets_no_link(caplog: pytest.LogCaptureFixture) -> None:
+    """A call over its time budget is answered first; the SDK would log a warning for each."""
+    observed, waiting = Observed(), []
+    for _ in range(2):
+        with observed.tracers.get_tracer("shop").start_as_current_span("shop"):
+            waiting.append(observed.telemetry.waiting_call())
+    observed.telemetry.commit(waiting, "sqlite").end()
+    assert caplog.records == []
+    assert [span.links for span in observed.spans("shop")] == [(), ()]
+    assert len(observed.span("ledger commit").links) == 2

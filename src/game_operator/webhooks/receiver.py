@@ -361,10 +361,10 @@ class WebhookReceiver(Gate):
         if keep is None:
             return refusal
         (result,) = yield seconds, [(keep, refusal.operation, refusal.anomaly, refusal.body)]
+        lost = {"event": "webhook.anomaly_lost", "operation": refusal.operation}
         if isinstance(result, BaseException):
-            log_failure(_LOG, "an anomaly could not be kept", result, {"event": "webhook.anomaly_lost"})
+            log_failure(_LOG, "an anomaly could not be kept", result, lost)
         elif isinstance(result, OverBudget):
-            lost = {"event": "webhook.anomaly_lost", "operation": refusal.operation}
             _LOG.error("an anomaly was not kept within %g s: %s", result.seconds, result.how, extra=lost)
             if result.seconds < self.budget_seconds:  # As any item that is not reached, it is sent again.
                 return result
