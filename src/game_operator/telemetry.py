@@ -8,9 +8,8 @@ in no metric, and on a span only with ``record_ids``. Names and units are those 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -52,6 +51,9 @@ _ENDPOINTS: Final = {
 _METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 #: What the instrumentations of HTTP libraries look for: an attempt has a span and a measurement already.
 _SUPPRESS_HTTP: Final = getattr(contexts, "_SUPPRESS_HTTP_INSTRUMENTATION_KEY", "suppress_http_instrumentation")
+_COMMIT_IN: Final = {
+    system: {"db.system.name": system, "db.operation.name": "commit"} for system in ("postgresql", "sqlite")
+}
 _IDS: Final = ("player_id", "bet_id", "round_id", "tx_id")
 _WEBHOOK: Final = contexts.create_key("game_operator.webhook")
 
@@ -102,8 +104,8 @@ class Telemetry:
         return WaitingCall(context, trace.get_current_span(context), webhook, time.perf_counter())
 
     def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
-        """Begin the span of a commit of *calls* in a database, which is current until its ``end``."""
-        return CommitSpan(self, calls, system)
+        """Begin the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
+        return CommitSpan(self, calls, _COMMIT_IN[system])
 
     def measured(self, application: Any, routes: Iterable[str]) -> Any:
         """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
@@ -124,8 +126,7 @@ class Telemetry:
             span.end()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WaitingCall:
+class WaitingCall(NamedTuple):
     """A call that waits for its commit: the context and span it came in, its webhook, and since when it waits."""
 
     context: "contexts.Context"
@@ -193,7 +194,7 @@ class Instruments:
         self.batch_calls: Final[metrics.Histogram] = meter.create_histogram(
             "game_operator.ledger.batch.size",
             "{call}",
-            "Calls that shared a commit",
+            "Calls of a commit that two or more shared",
             explicit_bucket_boundaries_advisory=_BATCH_CALLS,
         )
         self.calls: Final[Sum] = Sum(
@@ -407,44 +408,59 @@ class CommitSpan:
     """
     The span of one commit, current from its making to its ``end``, with a link to each of its calls.
 
-    It belongs to the trace of the first call. The spans of the others link to it, so each call keeps its trace.
+    It belongs to the trace of the first call that is recorded. The spans of the others link to it, so each call keeps
+    its trace. If no call is recorded, neither is the commit.
     """
 
-    __slots__ = ("_began", "_calls", "_measured", "_span", "_telemetry", "_token")
+    __slots__ = ("_began", "_calls", "_home", "_measured", "_span", "_telemetry", "_token")
 
-    def __init__(self, telemetry: Telemetry, calls: Sequence[WaitingCall], system: str) -> None:
-        self._telemetry, self._calls = telemetry, calls
-        self._measured: dict[str, str | int] = {"db.system.name": system, "db.operation.name": "commit"}
-        if len(calls) > 1:
-            self._measured["db.operation.batch.size"] = len(calls)
-        # Attributes and links are added afterwards, which costs the SDK half as much.
-        self._span = span = telemetry.tracer.start_span("ledger commit", calls[0].context, trace.SpanKind.CLIENT)
-        if span.is_recording():
-            span.set_attributes(self._measured)
+    def __init__(self, telemetry: Telemetry, calls: Sequence[WaitingCall], measured: _Attributes) -> None:
+        self._telemetry, self._calls, self._measured = telemetry, calls, measured
+        self._home = home = next(filter(_may_be_recorded, calls), calls[0])
+        context = home.context
+        self._span: trace.Span | None = None
+        if _may_be_recorded(home):
+            # Attributes and links are added afterwards, which costs the SDK half as much.
+            self._span = span = telemetry.tracer.start_span("ledger commit", context, trace.SpanKind.CLIENT)
+            span.set_attributes(measured)
+            if len(calls) > 1:
+                span.set_attribute("db.operation.batch.size", len(calls))
             for call in calls:
                 span.add_link(call.span.get_span_context())
-        self._token = contexts.attach(trace.set_span_in_context(span, calls[0].context))
+            context = trace.set_span_in_context(span, context)
+        self._token = contexts.attach(context)
         self._began = time.perf_counter()
 
     def end(self, failed: BaseException | None = None) -> None:
         """End the span, and measure the commit and how long its calls waited."""
         contexts.detach(self._token)
-        ended, instruments, calls = time.perf_counter(), self._telemetry.instruments, self._calls
-        measured = {"db.system.name": self._measured["db.system.name"], "db.operation.name": "commit"}
+        instruments, calls, measured = self._telemetry.instruments, self._calls, self._measured
         if failed is not None:
-            _fail(self._span, failed)
-            measured["error.type"] = type(failed).__qualname__
-        instruments.commit_seconds.record(ended - self._began, measured)
-        instruments.batch_calls.record(len(calls))
-        context = self._span.get_span_context()
+            measured = {**measured, "error.type": type(failed).__qualname__}
+        instruments.commit_seconds.record(time.perf_counter() - self._began, measured)
+        if len(calls) > 1:
+            instruments.batch_calls.record(len(calls))
         for call in calls:
             waited = self._began - call.since_seconds
             if waited >= LEAST_WAIT_SECONDS:
                 instruments.wait_seconds.record(waited)
-        for call in calls[1:]:
-            if call.span.is_recording():  # A call over its time budget was answered meanwhile.
+        if self._span is not None:
+            self._end_span(self._span, failed)
+
+    def _end_span(self, span: "trace.Span", failed: BaseException | None) -> None:
+        context = span.get_span_context()
+        for call in self._calls:
+            # A call over its time budget was answered meanwhile, and its span has ended.
+            if call is not self._home and call.span.is_recording():
                 call.span.add_link(context)
-        self._span.end()
+        if failed is not None:
+            _fail(span, failed)
+        span.end()
+
+
+def _may_be_recorded(call: WaitingCall) -> bool:
+    """Return whether a commit of *call* would be recorded: not if the call's own span is left out by sampling."""
+    return call.span.is_recording() or not call.span.get_span_context().is_valid
 
 
 # --- HTTP, as `serve` answers it
