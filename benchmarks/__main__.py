@@ -23,6 +23,7 @@ from benchmarks import (
     posts,
     receiver,
     reconcile,
+    telemetry,
     threads,
     tokens,
     wallet,
@@ -48,6 +49,7 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
     "wallet": wallet.races,
     "dealer": dealer.races,
     "reconcile": reconcile.races,
+    "telemetry": telemetry.races,
 }
 
 _LIBRARIES = (

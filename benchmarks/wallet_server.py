@@ -5,12 +5,15 @@ Run as a program with a name and a database it reads the service's public key fr
 line, prints its port, and serves until the input ends.
 """
 
+import os
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -18,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from benchmarks.peers.raw_asgi import raw_app
+from benchmarks.webhook_server import telling_its_cost
 from game_operator.ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
@@ -26,8 +30,27 @@ __all__ = ["running_wallet"]
 
 
 # Any: an application of ASGI, which has no type that all frameworks share.
-def _ours(key: RSAPublicKey, url: str) -> Any:
-    return asgi_app(WebhookReceiver(authenticator=RsaSignature(key)), AsyncWallet(AsyncSqlLedger(url)))
+def _ours(key: RSAPublicKey, url: str, telemetry: Any = None) -> Any:
+    receiver = WebhookReceiver(authenticator=RsaSignature(key), telemetry=telemetry)
+    return asgi_app(receiver, AsyncWallet(AsyncSqlLedger(url, telemetry=telemetry)))
+
+
+def _observed(sampled: float, key: RSAPublicKey, url: str) -> Any:
+    """Return our wallet, of whose traces the share *sampled* goes to an exporter of the SDK, and all its metrics."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.sdk.trace.sampling import ParentBasedTraceIdRatio
+
+    from game_operator.telemetry import Telemetry
+
+    traces = TracerProvider(ParentBasedTraceIdRatio(sampled))
+    traces.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    out = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=out), 5_000)
+    return _ours(key, url, Telemetry(traces, MeterProvider([reader])))
 
 
 def _by_hand(key: RSAPublicKey, url: str) -> Any:
@@ -38,6 +61,9 @@ def _by_hand(key: RSAPublicKey, url: str) -> Any:
 
 _APPLICATIONS: dict[str, Callable[[RSAPublicKey, str], Any]] = {
     "ours": _ours,
+    "all traces": partial(_observed, 1.0),
+    "a tenth of traces": partial(_observed, 0.1),
+    "metrics": partial(_observed, 0.0),
     "by hand": _by_hand,
     "raw": lambda key, _url: raw_app(key),
 }
@@ -65,7 +91,7 @@ def main() -> None:
     name, url = sys.argv[1:]
     key = load_pem_public_key(b"".join(iter(sys.stdin.buffer.readline, b"\n")))
     assert isinstance(key, RSAPublicKey)
-    app = _APPLICATIONS[name](key, url)
+    app = telling_its_cost(_APPLICATIONS[name](key, url))
     config = uvicorn.Config(
         app, loop="uvloop", http="httptools", access_log=False, log_level="warning", proxy_headers=False
     )

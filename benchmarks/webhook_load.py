@@ -135,7 +135,7 @@ class WebhookLoad:
     ) -> None:
         self._success, self._ends = success, ends
         self._port = port
-        self._requests = cycle(requests)
+        self._requests: Iterator[bytes] = cycle(requests)
         self._width = width
 
     def __call__(self, calls: int) -> Cost:

@@ -33,7 +33,7 @@ from game_operator.webhooks import (
     success,
 )
 
-__all__ = ["PlainHandler", "running_server"]
+__all__ = ["PlainHandler", "running_server", "telling_its_cost"]
 
 App = Callable[..., Awaitable[None]]
 
@@ -95,7 +95,7 @@ def running_server(name: str, public_key: RSAPublicKey) -> Iterator[int]:
             process.stdin.close()
 
 
-def _telling_its_cost(application: App) -> App:
+def telling_its_cost(application: App) -> App:
     async def outer(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] != "/cpu":
             await application(scope, receive, send)
@@ -112,7 +112,7 @@ def main() -> None:
     pem = b"".join(iter(sys.stdin.buffer.readline, b"\n"))
     public_key = load_pem_public_key(pem)
     assert isinstance(public_key, RSAPublicKey)
-    app = _telling_its_cost(APPLICATIONS[sys.argv[1]](public_key))
+    app = telling_its_cost(APPLICATIONS[sys.argv[1]](public_key))
     config = uvicorn.Config(
         app, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="warning", proxy_headers=False
     )
