@@ -60,7 +60,7 @@ def _bring_in_what_it_links_to(page: Path) -> None:
         return link[1] + os.path.relpath(copy, page.parent)
 
     text = page.read_text(encoding="utf-8")
-    changed = _UPWARDS.sub(inside, text)
+    changed = _UPWARDS.sub(inside, text).replace("<img alt=", '<img loading="lazy" alt=')
     if changed != text:
         page.write_text(changed, encoding="utf-8")
 
@@ -133,10 +133,3 @@ def serve() -> None:
     """Serve the site on this machine alone."""
     with ThreadingHTTPServer(("127.0.0.1", 8002), partial(SimpleHTTPRequestHandler, directory=SITE)) as server:
         print("http://127.0.0.1:8002 until Ctrl-C")  # noqa: T201
-        server.serve_forever()
-
-
-if __name__ == "__main__":
-    build()
-    if sys.argv[1:] == ["--serve"]:
-        serve()
