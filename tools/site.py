@@ -133,3 +133,10 @@ def serve() -> None:
     """Serve the site on this machine alone."""
     with ThreadingHTTPServer(("127.0.0.1", 8002), partial(SimpleHTTPRequestHandler, directory=SITE)) as server:
         print("http://127.0.0.1:8002 until Ctrl-C")  # noqa: T201
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    build()
+    if sys.argv[1:] == ["--serve"]:
+        serve()
