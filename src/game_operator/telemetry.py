@@ -29,6 +29,8 @@ except ModuleNotFoundError as missing:
         name=missing.name,
     ) from missing
 
+__all__ = ["Telemetry"]
+
 T = TypeVar("T")
 
 _Attributes: TypeAlias = Mapping[str, str | int]
@@ -73,6 +75,10 @@ class Telemetry:
         meter_provider: An OpenTelemetry MeterProvider; None for the process's global one.
         record_ids: Whether spans carry the ids of players, bets, rounds and transactions. Metrics never do.
 
+    Attributes:
+        tracer: Makes the spans.
+        instruments: What is measured, shared by all that measure for one meter provider.
+
     Raises:
         ImportError: On the import of this module: opentelemetry-api is not installed.
     """
@@ -93,11 +99,15 @@ class Telemetry:
     def observed_call(
         self, steps: Generator[Step, Reply, T], operation: Operation[T], base_url: str, correlation_id: str
     ) -> Generator[Step, Reply, T]:
-        """Pass on the *steps* of a call of the Operator API, in a span with one more for each attempt."""
+        """
+        Return the *steps* of a call of the Operator API, in a span with one more for each attempt.
+
+        The span names *operation*, the host of *base_url*, and *correlation_id*.
+        """
         return _observed_call(self, steps, operation, base_url, correlation_id)
 
     def webhook(self, operation: str, correlation_id: str) -> "WebhookSpan":
-        """Begin the span of a webhook, which is current until its ``end``."""
+        """Return the span of a webhook for *operation* and *correlation_id*, current until its ``end``."""
         return WebhookSpan(self, operation, correlation_id)
 
     def waiting_call(self) -> "WaitingCall":
@@ -107,7 +117,7 @@ class Telemetry:
         return WaitingCall(context, trace.get_current_span(context), webhook, time.perf_counter())
 
     def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
-        """Begin the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
+        """Return the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
         return CommitSpan(self, calls, _COMMIT_IN[system])
 
     def measured(self, application: Any, routes: Iterable[str]) -> Any:
@@ -116,7 +126,7 @@ class Telemetry:
 
     @contextmanager
     def run(self, name: str) -> Iterator[None]:
-        """Make a span of a run of the back office."""
+        """Yield in the span of a run of the back office, called *name*."""
         span = self.tracer.start_span(f"{name} run", attributes={"game_operator.run": name})
         token = contexts.attach(trace.set_span_in_context(span))
         try:
