@@ -191,6 +191,7 @@ def test_a_page_has_no_barriers(url: str, browser: Browser, name: str) -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(1800)
 def test_no_page_has_barriers(url: str, browser: Browser, pages: dict[Path, str]) -> None:
     """All of them; four looks each."""
     with visiting(browser, url, reduced_motion="reduce") as page:

@@ -273,7 +273,11 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         after: ``after(call, outcome, connection)`` runs your own statements in that transaction, for every withdraw,
             deposit and rollback, refused and repeated ones too. It may run again for the same call: PostgreSQL's
             serialization failures and deadlocks repeat the whole block, three attempts in all.
-        profile, source, may_bet, account_of, currency_of: As for a Wallet.
+        profile: As for a Wallet, like the next four.
+        source: A name for service and environment.
+        may_bet: May refuse a withdraw that is about to debit.
+        account_of: Maps a call to the key of an account.
+        currency_of: Names the currency of a call, for totals.
         confirm: ``"first"`` looks each call up over the ledger's own connection after its commit, for up to 2 seconds,
             until one was found; ``"always"`` looks up every call, for a *transaction* that runs statements after its
             ``yield``; ``"never"`` none, for a framework's TestCase, which does not commit.

@@ -222,7 +222,8 @@ class Reconciler:
         It is for cron and job queues. It never begins a run that repairs; one that a person has begun goes on.
 
         Raises:
-            As ``run``.
+            ApiError: The service refuses the operator by 401 or 403; the run is paused.
+            LedgerUnavailableError: The database cannot be used; the run can go on later.
         """
         self._worker.is_leaving.clear()
         until = time.monotonic() + _number("seconds", seconds, 0.0, 86_400.0)
