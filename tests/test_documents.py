@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,14 @@ def test_a_page_says_who_reads_it(page: Path) -> None:
 def test_a_line_that_lacks_a_part_is_found(line: str) -> None:
     """The pattern above wants both: the readers, and what they need."""
     assert not _READERS.fullmatch(line)
+
+
+@pytest.mark.parametrize("page", [pytest.param(each, id=str(each.relative_to(ROOT))) for each in _PAGES])
+def test_tables_name_their_columns(page: Path) -> None:
+    """A screen reader names the column of each cell; an empty name says nothing."""
+    lines = _BLOCK.sub("", page.read_text()).splitlines()
+    heads = [above for above, below in pairwise(lines) if re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", below)]
+    assert [head for head in heads if re.search(r"\|\s*\|", head)] == []
 
 
 def test_the_readme_is_one_screen() -> None:

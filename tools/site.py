@@ -30,6 +30,11 @@ sys.path.insert(0, str(ROOT / "src"))
 #: What leads up and out of the folder of a page, in HTML and in Markdown.
 _UPWARDS = re.compile(r'((?:href="|\]\())((?:\.\./)+[^"#)\s]*)')
 _API = re.compile(r"^::: (\S+)\n(?:    .*\n)*", re.MULTILINE)
+#: Pictures below the first screens wait until they are near, and a box of a checklist says what it is.
+_BETTER = {
+    "<img alt=": '<img loading="lazy" alt=',
+    '<input type="checkbox" disabled': '<input type="checkbox" aria-label="to do" disabled',
+}
 #: A default that is longer, such as a whole profile, is cut.
 _LONGEST_DEFAULT = 40
 
@@ -43,12 +48,12 @@ def build() -> None:
         text = _API.sub(_documented, source.read_text(encoding="utf-8"))
         (SITE / source.relative_to(DOCS)).write_text(text, encoding="utf-8")
     for page in (*SITE.rglob("*.html"), *SITE.rglob("*.md")):
-        _bring_in_what_it_links_to(page)
+        _finish(page)
     (SITE / "llms.txt").write_text("\n".join(_list_of_pages()) + "\n", encoding="utf-8")
 
 
-def _bring_in_what_it_links_to(page: Path) -> None:
-    """Copy the files outside of docs that *page* links to into the site, and link to the copies."""
+def _finish(page: Path) -> None:
+    """Copy the files outside of docs that *page* links to into the site, and link to the copies; see _BETTER, too."""
 
     def inside(link: re.Match[str]) -> str:
         target = (page.parent / link[2]).resolve()
@@ -60,7 +65,9 @@ def _bring_in_what_it_links_to(page: Path) -> None:
         return link[1] + os.path.relpath(copy, page.parent)
 
     text = page.read_text(encoding="utf-8")
-    changed = _UPWARDS.sub(inside, text).replace("<img alt=", '<img loading="lazy" alt=')
+    changed = _UPWARDS.sub(inside, text)
+    for plain, better in _BETTER.items():
+        changed = changed.replace(plain, better)
     if changed != text:
         page.write_text(changed, encoding="utf-8")
 

@@ -43,7 +43,7 @@ def between_markers(text: str) -> str:
 def _lines() -> Iterator[str]:
     for group, grouped in groupby(scenarios(), key=lambda each: each.group):
         yield from ("", f"### {group}: {GROUPS[group]}", "")
-        yield from ("| | What happens | A failure costs | Rests on | Needs |", "|---|---|---|---|---|")
+        yield from ("| Id | What happens | A failure costs | Rests on | Needs |", "|---|---|---|---|---|")
         for each in grouped:
             needs = ", ".join(_NEEDS[need] for need in each.needs) or "-"
             yield f"| {each.id} | {each.title} | {each.weight} | {', '.join(each.rests_on)} | {needs} |"
