@@ -17,6 +17,8 @@ import game_operator
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from tests.support.reference import Reference
 
+pytestmark = pytest.mark.outside  # griffe and the tool ask git.
+
 #: Sections of the specification that a docstring must name.
 _SECTIONS: Final = {
     "OperatorClient": ("4.2", "5"),
@@ -227,7 +229,6 @@ def test_the_message_says_how_to_accept_a_break(tmp_path: Path) -> None:
     assert verdict("gone = ...\nkept = ...\n", tmp_path) == ""
 
 
-@pytest.mark.outside
 @pytest.mark.parametrize(
     ("version", "may_break"),
     [("0.1.1", False), ("0.2.0", True), ("1.0.0", True)],
