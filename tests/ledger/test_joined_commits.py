@@ -505,7 +505,8 @@ def test_a_reply_is_refused_where_the_driver_shows_that_the_transaction_failed(
                 outcome.reply()
         else:  # SQLite's transaction is sound; asyncpg does not know.
             assert outcome.reply().balance_cents == 500
-        twin = Outcome(code=None, balance_cents=outcome.balance_cents, at_millis=outcome.at_millis, applied=True)
+        balance, at_millis = outcome.balance_cents, outcome.at_millis
+        twin = Outcome(code=None, balance_cents=balance, at_millis=at_millis, applied=True, delta_cents=-500)
         copies = [pickle.loads(pickle.dumps(outcome)), copy.copy(outcome), dataclasses.replace(outcome)]
         for each in copies:
             assert (each, hash(each), repr(each)) == (outcome, hash(twin), repr(twin))
