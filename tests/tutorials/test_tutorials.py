@@ -13,6 +13,8 @@ from tests.support.documents import ROOT, TUTORIALS
 from tests.support.postgres import PostgresServer
 from tests.support.tutorials import Reader, blocks_of
 
+pytestmark = pytest.mark.timeout(240)
+
 _TUTORIALS = ROOT / "docs" / "tutorials"
 _FASTAPI = _TUTORIALS / "fastapi.md"
 _DJANGO = _TUTORIALS / "django.md"
@@ -41,7 +43,7 @@ def _databases(postgres: PostgresServer) -> dict[str, str]:
     }
 
 
-def _follow(page: Path, folder: Path, changes: Mapping[str, str], *, patience_seconds: float = 50) -> None:
+def _follow(page: Path, folder: Path, changes: Mapping[str, str], *, patience_seconds: float = 200) -> None:
     with Reader(folder, changes, patience_seconds=patience_seconds) as reader:
         reader.follow(page)
 
