@@ -5,14 +5,16 @@ A ``Telemetry`` is passed to a client, a receiver, a ledger or a reconciler. Ids
 in no metric, and on a span only with ``record_ids``. Names and units are those of docs/reference/metrics.md.
 """
 
+import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from game_operator._version import __version__
 from game_operator.models.webhooks import WebhookCall
@@ -33,6 +35,7 @@ __all__ = ["Telemetry"]
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger("game_operator.telemetry")
 _Attributes: TypeAlias = Mapping[str, str | int]
 
 _SCOPE: Final = "game_operator"
@@ -60,6 +63,7 @@ _COMMIT_IN: Final = {
     system: {"db.system.name": system, "db.operation.name": "commit"} for system in ("postgresql", "sqlite")
 }
 _IDS: Final = ("player_id", "bet_id", "round_id", "tx_id")
+_NOWHERE: Final = contexts.Context()
 _WEBHOOK: Final = contexts.create_key("game_operator.webhook")
 
 
@@ -96,6 +100,20 @@ class Telemetry:
     def __repr__(self) -> str:
         return f"{type(self).__name__}(record_ids={self.record_ids})"
 
+    def _start_span(
+        self,
+        name: str,
+        context: "contexts.Context | None" = None,
+        kind: "trace.SpanKind" = trace.SpanKind.INTERNAL,
+        attributes: _Attributes | None = None,
+    ) -> "trace.Span":
+        """Start a span; what a sampler or a processor of the SDK raises is logged once, and changes no call."""
+        try:
+            return self.tracer.start_span(name, context, kind, attributes)
+        except Exception:
+            _log_failure()
+            return trace.INVALID_SPAN
+
     def observed_call(
         self, steps: Generator[Step, Reply, T], operation: Operation[T], base_url: str, correlation_id: str
     ) -> Generator[Step, Reply, T]:
@@ -127,7 +145,7 @@ class Telemetry:
     @contextmanager
     def run(self, name: str) -> Iterator[None]:
         """Yield in the span of a run of the back office, called *name*."""
-        span = self.tracer.start_span(f"{name} run", attributes={"game_operator.run": name})
+        span = self._start_span(f"{name} run", attributes={"game_operator.run": name})
         token = contexts.attach(trace.set_span_in_context(span))
         try:
             yield
@@ -136,7 +154,7 @@ class Telemetry:
             raise
         finally:
             contexts.detach(token)
-            span.end()
+            _end(span)
 
 
 class WaitingCall(NamedTuple):
@@ -156,9 +174,15 @@ class Sum:
     """
 
     def __init__(self, meter: "metrics.Meter", name: str, unit: str, what: str, *keys: str) -> None:
-        self._keys, self._lock = keys, Lock()
-        self._sums: dict[tuple[str, ...], int] = {}
+        self._keys = keys
+        self.start_anew()
         meter.create_observable_counter(name, [self._observed], unit, what)
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
+        # A signal handler may collect metrics in the middle of an addition of its own thread.
+        self._lock = RLock()
+        self._sums: dict[tuple[str, ...], int] = {}
 
     def add(self, amount: int, *values: str) -> None:
         """Add *amount* to the sum of *values*, which belong to the counter's keys in order; "" leaves a key out."""
@@ -185,6 +209,10 @@ class Values:
 
     def __init__(self, histogram: "metrics.Histogram") -> None:
         self._histogram = histogram
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
         self._waiting: deque[tuple[float, _Attributes | None]] = deque()
 
     def record(self, value: float, attributes: _Attributes | None = None) -> None:
@@ -195,9 +223,17 @@ class Values:
 
     def flush(self) -> None:
         """Hand over what was recorded; several threads may do so at once."""
-        with suppress(IndexError):
+        # Without a span: else the SDK would name the one that is current here as an example of all these values.
+        token = contexts.attach(_NOWHERE)
+        try:
             while True:
                 self._histogram.record(*self._waiting.popleft())
+        except IndexError:
+            return
+        except Exception:
+            _log_failure()
+        finally:
+            contexts.detach(token)
 
 
 class Instruments:
@@ -254,6 +290,8 @@ class Instruments:
         self.wagered: Final[Sum] = cents("game_operator.wagered", "Wagers that were debited", action)
         self.won: Final[Sum] = cents("game_operator.won", "Wins and claims that were credited", action)
         self.refunded: Final[Sum] = cents("game_operator.refunded", "Wagers that were refunded")
+        _alive.add(self)
+        self._watching = Lock()
         self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         meter.create_observable_gauge(
             "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
@@ -261,13 +299,30 @@ class Instruments:
 
     def watch_oldest_open(self, ledger: T, seconds_of: Callable[[T], float | None]) -> None:
         """Ask *ledger* for the age of its oldest open bet whenever metrics are collected, as long as it lives."""
-        self._ages_of[ledger] = seconds_of
+        with self._watching:
+            self._ages_of[ledger] = seconds_of
+
+    def forget(self, ledger: object) -> None:
+        """Ask *ledger* no more."""
+        with self._watching:
+            self._ages_of.pop(ledger, None)
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
+        self._watching = Lock()
+        for values in self._values:
+            values.start_anew()
+        for each in vars(self).values():
+            if isinstance(each, Sum):
+                each.start_anew()
 
     def _ages(self, _options: object) -> "list[metrics.Observation]":
         for each in self._values:  # Before the SDK reads its histograms: observable instruments come first.
             each.flush()
         ages: list[float] = []
-        for ledger, seconds_of in list(self._ages_of.items()):
+        with self._watching:
+            watched = list(self._ages_of.items())
+        for ledger, seconds_of in watched:
             # Anything a driver raises: a database that is away is seen by other metrics.
             with suppress(Exception):
                 seconds = seconds_of(ledger)
@@ -277,7 +332,8 @@ class Instruments:
 
 _made: "WeakKeyDictionary[metrics.MeterProvider, Instruments]" = WeakKeyDictionary()
 _global: list[Instruments] = []
-_making: Final = Lock()
+_alive: "WeakSet[Instruments]" = WeakSet()
+_making = Lock()
 
 
 def _instruments_of(provider: "metrics.MeterProvider | None") -> Instruments:
@@ -287,11 +343,39 @@ def _instruments_of(provider: "metrics.MeterProvider | None") -> Instruments:
         if provider is None or provider is current:
             # Those that were made before the process had a provider report to it, too, once it is set.
             if not _global:
-                _global.append(Instruments(current))
+                _global.append(_made.get(current) or Instruments(current))
             return _global[0]
         if provider not in _made:
             _made[provider] = Instruments(provider)
         return _made[provider]
+
+
+def _start_anew_in_child() -> None:
+    global _making
+    _making = Lock()
+    for instruments in _alive:
+        instruments.start_anew()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_start_anew_in_child)
+
+
+def _end(span: "trace.Span") -> None:
+    try:
+        span.end()
+    except Exception:  # A processor or an exporter, which are not ours.
+        _log_failure()
+
+
+_is_logged: Final = [False]
+
+
+def _log_failure() -> None:
+    if not _is_logged[0]:
+        _is_logged[0] = True
+        extra = {"event": "telemetry.failed"}
+        _LOG.exception("The OpenTelemetry SDK raised; calls go on. This is logged once.", extra=extra)
 
 
 def _fail(span: "trace.Span", failed: BaseException) -> None:
@@ -307,7 +391,7 @@ def _observed_call(
     telemetry: Telemetry, steps: Generator[Step, Reply, T], operation: Operation[T], base_url: str, correlation_id: str
 ) -> Generator[Step, Reply, T]:
     # What this generator attaches is attached for its driver, too, which sends in that context.
-    call = telemetry.tracer.start_span(
+    call = telemetry._start_span(
         operation.name,
         attributes={"game_operator.operation": operation.name, "game_operator.correlation_id": correlation_id},
     )
@@ -337,7 +421,7 @@ def _observed_call(
     finally:
         steps.close()
         contexts.detach(token)
-        call.end()
+        _end(call)
 
 
 @contextmanager
@@ -350,7 +434,7 @@ def _attempt(telemetry: Telemetry, step: Send, base_url: str) -> Iterator[Callab
         "server.port": address.port or (443 if address.scheme == "https" else 80),
         "url.template": _ENDPOINTS.get(step.operation_name, step.operation_name),
     }
-    span = telemetry.tracer.start_span(
+    span = telemetry._start_span(
         f"{request.method} {measured['url.template']}", kind=trace.SpanKind.CLIENT, attributes=measured
     )
     if telemetry.record_ids:
@@ -382,7 +466,7 @@ def _attempt(telemetry: Telemetry, step: Send, base_url: str) -> Iterator[Callab
                 span.set_attribute(key, measured[key])
         if "error.type" in measured:
             span.set_status(trace.StatusCode.ERROR)
-        span.end()
+        _end(span)
 
 
 def _ids_of(operation: Operation[Any]) -> dict[str, str]:
@@ -405,7 +489,7 @@ class WebhookSpan:
         #: The calls that the ledger knew already; a ledger without telemetry does not say.
         self.repeats: list[WebhookCall] = []
         self._attributes: dict[str, str] = {"game_operator.correlation_id": correlation_id}
-        self._span = telemetry.tracer.start_span(f"webhook {operation}" if operation else "webhook")
+        self._span = telemetry._start_span(f"webhook {operation}" if operation else "webhook")
         context = contexts.set_value(_WEBHOOK, self, trace.set_span_in_context(self._span))
         self._token = contexts.attach(context)
         self._began = time.perf_counter()
@@ -441,7 +525,7 @@ class WebhookSpan:
         if measured.get("game_operator.outcome") == "failed":
             self._span.set_attribute("error.type", attributes.get("game_operator.code", "failed"))
             self._span.set_status(trace.StatusCode.ERROR)
-        self._span.end()
+        _end(self._span)
 
 
 class CommitSpan:
@@ -461,7 +545,7 @@ class CommitSpan:
         self._span: trace.Span | None = None
         if _may_be_recorded(home):
             # Attributes and links are added afterwards, which costs the SDK half as much.
-            self._span = span = telemetry.tracer.start_span("ledger commit", context, trace.SpanKind.CLIENT)
+            self._span = span = telemetry._start_span("ledger commit", context, trace.SpanKind.CLIENT)
             span.set_attributes(measured)
             if len(calls) > 1:
                 span.set_attribute("db.operation.batch.size", len(calls))
@@ -494,7 +578,7 @@ class CommitSpan:
                 call.span.add_link(context)
         if failed is not None:
             _fail(span, failed)
-        span.end()
+        _end(span)
 
 
 def _may_be_recorded(call: WaitingCall) -> bool:

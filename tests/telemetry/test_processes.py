@@ -1,5 +1,6 @@
 """Without a Telemetry nothing of OpenTelemetry is loaded; and the Telemetries of a process add up."""
 
+import os
 import subprocess
 import sys
 
@@ -59,3 +60,49 @@ def test_all_of_a_process_add_up_wherever_they_were_made() -> None:
     """Before the SDK was set up, after it, and with its provider by name: no sum is lost."""
     done = _run(_TWO)
     assert done.stdout == "[3]\n", done.stderr
+
+
+_FORKED = """
+import os
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from game_operator.telemetry import Telemetry
+reader = InMemoryMetricReader()
+telemetry = Telemetry(meter_provider=MeterProvider([reader], shutdown_on_exit=False))
+wagered = telemetry.instruments.wagered
+wagered.add(500, "EUR", "BET")
+wagered._lock.acquire()  # as if another thread were adding
+if os.fork() == 0:
+    wagered.add(1, "EUR", "BET")
+    (metric,) = [
+        each
+        for each in reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics
+        if each.name == "game_operator.wagered"
+    ]
+    print([point.value for point in metric.data.data_points], flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+@pytest.mark.outside
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_child_counts_from_nothing() -> None:
+    """What the parent counted is the parent's, and a lock that another thread held there holds up nobody."""
+    done = _run(_FORKED)
+    assert done.stdout == "[1]\n", done.stderr
+
+
+@pytest.mark.parametrize("first", ["by name", "global"])
+@pytest.mark.outside
+def test_the_order_loses_nothing(first: str) -> None:
+    """A provider that becomes the process's own after a Telemetry was made with it."""
+    made = ["Telemetry(meter_provider=provider)", "metrics.set_meter_provider(provider)", "Telemetry()"]
+    lines = made if first == "by name" else [made[1], made[2], made[0]]
+    names = [f"{'' if 'set_' in line else f'_{number} = '}{line}" for number, line in enumerate(lines)]
+    program = _TWO.replace("early, reader = Telemetry(), InMemoryMetricReader()", "reader = InMemoryMetricReader()")
+    program = program.replace("metrics.set_meter_provider(provider)\n", "\n".join(names) + "\n")
+    both = ", ".join(name.partition(" = ")[0] for name in names if " = " in name)
+    program = program.replace("(early, Telemetry(), Telemetry(meter_provider=provider))", f"({both})")
+    done = _run(program)
+    assert done.stdout == "[2]\n", done.stderr

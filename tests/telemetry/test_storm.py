@@ -18,6 +18,7 @@ from tests.support.observed import Observed
 
 
 @pytest.mark.slow
+@pytest.mark.drawn(1)
 def test_metrics_of_a_storm_are_the_totals_of_the_ledger(url: str, caplog: pytest.LogCaptureFixture) -> None:
     """1,000 bets, sixteen calls at once: no cent is missing, and every call has the span of its commit."""
     caplog.set_level(logging.CRITICAL, "game_operator")  # Thousands of refusals.

@@ -54,7 +54,7 @@ def test_fastapi(tmp_path: Path, postgres: PostgresServer) -> None:
     _follow(_FASTAPI, tmp_path, _databases(postgres) | _other_ports(8000, 9000) | _BRIEFLY)
 
 
-@pytest.mark.outside
+@pytest.mark.torture
 def test_django(tmp_path: Path) -> None:
     """From an empty folder to a tested wallet in Django's database."""
     _follow(_DJANGO, tmp_path, _other_ports(8000, 9000) | _BRIEFLY)

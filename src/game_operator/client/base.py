@@ -207,7 +207,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         )
 
     def _steps(self, operation: Operation[T]) -> Generator[Step, Reply, T]:
-        correlation_id = f"{random.getrandbits(64):016x}"
+        correlation_id = os.urandom(8).hex()
         steps = exchange(
             operation,
             self._settings,

@@ -103,6 +103,7 @@ class AsyncSqlLedger(LedgerBase):
 
     async def __aenter__(self) -> "AsyncSqlLedger":
         self._closed = False
+        self._watch(is_open=True)
         async with self._mutex:
             await self._opened()
         try:
@@ -120,6 +121,7 @@ class AsyncSqlLedger(LedgerBase):
         """Close the connection; what still waits raises LedgerUnavailableError. ``async with`` opens it again."""
         check_outside(self)
         self._closed = True
+        self._watch(is_open=False)
         async with self._mutex:
             store, self._store = self._store, None
             if store is not None:

@@ -123,8 +123,7 @@ class LedgerBase(Forkable):
         self._pinger = Pinger()
         notify_of_forks(self)
         self._begin()
-        if telemetry is not None:
-            telemetry.instruments.watch_oldest_open(self, LedgerBase._oldest_open_seconds)
+        self._watch(is_open=True)
 
     @property
     def accounts(self) -> AccountsSpec:
@@ -141,6 +140,14 @@ class LedgerBase(Forkable):
         """The database, as the semantic conventions of OpenTelemetry name it."""
         return "postgresql" if is_postgres(self._url) else "sqlite"
 
+    def _watch(self, *, is_open: bool) -> None:
+        """Let telemetry ask for the age of the oldest open bet while the ledger is open."""
+        if self._telemetry is not None:
+            instruments = self._telemetry.instruments
+            instruments.forget(self)
+            if is_open:
+                instruments.watch_oldest_open(self, LedgerBase._oldest_open_seconds)
+
     def _oldest_open_seconds(self) -> float | None:
         """Return the age of the oldest open bet, 0 if none is open; None where it cannot be read beside calls."""
         if not queries.has_own_snapshot(self._url):
@@ -149,7 +156,8 @@ class LedgerBase(Forkable):
         bets = queries.survey(
             self._url, partial(queries.oldest_bets, self._prefix, open_bets, 1), "listing", self._prefix
         )
-        return max(0.0, time.time() - bets[0].opened_at_millis / 1000) if bets else 0.0
+        now_millis = time.time_ns() // 1_000_000 if is_postgres(self._url) else self._clock_millis()
+        return max(0, now_millis - bets[0].opened_at_millis) / 1_000 if bets else 0.0
 
     def _locate(self, url: str) -> None:
         """Keep where the database is."""

@@ -86,12 +86,14 @@ class JoinedBlock:
 
     def apply(self, call: WebhookCall) -> Work[Outcome]:
         """Return the outcome of *call*, committed; raise what made the block fail, after a rollback."""
+        return self._observed(call, self._applied(call))
+
+    def _applied(self, call: WebhookCall) -> Work[Outcome]:
         ledger, source = self._ledger, self._terms.source
         item, join = Item(call, self._terms), ledger._joiner.apply_around
         try:
-            outcome: Outcome = yield from self._observed(
-                call,
-                self._repeated(lambda connection: join(item, connection, partial(self._do_after, call, connection))),
+            outcome: Outcome = yield from self._repeated(
+                lambda connection: join(item, connection, partial(self._do_after, call, connection))
             )
         except UnknownSourceError:
             # The refused call may be owed. The operator's transaction has ended, and its locks with it.
@@ -110,15 +112,13 @@ class JoinedBlock:
 
     def repair(self, repair: Repair) -> Work[Outcome]:
         """Settle a bet without a call of the provider, in a transaction of the operator with *after*."""
+        return self._observed(repair.call, self._repaired(repair))
+
+    def _repaired(self, repair: Repair) -> Work[Outcome]:
         call, ledger = repair.call, self._ledger
         script = partial(repair_bet, repair, self._terms)
-        outcome: Outcome = yield from self._observed(
-            call,
-            self._repeated(
-                lambda connection: ledger._joiner.run_around(
-                    script, connection, partial(self._do_after, call, connection)
-                )
-            ),
+        outcome: Outcome = yield from self._repeated(
+            lambda connection: ledger._joiner.run_around(script, connection, partial(self._do_after, call, connection))
         )
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome

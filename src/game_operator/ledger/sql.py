@@ -140,6 +140,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def close(self) -> None:
         """Close the connection."""
         check_outside(self)
+        self._watch(is_open=False)
         with self._mutex.lock:
             self._store.close()
 

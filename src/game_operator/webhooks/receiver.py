@@ -9,12 +9,12 @@ import asyncio
 import inspect
 import logging
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from random import getrandbits
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from game_operator.codes import WebhookErrorCode
@@ -83,7 +83,7 @@ class _Arrival:
     def __init__(self, request: WebhookRequest, telemetry: "Telemetry | None", operation: str) -> None:
         self.started: Final = time.perf_counter()
         self.request: Final = request
-        self.correlation_id: Final = f"{getrandbits(64):016x}"
+        self.correlation_id: Final = os.urandom(8).hex()
         self.span: Final = None if telemetry is None else telemetry.webhook(operation, self.correlation_id)
 
     def elapsed(self) -> float:

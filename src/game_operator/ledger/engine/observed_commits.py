@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from game_operator.errors import UnknownSourceError
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.engine.script import Result
-from game_operator.ledger.rules.book import Item, currency_named
-from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall, WithdrawCall
+from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, currency_named
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 
 if TYPE_CHECKING:
     from game_operator.telemetry import CommitSpan, Instruments, Telemetry
@@ -59,6 +60,8 @@ def observed_joined(
     try:
         outcome = yield from work
     except BaseException as failed:
+        if isinstance(failed, UnknownSourceError):
+            _note_unknown_source(telemetry.instruments, call)
         span.end(failed)
         raise
     _ended(telemetry, span, [item], [outcome])
@@ -84,12 +87,19 @@ def _begun(telemetry: "Telemetry", items: Sequence[Item], system: str) -> "Commi
 
 
 def _ended(telemetry: "Telemetry", span: "CommitSpan", items: Sequence[Item], results: list[T]) -> list[T]:
-    problems = [result for result in results if isinstance(result, Exception)]
-    span.end(problems[0] if len(problems) == len(results) else None)
     for item, result in zip(items, results, strict=True):
         if isinstance(result, Outcome):
             _note(telemetry.instruments, item, result)
+        elif isinstance(result, UnknownSourceError):
+            _note_unknown_source(telemetry.instruments, item.call)
+    problems = [result for result in results if isinstance(result, Exception)]
+    span.end(problems[0] if len(problems) == len(results) else None)
     return results
+
+
+def _note_unknown_source(instruments: "Instruments", call: WebhookCall) -> None:
+    if isinstance(call, DepositCall | RollbackCall):  # These are kept, because they may be owed.
+        instruments.anomalies.add(1, UNKNOWN_SOURCE)
 
 
 def _note(instruments: "Instruments", item: Item, outcome: Outcome) -> None:
