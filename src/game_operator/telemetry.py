@@ -180,7 +180,7 @@ class Sum:
 
     def start_anew(self) -> None:
         """Begin with nothing, as a process does after a fork."""
-        # A signal handler may collect metrics in the middle of an addition of its own thread.
+        # A signal handler may collect metrics while the thread that it interrupts adds.
         self._lock = RLock()
         self._sums: dict[tuple[str, ...], int] = {}
 

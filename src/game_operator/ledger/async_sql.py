@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from decimal import Decimal
 from functools import partial, wraps
 from inspect import signature
@@ -16,7 +16,6 @@ from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, is_postgres
 from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
-from game_operator.ledger.engine.observed_commits import observed_async
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
@@ -88,10 +87,7 @@ class AsyncSqlLedger(LedgerBase):
 
     def _make_queue(self) -> None:
         self._mutex = asyncio.Lock()
-        run: Callable[[Sequence[Item]], Awaitable[list[Result]]] = self._apply_all
-        if self._telemetry is not None:
-            run = observed_async(run, self._telemetry, self._system)
-        self._queue = AsyncCommitQueue(run, most=most_calls(self._accounts))
+        self._queue = AsyncCommitQueue(self._run_of_queue(), most=most_calls(self._accounts))
 
     def after_fork(self, *, in_child: bool) -> None:
         """With *in_child*, begin anew: the connection and the event loop are the parent's."""

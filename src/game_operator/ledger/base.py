@@ -30,6 +30,7 @@ from game_operator.ledger.books.verify import Verification, read_marks
 from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
+from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.online_migration import (
     TablesAreLargeError,
     indexes_built,
@@ -80,6 +81,10 @@ class LedgerBase(Forkable):
     _begin: Callable[[], None]
     #: Makes the queue of calls that wait for a commit, with nothing in it.
     _make_queue: Callable[[], None]
+    #: Does work whose steps are answers, or awaitables of them.
+    _done: Callable[[Work[Any]], Any]
+    #: Applies calls, and commits them together.
+    _apply_all: Callable[[Sequence[Item]], Any]
     #: Applies a call; the ledger itself says how.
     apply: Callable[..., Any]
     #: Runs a script that changes nothing.
@@ -162,6 +167,13 @@ class LedgerBase(Forkable):
     def _locate(self, url: str) -> None:
         """Keep where the database is."""
         self._url = checked_url(url)
+
+    def _run_of_queue(self) -> Callable[[Sequence[Item]], Any]:
+        """Return what commits a batch of the queue, in a span if there is telemetry."""
+        telemetry, run = self._telemetry, self._apply_all
+        if telemetry is None:
+            return run
+        return lambda items: self._done(observed_batch(run, items, telemetry, self._system))
 
     def after_fork(self, *, in_child: bool) -> None:
         """With *in_child*, begin anew: the threads that held our locks do not exist in the child of a fork."""

@@ -32,7 +32,6 @@ from game_operator.ledger.books.whole_books import verified
 from game_operator.ledger.doctor.report import DoctorReport
 from game_operator.ledger.engine.commit_queue import CommitQueue, PatientLock
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.observed_commits import observed
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
@@ -129,10 +128,9 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
         longest_seconds = max(30.0, 8 * self._patience_seconds)
         self._mutex = PatientLock(longest_seconds)
-        run: Callable[[Sequence[Item]], list[Result]] = self._apply_all
-        if self._telemetry is not None:
-            run = observed(run, self._telemetry, self._system)
-        self._queue = CommitQueue(run, most=most_calls(self._accounts), longest_seconds=longest_seconds)
+        self._queue = CommitQueue(
+            self._run_of_queue(), most=most_calls(self._accounts), longest_seconds=longest_seconds
+        )
 
     def __exit__(self, *_exc: object) -> None:
         self.close()

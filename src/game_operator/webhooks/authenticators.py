@@ -356,7 +356,7 @@ class AllOf:
     Accepts a call that each of *authenticators* accepts.
 
     Raises:
-        ConfigurationError: There is none: everybody would be accepted.
+        ConfigurationError: No authenticator is given, so everybody would be accepted.
         TypeError: One of them is something else.
     """
 

@@ -1,11 +1,11 @@
 """What telemetry sees of the ledger: a span for each commit, and the money and anomalies of its calls."""
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.errors import UnknownSourceError
 from game_operator.ledger.api import Outcome, Terms
-from game_operator.ledger.engine.script import Result
+from game_operator.ledger.engine.script import Result, Work
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, currency_named
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 
@@ -17,43 +17,22 @@ T = TypeVar("T")
 _UNKNOWN = "unknown"
 
 
-def observed(
-    run: Callable[[Sequence[Item]], list[Result]], telemetry: "Telemetry", system: str
-) -> Callable[[Sequence[Item]], list[Result]]:
-    """Return *run*, which commits a batch of calls, with a span around each commit."""
-
-    def commit(items: Sequence[Item]) -> list[Result]:
-        span = _begun(telemetry, items, system)
-        try:
-            results = run(items)
-        except BaseException as failed:
-            span.end(failed)
-            raise
-        return _ended(telemetry, span, items, results)
-
-    return commit
-
-
-def observed_async(
-    run: Callable[[Sequence[Item]], Awaitable[list[Result]]], telemetry: "Telemetry", system: str
-) -> Callable[[Sequence[Item]], Awaitable[list[Result]]]:
-    """Return *run* as ``observed`` does, awaited."""
-
-    async def commit(items: Sequence[Item]) -> list[Result]:
-        span = _begun(telemetry, items, system)
-        try:
-            results = await run(items)
-        except BaseException as failed:
-            span.end(failed)
-            raise
-        return _ended(telemetry, span, items, results)
-
-    return commit
+def observed_batch(
+    run: Callable[[Sequence[Item]], Any], items: Sequence[Item], telemetry: "Telemetry", system: str
+) -> Work[list[Result]]:
+    """Let *run* commit a batch of calls, in the span of a commit; what it returns is awaited under asyncio."""
+    span = _begun(telemetry, items, system)
+    try:
+        results: list[Result] = yield run(items)
+    except BaseException as failed:
+        span.end(failed)
+        raise
+    return _ended(telemetry, span, items, results)
 
 
 def observed_joined(
-    work: Generator[object, object, Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
-) -> Generator[object, object, Outcome]:
+    work: Work[Outcome], call: WebhookCall, terms: Terms, telemetry: "Telemetry", system: str
+) -> Work[Outcome]:
     """Do *work*, which applies a call in the operator's transaction and commits it, in the span of a commit."""
     item = Item(call, terms, waiting=telemetry.waiting_call())
     span = _begun(telemetry, [item], system)
