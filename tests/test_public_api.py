@@ -177,6 +177,18 @@ def test_the_api_breaks_nothing() -> None:
         pytest.param(
             "free_bet_id = ...", "", "GrantAccepted.free_bet_id: Public object was removed", id="an attribute"
         ),
+        pytest.param(
+            "class NoAnswerError(TransportError)",
+            "class NoAnswerError(ApiError)",
+            "NoAnswerError: Not a subclass of TransportError any more",
+            id="a class of errors has another base",
+        ),
+        pytest.param(
+            "async def fetch_bet(",
+            "def fetch_bet(",
+            "AsyncOperatorClient.fetch_bet: Not awaited any more",
+            id="a coroutine becomes a function",
+        ),
     ],
 )
 def test_a_break_is_found(before: str, after: str, broken: str) -> None:
@@ -243,6 +255,28 @@ def test_a_release_is_what_the_api_is_compared_with(tmp_path: Path, version: str
     assert may_break or ("The public API of v0.1.0 is broken" in problem and "raise the version's number" in problem)
 
 
+def test_a_tag_is_not_compared_with_itself(tmp_path: Path) -> None:
+    """The workflow that publishes a version runs on its tag: the release before it counts."""
+    _repository(tmp_path, version="0.1.0", tag="v0.1.0")
+    for version, problem in (("0.1.1", "The public API of v0.1.0 is broken"), ("0.2.0", "")):
+        (tmp_path / DUMP.relative_to(ROOT)).write_text("kept = ...\n")
+        (tmp_path / "src" / "game_operator" / "_version.py").write_text(f'__version__ = "{version}"\n')
+        _commit(tmp_path, f"v{version}")
+        assert verdict("kept = ...\n", tmp_path).startswith(problem)
+        _run_git(tmp_path, "reset", "--quiet", "--hard", "v0.1.0")
+        _run_git(tmp_path, "tag", "--delete", f"v{version}")
+
+
+def test_a_release_without_the_file_is_reported(tmp_path: Path) -> None:
+    """Compared with nothing, every API would be fine."""
+    _repository(tmp_path, version="0.1.0", tag="")
+    (tmp_path / DUMP.relative_to(ROOT)).unlink()
+    _run_git(tmp_path, "init", "--quiet")
+    _commit(tmp_path, "v0.1.0")
+    _run_git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "Go on")
+    assert verdict("kept = ...\n", tmp_path).startswith("The release v0.1.0 has no tests/vectors/public_api.txt")
+
+
 def _repository(place: Path, *, version: str, tag: str) -> None:
     """Make a repository whose API has two names; with *tag*, it is committed and tagged."""
     dump, source = place / DUMP.relative_to(ROOT), place / "src" / "game_operator" / "_version.py"
@@ -250,6 +284,16 @@ def _repository(place: Path, *, version: str, tag: str) -> None:
         file.parent.mkdir(parents=True)
         file.write_text(text)
     if tag:
-        who = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
-        for command in (("init", "--quiet"), ("add", "."), (*who, "commit", "--quiet", "-m", "Release"), ("tag", tag)):
-            subprocess.run(("git", "-C", str(place), *command), check=True)
+        _run_git(place, "init", "--quiet")
+        _commit(place, tag)
+        _run_git(place, "commit", "--quiet", "--allow-empty", "-m", "Go on")
+
+
+def _commit(place: Path, tag: str) -> None:
+    for command in (("add", "."), ("commit", "--quiet", "-m", "Release"), ("tag", tag)):
+        _run_git(place, *command)
+
+
+def _run_git(place: Path, *command: str) -> None:
+    who = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
+    subprocess.run(("git", "-C", str(place), *who, *command), check=True, stdout=subprocess.DEVNULL)

@@ -86,15 +86,18 @@ def written(package: griffe.Module) -> str:
 
 def breakages(before: str, after: str) -> list[str]:
     """Return what of the API *before* does not work with the API *after*, each on one line."""
-    found = griffe.find_breaking_changes(_read(before), _read(after))
-    return sorted(_plain(each) for each in found)
+    was, now = _read(before), _read(after)
+    found = [_plain(each) for each in griffe.find_breaking_changes(was, now)]
+    return sorted([*found, *_kinds_broken(_kinds(was), _kinds(now))])
 
 
 def verdict(api: str, root: Path) -> str:
     """Return what *api* breaks of the last release without being allowed to, with what to do; "" if it is fine."""
-    tag = _git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
+    tag = _last_release(root)
     dump = DUMP.relative_to(ROOT).as_posix()
     before = _git(root, "show", f"{tag}:{dump}") if tag else (root / dump).read_text()
+    if not before:
+        return f"The release {tag} has no {dump}, so nothing can be compared. Tag the commit that has it."
     broken = breakages(before, api)
     if not broken or (tag and _may_break(tag, (root / "src/game_operator/_version.py").read_text())):
         return ""
@@ -132,7 +135,8 @@ def _described(name: str, found: griffe.Object, indent: str) -> Iterator[str]:
         members = [line for each in public_members(found) for line in _described(*each, indent + "    ")]
         yield from members or [f"{indent}    ..."]
     elif isinstance(found, griffe.Function):
-        yield f"{indent}def {name}({_parameters(found)}): ..."
+        kind = "async def" if "async" in found.labels else "def"
+        yield f"{indent}{kind} {name}({_parameters(found)}): ..."
     else:
         yield f"{indent}{name} = ..."
 
@@ -166,6 +170,23 @@ def _make_public(owner: griffe.Object) -> None:
             _make_public(each)
 
 
+def _kinds(owner: griffe.Object, prefix: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield each class with its bases, and each function with whether it is awaited, which griffe does not compare."""
+    for name, each in owner.members.items():
+        if isinstance(each, griffe.Class):
+            yield prefix + name, {f"a subclass of {base}" for base in each.bases}
+            yield from _kinds(each, f"{prefix}{name}.")
+        elif isinstance(each, griffe.Function):
+            yield prefix + name, {"awaited" if "async" in each.labels else "called without await"}
+
+
+def _kinds_broken(was: Iterable[tuple[str, set[str]]], now: Iterable[tuple[str, set[str]]]) -> Iterator[str]:
+    after = dict(now)
+    for name, kinds in was:
+        for lost in sorted(kinds - after.get(name, kinds)):
+            yield f"{name.replace(_DOT, '.')}: Not {lost} any more"
+
+
 def _plain(breakage: griffe.Breakage) -> str:
     # griffe writes the place of the text, which says nothing, and the colours of a terminal.
     _, _, text = breakage.explain(griffe.ExplanationStyle.ONE_LINE).partition(": ")
@@ -176,6 +197,13 @@ def _may_break(tag: str, version: str) -> bool:
     """Return whether the version is one that may break what *tag* has: a new major one, or a new minor one of 0."""
     before, now = (tuple(map(int, _VERSION.findall(text)[0])) for text in (tag, version))
     return now[:1] > before[:1] or (now[0] == 0 and now > before)
+
+
+def _last_release(root: Path) -> str:
+    """Return the tag of the release before this commit; "" if there was none. A tag on this commit is not before it."""
+    newest = ("describe", "--tags", "--abbrev=0", "--match", "v[0-9]*")
+    is_tagged = _git(root, *newest, "--exact-match", "HEAD")
+    return _git(root, *newest, "HEAD^" if is_tagged else "HEAD")
 
 
 def _git(root: Path, *arguments: str) -> str:

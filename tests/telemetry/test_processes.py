@@ -7,12 +7,15 @@ import sys
 import pytest
 
 _EVERYTHING = """
-import importlib, pkgutil, sys
+import importlib, sys
+from pathlib import Path
 import game_operator
-for module in pkgutil.walk_packages(game_operator.__path__, "game_operator."):
-    if module.name not in ("game_operator.telemetry", "game_operator.cli.__main__"):
-        importlib.import_module(module.name)
-print(sorted(name for name in sys.modules if name.startswith("opentelemetry") or name == "game_operator.telemetry"))
+root = Path(game_operator.__path__[0])
+for file in sorted(root.rglob("*.py")):
+    parts = file.relative_to(root.parent).with_suffix("").parts
+    if parts[1] != "telemetry" and parts[-1] != "__main__":
+        importlib.import_module(".".join(parts).removesuffix(".__init__"))
+print(sorted(name for name in sys.modules if name.startswith(("opentelemetry", "game_operator.telemetry"))))
 """
 _MISSING = """
 import sys

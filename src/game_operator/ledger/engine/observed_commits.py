@@ -10,7 +10,9 @@ from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, currency_named
 from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
 
 if TYPE_CHECKING:
-    from game_operator.telemetry import CommitSpan, Instruments, Telemetry
+    from game_operator.telemetry.commits import CommitSpan
+    from game_operator.telemetry.instruments import Instruments
+    from game_operator.telemetry.telemetry import Telemetry
 
 T = TypeVar("T")
 

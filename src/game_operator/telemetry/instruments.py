@@ -1,0 +1,229 @@
+"""What is measured: instruments of OpenTelemetry, shared by all that measure for one meter provider."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from threading import Lock, RLock
+from typing import Any, Final, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+from opentelemetry import context as contexts
+from opentelemetry import metrics
+
+from game_operator._version import __version__
+from game_operator.telemetry.sdk import log_failure
+
+__all__ = ["SCHEMA", "SCOPE", "Attributes", "Instruments", "Sum", "Values", "instruments_of"]
+
+T = TypeVar("T")
+
+Attributes: TypeAlias = Mapping[str, str | int]
+
+SCOPE: Final = "game_operator"
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.44.0"
+#: The bounds that the semantic conventions advise for HTTP and for databases, in seconds.
+_HTTP_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_DATABASE_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
+#: From a call that only reads to the longest budget of a batch.
+_WEBHOOK_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+_BATCH_CALLS: Final = (1, 2, 4, 8, 16, 32, 64)
+#: How many values of a histogram wait for the SDK at most.
+_MOST_WAITING: Final = 256
+_NOWHERE: Final = contexts.Context()
+
+
+class Sum:
+    """
+    A counter that costs a call next to nothing: it is added up here, and read whenever metrics are collected.
+
+    Only whole numbers, so that cents stay exact.
+    """
+
+    def __init__(self, meter: "metrics.Meter", name: str, unit: str, what: str, *keys: str) -> None:
+        self._keys = keys
+        self.start_anew()
+        meter.create_observable_counter(name, [self._observed], unit, what)
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
+        # A signal handler may collect metrics while the thread that it interrupts adds.
+        self._lock = RLock()
+        self._sums: dict[tuple[str, ...], int] = {}
+
+    def add(self, amount: int, *values: str) -> None:
+        """Add *amount* to the sum of *values*, which belong to the counter's keys in order; "" leaves a key out."""
+        with self._lock:
+            self._sums[values] = self._sums.get(values, 0) + amount
+
+    def _observed(self, _options: object) -> "list[metrics.Observation]":
+        with self._lock:
+            sums = list(self._sums.items())
+        return [
+            metrics.Observation(
+                amount, {key: value for key, value in zip(self._keys, values, strict=True) if value != ""}
+            )
+            for values, amount in sums
+        ]
+
+
+class Values:
+    """
+    A histogram that the SDK gets in batches, and before metrics are collected.
+
+    A value alone costs three times as much as one of many in a row, whose code and data the processor has at hand.
+    """
+
+    def __init__(self, histogram: "metrics.Histogram") -> None:
+        self._histogram = histogram
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
+        self._waiting: deque[tuple[float, Attributes | None]] = deque()
+
+    def record(self, value: float, attributes: Attributes | None = None) -> None:
+        """Record *value*; *attributes* do not change any more."""
+        self._waiting.append((value, attributes))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was recorded; several threads may do so at once."""
+        # Without a span: else the SDK would name the one that is current here as an example of all these values.
+        token = contexts.attach(_NOWHERE)
+        try:
+            while True:
+                self._histogram.record(*self._waiting.popleft())
+        except IndexError:
+            return
+        except Exception:
+            log_failure()
+        finally:
+            contexts.detach(token)
+
+
+class Instruments:
+    """All instruments of a meter provider. Those that use it share them, so that sums are added up."""
+
+    def __init__(self, provider: "metrics.MeterProvider") -> None:
+        meter = provider.get_meter(SCOPE, __version__, SCHEMA)
+
+        def values(name: str, unit: str, what: str, bounds: Sequence[float]) -> Values:
+            made = Values(meter.create_histogram(name, unit, what, explicit_bucket_boundaries_advisory=bounds))
+            self._values.append(made)
+            return made
+
+        def seconds(name: str, what: str, bounds: Sequence[float] = _WEBHOOK_SECONDS) -> Values:
+            return values(name, "s", what, bounds)
+
+        def cents(name: str, what: str, *keys: str) -> Sum:
+            return Sum(meter, name, "{cent}", what, "game_operator.currency", *keys)
+
+        self._values: list[Values] = []
+        operation, action = "game_operator.operation", "game_operator.action"
+        self.client_seconds: Final[Values] = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
+        self.server_seconds: Final[Values] = seconds(
+            "http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS
+        )
+        self.commit_seconds: Final[Values] = seconds(
+            "db.client.operation.duration", "Commits of the ledger", _DATABASE_SECONDS
+        )
+        self.webhook_seconds: Final[Values] = seconds(
+            "game_operator.webhook.duration", "From a body's arrival to its reply"
+        )
+        self.wait_seconds: Final[Values] = seconds(
+            "game_operator.ledger.wait", "Waits of a millisecond or more for a commit under way"
+        )
+        self.batch_calls: Final[Values] = values(
+            "game_operator.ledger.batch.size", "{call}", "Calls of a commit", _BATCH_CALLS
+        )
+        self.calls: Final[Sum] = Sum(
+            meter,
+            "game_operator.webhook.calls",
+            "{call}",
+            "Calls by how they ended",
+            *(operation, "game_operator.outcome", "game_operator.code"),
+        )
+        self.anomalies: Final[Sum] = Sum(
+            meter, "game_operator.anomalies", "{call}", "Calls to be looked at", "game_operator.anomaly"
+        )
+        self.signature_failures: Final[Sum] = Sum(
+            meter, "game_operator.signature.failures", "{call}", "Calls that were not authenticated", operation
+        )
+        self.findings: Final[Sum] = Sum(
+            meter, "game_operator.reconcile.findings", "{finding}", "Findings made", "game_operator.finding"
+        )
+        self.wagered: Final[Sum] = cents("game_operator.wagered", "Wagers that were debited", action)
+        self.won: Final[Sum] = cents("game_operator.won", "Wins and claims that were credited", action)
+        self.refunded: Final[Sum] = cents("game_operator.refunded", "Wagers that were refunded")
+        _alive.add(self)
+        self._watching = Lock()
+        self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
+        meter.create_observable_gauge(
+            "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
+        )
+
+    def watch_oldest_open(self, ledger: T, seconds_of: Callable[[T], float | None]) -> None:
+        """Ask *ledger* for the age of its oldest open bet whenever metrics are collected, as long as it lives."""
+        with self._watching:
+            self._ages_of[ledger] = seconds_of
+
+    def forget(self, ledger: object) -> None:
+        """Ask *ledger* no more."""
+        with self._watching:
+            self._ages_of.pop(ledger, None)
+
+    def start_anew(self) -> None:
+        """Begin with nothing, as a process does after a fork."""
+        self._watching = Lock()
+        for values in self._values:
+            values.start_anew()
+        for each in vars(self).values():
+            if isinstance(each, Sum):
+                each.start_anew()
+
+    def _ages(self, _options: object) -> "list[metrics.Observation]":
+        for each in self._values:  # Before the SDK reads its histograms: observable instruments come first.
+            each.flush()
+        ages: list[float] = []
+        with self._watching:
+            watched = list(self._ages_of.items())
+        for ledger, seconds_of in watched:
+            # Anything a driver raises: a database that is away is seen by other metrics.
+            with suppress(Exception):
+                seconds = seconds_of(ledger)
+                ages += [] if seconds is None else [seconds]
+        return [metrics.Observation(max(ages))] if ages else []
+
+
+_made: "WeakKeyDictionary[metrics.MeterProvider, Instruments]" = WeakKeyDictionary()
+_global: list[Instruments] = []
+_alive: "WeakSet[Instruments]" = WeakSet()
+_making = Lock()
+
+
+def instruments_of(provider: "metrics.MeterProvider | None") -> Instruments:
+    """Return the instruments of *provider*, or of the process's global one."""
+    # A second observable counter of the same name would be left out by the SDK, with all that it counts.
+    current = metrics.get_meter_provider()
+    with _making:
+        if provider is None or provider is current:
+            # Those that were made before the process had a provider report to it, too, once it is set.
+            if not _global:
+                _global.append(_made.get(current) or Instruments(current))
+            return _global[0]
+        if provider not in _made:
+            _made[provider] = Instruments(provider)
+        return _made[provider]
+
+
+def _start_anew_in_child() -> None:
+    global _making
+    _making = Lock()
+    for instruments in _alive:
+        instruments.start_anew()
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=_start_anew_in_child)

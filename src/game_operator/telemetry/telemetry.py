@@ -1,0 +1,88 @@
+"""What is passed to the parts of the SDK as ``telemetry=``."""
+
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from opentelemetry import context as contexts
+from opentelemetry import trace
+
+from game_operator.protocol.exchange import Reply, Step
+from game_operator.protocol.operations import Operation
+from game_operator.telemetry.client_calls import observed_call
+from game_operator.telemetry.commits import COMMIT_IN, CommitSpan, WaitingCall
+from game_operator.telemetry.http_server import measured
+from game_operator.telemetry.recorder import Recorder
+from game_operator.telemetry.sdk import begin, end, fail
+from game_operator.telemetry.webhooks import WEBHOOK, WebhookSpan
+
+__all__ = ["Telemetry"]
+
+T = TypeVar("T")
+
+
+class Telemetry(Recorder):
+    """
+    Makes spans and metrics of the parts that it is passed to as ``telemetry=``.
+
+    One may serve all parts of a process. Without a provider that records, it does nothing, at the price of the API's
+    empty calls.
+
+    Args:
+        tracer_provider: An OpenTelemetry TracerProvider; None for the process's global one.
+        meter_provider: An OpenTelemetry MeterProvider; None for the process's global one.
+        record_ids: Whether spans carry the ids of players, bets, rounds and transactions. Metrics never do.
+
+    Attributes:
+        tracer: Makes the spans.
+        instruments: What is measured, shared by all that measure for one meter provider.
+
+    Raises:
+        ImportError: On the import of this module: opentelemetry-api is not installed.
+    """
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(record_ids={self.record_ids})"
+
+    def observed_call(
+        self, steps: Generator[Step, Reply, T], operation: Operation[T], base_url: str, correlation_id: str
+    ) -> Generator[Step, Reply, T]:
+        """
+        Return the *steps* of a call of the Operator API, in a span with one more for each attempt.
+
+        The span names *operation*, the host of *base_url*, and *correlation_id*.
+        """
+        return observed_call(self, steps, operation, base_url, correlation_id)
+
+    def webhook(self, operation: str, correlation_id: str) -> "WebhookSpan":
+        """Return the span of a webhook for *operation* and *correlation_id*, current until its ``end``."""
+        return WebhookSpan(self, operation, correlation_id)
+
+    def waiting_call(self) -> "WaitingCall":
+        """Return what a commit needs to know of the call that now waits for it."""
+        context = contexts.get_current()
+        webhook: Any = context.get(WEBHOOK)
+        return WaitingCall(context, trace.get_current_span(context), webhook, time.perf_counter())
+
+    def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
+        """Return the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
+        return CommitSpan(self, calls, COMMIT_IN[system])
+
+    def measured(self, application: Any, routes: Iterable[str]) -> Any:
+        """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
+        return measured(self.instruments.server_seconds, application, frozenset(routes))
+
+    @contextmanager
+    def run(self, name: str) -> Iterator[None]:
+        """Yield in the span of a run of the back office, called *name*."""
+        span = begin(self.tracer, f"{name} run", attributes={"game_operator.run": name})
+        token = contexts.attach(trace.set_span_in_context(span))
+        try:
+            yield
+        except BaseException as failed:
+            fail(span, failed)
+            raise
+        finally:
+            contexts.detach(token)
+            end(span)
