@@ -33,7 +33,7 @@ _PAGES = [path for path in _DOCUMENTS if path.is_relative_to(ROOT / "docs")]
 #: A note of a decision begins with what hurt; decisions/index.md says who reads them.
 _DECISION = re.compile(r"\d{4}-")
 #: Who reads a page, and what they need before.
-_READERS = re.compile(r"For \S[^\n]+\. Before: \S[^\n]+\.")
+_READERS = re.compile(r"For \S[^\n]+\. (You need|Read first): \S[^\n]+\.")
 _MOST_LINKS = 3
 _MOST_LINES = 75
 _START = ROOT / "docs" / "start"
@@ -80,7 +80,9 @@ def test_a_page_says_who_reads_it(page: Path) -> None:
     assert _READERS.fullmatch(readers), readers
 
 
-@pytest.mark.parametrize("line", ["For engineers.", "Engineers read this. Before: nothing.", "For staff. Before: ."])
+@pytest.mark.parametrize(
+    "line", ["For engineers.", "Engineers read this. You need: nothing.", "For staff. You need: ."]
+)
 def test_a_line_that_lacks_a_part_is_found(line: str) -> None:
     """The pattern above wants both: the readers, and what they need."""
     assert not _READERS.fullmatch(line)

@@ -33,7 +33,7 @@ def test_a_page_is_as_the_program_is(name: str) -> None:
         ("cli.md", "## game-operator certify\n"),
         ("cli.md", "### game-operator ledger open\n"),
         ("cli.md", "| `--max-bets N` | With `--repair`: settle at most so many bets."),
-        ("codes.md", "| `BET_NOT_FOUND` | final | send again | final | final |"),
+        ("codes.md", "| `BET_NOT_FOUND` | the bet is unknown | final | send again | final | final |"),
         ("codes.md", "| 130 | interrupted |"),
         ("profile.md", "| `rollback_tx_id` | `'withdraw'` or `'own'` | `'withdraw'` |"),
         ("schema.md", "## postings\n\nPrimary key: `id`."),

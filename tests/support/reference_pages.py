@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import fields
+from html import escape
 from inspect import cleandoc
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -25,6 +26,8 @@ __all__ = ["PAGES", "page"]
 _FOLDER: Final = ROOT / "docs" / "reference"
 _WRITTEN: Final = "<!-- Written by python -m tests.support.reference_pages -->"
 _PREFIX: Final = "game_operator_"
+#: A code and its meaning, as the page about webhooks has them.
+_MEANING: Final = re.compile(r"^\| ([A-Z_]+) \| ([^|]+) \| ", re.MULTILINE)
 _FINALITY: Final = {Finality.FINAL: "final", Finality.REPEAT: "send again"}
 
 
@@ -38,11 +41,13 @@ def _table(*header: str, rows: Iterable[Iterable[str]]) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield "|---" * len(header) + "|"
     for row in rows:
-        yield f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in row)} |"
+        yield f"| {' | '.join(' '.join(cell.split()) for cell in row)} |"
     yield ""
 
 
 def _code(text: str) -> str:
+    if "|" in text:  # It ends a cell, in code too, and not every reader of Markdown takes a backslash before it.
+        return f"<code>{escape(text).replace('|', '&#124;')}</code>"
     return f"`{text}`" if text else ""
 
 
@@ -86,10 +91,17 @@ def _codes() -> Iterator[str]:
     yield from ("## A grant that is refused (spec §7.2)", "")
     yield from _table("Code", "Message", rows=((_code(code), text) for code, text in codes.GRANT_MESSAGES.items()))
     yield from ("## A webhook that is refused (assumed)", "")
-    yield from ("What each code means: [webhooks](../how-to/webhooks.md#error-codes). What a service may conclude:", "")
-    rows = ((_code(each), *(_FINALITY[finality(call, each)] for call in CALLS)) for each in codes.WebhookErrorCode)
-    yield from _table("Code", *CALLS, rows=rows)
-    yield from ("*Final*: the call moved nothing and, unchanged, never will.", "")
+    yield from ("What each code means, and what a service may conclude from it for each call:", "")
+    meanings = dict(_MEANING.findall((ROOT / "docs" / "how-to" / "webhooks.md").read_text()))
+    yield from _table(
+        *("Code", "Meaning", *CALLS),
+        rows=(
+            (_code(each), meanings[each], *(_FINALITY[finality(call, each)] for call in CALLS))
+            for each in codes.WebhookErrorCode
+        ),
+    )
+    yield "*Final*: the call moved nothing and, unchanged, never will."
+    yield from ("More: [error codes](../how-to/webhooks.md#error-codes).", "")
     for kind, heading in ((codes.BetState, "State of a bet"), (codes.GameStatus, "Status of a game")):
         yield from (f"## {heading}", "", _markdown(kind.__doc__ or ""), "")
         yield from (", ".join(map(_code, kind)) + ".", "")
@@ -207,22 +219,22 @@ _KEY: Final = re.compile(r"^    (?:(\w+) [^\n]*PRIMARY KEY|PRIMARY KEY \(([^)]*)
 PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
     "cli.md": (
         "The command line",
-        'For engineers and staff who look up a command or an option. Before: `pip install "game-operator[cli]"`.',
+        'For engineers and staff who look up a command or an option. You need: `pip install "game-operator[cli]"`.',
         _commands,
     ),
     "codes.md": (
         "Codes and errors",
-        "For engineers who look up a code, an error or an exit code. Before: nothing.",
+        "For engineers who look up a code, an error or an exit code. You need: nothing.",
         _codes,
     ),
     "profile.md": (
         "Profile fields",
-        "For engineers whose provider differs from what is assumed. Before: [webhooks](../how-to/webhooks.md).",
+        "For engineers whose provider differs from what is assumed. Read first: [webhooks](../how-to/webhooks.md).",
         _profile,
     ),
     "schema.md": (
         "The tables of a ledger",
-        "For database administrators and analysts. Before: [the ledger](ledger.md).",
+        "For database administrators and analysts. Read first: [the ledger](ledger.md).",
         _schema,
     ),
 }

@@ -177,7 +177,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         retries: RetryPolicy | int | EllipsisType = ...,
     ) -> Self:
         """
-        Return a client with other bounds over the same connections, which stay this one's to close.
+        Return a client with other bounds over the same connections, which only this client closes.
 
         A bound that is not given stays as it is.
         """

@@ -64,7 +64,7 @@ class FromEnvironment:
         """
         Return one that is set up by the environment; *options* are those of the constructor.
 
-        Read are GAME_OPERATOR_BASE_URL (by a client alone), GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
+        It reads GAME_OPERATOR_BASE_URL (by a client alone), GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
         GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE. With a *private_key* of yours, for
         example a signer, the last three are left alone.
 

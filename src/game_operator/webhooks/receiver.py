@@ -414,7 +414,7 @@ def _log_refusal(
     request: WebhookRequest, reply: Reply, reason: str, result: object, extra: Mapping[str, object]
 ) -> None:
     what = f"{shown(request.path)} from {shown(request.peer)}"
-    extra = {**extra, "event": "webhook.failed", "reason": reason}
+    extra = {**extra, "event": "webhook.failed", "peer": request.peer, "reason": reason}
     if isinstance(result, Refusal) and reply.code != WebhookErrorCode.SYSTEM_ERROR:
         extra["event"] = "webhook.refused"
         _LOG.warning("%s refused with %s: %s", what, reply.code, reason, extra=extra)
