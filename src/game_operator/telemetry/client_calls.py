@@ -115,7 +115,8 @@ def _attempt(telemetry: Recorder, step: Send, base_url: str) -> Iterator[Callabl
         raise
     finally:
         contexts.detach(token)
-        telemetry.instruments.client_seconds.record(time.perf_counter() - began, measured)
+        instruments, seconds = telemetry.instruments, time.perf_counter() - began
+        instruments.later(instruments.client_seconds.record, seconds, measured)
         for key in ("http.response.status_code", "error.type"):
             if key in measured:
                 span.set_attribute(key, measured[key])

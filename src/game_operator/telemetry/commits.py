@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
-from game_operator.telemetry.instruments import Attributes
+from game_operator.telemetry.instruments import Attributes, Instruments
 from game_operator.telemetry.recorder import Recorder
 from game_operator.telemetry.sdk import begin, end, fail
 
@@ -40,38 +40,40 @@ class CommitSpan:
     its trace. If no call is recorded, neither is the commit.
     """
 
-    __slots__ = ("_began", "_calls", "_home", "_measured", "_span", "_telemetry", "_token")
+    __slots__ = ("_began", "_calls", "_home", "_measured", "_recorder", "_span", "_token")
 
-    def __init__(self, telemetry: Recorder, calls: Sequence[WaitingCall], measured: Attributes) -> None:
-        self._telemetry, self._calls, self._measured = telemetry, calls, measured
+    def __init__(self, recorder: Recorder, calls: Sequence[WaitingCall], measured: Attributes) -> None:
+        self._recorder, self._calls, self._measured = recorder, calls, measured
         self._home = home = next(filter(_may_be_recorded, calls), calls[0])
         context = home.context
-        self._span: trace.Span | None = None
+        span: trace.Span = trace.INVALID_SPAN
         if _may_be_recorded(home):
-            # Attributes and links are added afterwards, which costs the SDK half as much.
-            self._span = span = begin(telemetry.tracer, "ledger commit", context, trace.SpanKind.CLIENT)
-            span.set_attributes(measured)
-            if len(calls) > 1:
-                span.set_attribute("db.operation.batch.size", len(calls))
-            for call in calls:
-                span.add_link(call.span.get_span_context())
+            span = begin(recorder.tracer, "ledger commit", context, trace.SpanKind.CLIENT)
             context = trace.set_span_in_context(span, context)
+            if span.is_recording():
+                self._describe(span)
+        self._span = span
         self._token = contexts.attach(context)
         self._began = time.perf_counter()
 
+    def _describe(self, span: "trace.Span") -> None:
+        # Attributes and links that are added afterwards cost the SDK half as much.
+        span.set_attributes(self._measured)
+        if len(self._calls) > 1:
+            span.set_attribute("db.operation.batch.size", len(self._calls))
+        for call in self._calls:
+            span.add_link(call.span.get_span_context())
+
     def end(self, failed: BaseException | None = None) -> None:
         """End the span, and measure the commit and how long its calls waited."""
+        seconds = time.perf_counter() - self._began
         contexts.detach(self._token)
-        instruments, calls, measured = self._telemetry.instruments, self._calls, self._measured
+        instruments, measured = self._recorder.instruments, self._measured
         if failed is not None:
             measured = {**measured, "error.type": type(failed).__qualname__}
-        instruments.commit_seconds.record(time.perf_counter() - self._began, measured)
-        instruments.batch_calls.record(len(calls))
-        for call in calls:
-            waited = self._began - call.since_seconds
-            if waited >= _LEAST_WAIT_SECONDS:
-                instruments.wait_seconds.record(waited)
-        if self._span is not None:
+        waits = [self._began - call.since_seconds for call in self._calls]
+        instruments.later(_count, instruments, seconds, measured, waits)
+        if self._span.is_recording():
             self._end_span(self._span, failed)
 
     def _end_span(self, span: "trace.Span", failed: BaseException | None) -> None:
@@ -89,3 +91,11 @@ def _may_be_recorded(call: WaitingCall) -> bool:
     """Return whether a commit of *call* would be recorded: not if the call's own span is left out by sampling."""
     context = call.span.get_span_context()
     return context.trace_flags.sampled or not context.is_valid
+
+
+def _count(instruments: Instruments, seconds: float, measured: Attributes, waits: Sequence[float]) -> None:
+    instruments.commit_seconds.record(seconds, measured)
+    instruments.batch_calls.record(len(waits))
+    for waited in waits:
+        if waited >= _LEAST_WAIT_SECONDS:
+            instruments.wait_seconds.record(waited)

@@ -3,15 +3,15 @@
 import time
 from typing import Any, Final
 
-from game_operator.telemetry.instruments import Values
+from game_operator.telemetry.instruments import Instruments
 
 __all__ = ["measured"]
 
 _METHODS: Final = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 
 
-def measured(seconds: Values, application: Any, routes: frozenset[str]) -> Any:
-    """Return the ASGI *application*, whose requests are recorded in *seconds*, by their *routes*."""
+def measured(instruments: Instruments, application: Any, routes: frozenset[str]) -> Any:
+    """Return the ASGI *application*, whose requests *instruments* measure by their *routes*."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -38,6 +38,6 @@ def measured(seconds: Values, application: Any, routes: frozenset[str]) -> Any:
             attributes["error.type"] = type(failed).__qualname__
             raise
         finally:
-            seconds.record(time.perf_counter() - began, attributes)
+            instruments.later(instruments.server_seconds.record, time.perf_counter() - began, attributes)
 
     return answer

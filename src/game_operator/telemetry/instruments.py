@@ -14,7 +14,7 @@ from opentelemetry import metrics
 from game_operator._version import __version__
 from game_operator.telemetry.sdk import log_failure
 
-__all__ = ["SCHEMA", "SCOPE", "Attributes", "Instruments", "Sum", "Values", "instruments_of"]
+__all__ = ["MOST_SERIES", "SCHEMA", "SCOPE", "Attributes", "Instruments", "Sum", "instruments_of"]
 
 T = TypeVar("T")
 
@@ -28,8 +28,10 @@ _DATABASE_SECONDS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10)
 #: From a call that only reads to the longest budget of a batch.
 _WEBHOOK_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 _BATCH_CALLS: Final = (1, 2, 4, 8, 16, 32, 64)
-#: How many values of a histogram wait for the SDK at most.
-_MOST_WAITING: Final = 256
+#: So many series of a counter are kept apart, as OpenTelemetry proposes: codes and actions may be anybody's.
+MOST_SERIES: Final = 2_000
+#: How much waits at most to be counted. So much takes about a millisecond.
+_MOST_WAITING: Final = 64
 _NOWHERE: Final = contexts.Context()
 
 
@@ -40,10 +42,9 @@ class Sum:
     Only whole numbers, so that cents stay exact.
     """
 
-    def __init__(self, meter: "metrics.Meter", name: str, unit: str, what: str, *keys: str) -> None:
+    def __init__(self, *keys: str) -> None:
         self._keys = keys
         self.start_anew()
-        meter.create_observable_counter(name, [self._observed], unit, what)
 
     def start_anew(self) -> None:
         """Begin with nothing, as a process does after a fork."""
@@ -54,115 +55,112 @@ class Sum:
     def add(self, amount: int, *values: str) -> None:
         """Add *amount* to the sum of *values*, which belong to the counter's keys in order; "" leaves a key out."""
         with self._lock:
+            if values not in self._sums and len(self._sums) >= MOST_SERIES:
+                values = ()
             self._sums[values] = self._sums.get(values, 0) + amount
 
-    def _observed(self, _options: object) -> "list[metrics.Observation]":
+    def observed(self) -> "list[metrics.Observation]":
+        """Return the sum of each series, and as one what came after there were too many."""
         with self._lock:
             sums = list(self._sums.items())
-        return [
-            metrics.Observation(
-                amount, {key: value for key, value in zip(self._keys, values, strict=True) if value != ""}
-            )
-            for values, amount in sums
-        ]
+        return [metrics.Observation(amount, self._attributes(values)) for values, amount in sums]
 
-
-class Values:
-    """
-    A histogram that the SDK gets in batches, and before metrics are collected.
-
-    A value alone costs three times as much as one of many in a row, whose code and data the processor has at hand.
-    """
-
-    def __init__(self, histogram: "metrics.Histogram") -> None:
-        self._histogram = histogram
-        self.start_anew()
-
-    def start_anew(self) -> None:
-        """Begin with nothing, as a process does after a fork."""
-        self._waiting: deque[tuple[float, Attributes | None]] = deque()
-
-    def record(self, value: float, attributes: Attributes | None = None) -> None:
-        """Record *value*; *attributes* do not change any more."""
-        self._waiting.append((value, attributes))
-        if len(self._waiting) >= _MOST_WAITING:
-            self.flush()
-
-    def flush(self) -> None:
-        """Hand over what was recorded; several threads may do so at once."""
-        # Without a span: else the SDK would name the one that is current here as an example of all these values.
-        token = contexts.attach(_NOWHERE)
-        try:
-            while True:
-                self._histogram.record(*self._waiting.popleft())
-        except IndexError:
-            return
-        except Exception:
-            log_failure()
-        finally:
-            contexts.detach(token)
+    def _attributes(self, values: tuple[str, ...]) -> dict[str, str | bool]:
+        if not values:
+            return {"otel.metric.overflow": True}
+        return {key: value for key, value in zip(self._keys, values, strict=True) if value != ""}
 
 
 class Instruments:
-    """All instruments of a meter provider. Those that use it share them, so that sums are added up."""
+    """
+    All instruments of a meter provider. Those that use it share them, so that sums are added up.
+
+    Counting is done ``later``, many in a row: alone, between other work, each costs three times as much, because the
+    processor has its code and data no longer at hand.
+    """
 
     def __init__(self, provider: "metrics.MeterProvider") -> None:
         meter = provider.get_meter(SCOPE, __version__, SCHEMA)
 
-        def values(name: str, unit: str, what: str, bounds: Sequence[float]) -> Values:
-            made = Values(meter.create_histogram(name, unit, what, explicit_bucket_boundaries_advisory=bounds))
-            self._values.append(made)
-            return made
+        def values(name: str, unit: str, what: str, bounds: Sequence[float]) -> "metrics.Histogram":
+            return meter.create_histogram(name, unit, what, explicit_bucket_boundaries_advisory=bounds)
 
-        def seconds(name: str, what: str, bounds: Sequence[float] = _WEBHOOK_SECONDS) -> Values:
+        def seconds(name: str, what: str, bounds: Sequence[float] = _WEBHOOK_SECONDS) -> "metrics.Histogram":
             return values(name, "s", what, bounds)
 
-        def cents(name: str, what: str, *keys: str) -> Sum:
-            return Sum(meter, name, "{cent}", what, "game_operator.currency", *keys)
+        def total(name: str, unit: str, what: str, *keys: str) -> Sum:
+            made = Sum(*keys)
+            self._sums.append(made)
 
-        self._values: list[Values] = []
+            def observed(_options: object) -> "list[metrics.Observation]":
+                self.catch_up()
+                return made.observed()
+
+            meter.create_observable_counter(name, [observed], unit, what)
+            return made
+
+        def cents(name: str, what: str, *keys: str) -> Sum:
+            return total(name, "{cent}", what, "game_operator.currency", *keys)
+
+        self._sums: list[Sum] = []
         operation, action = "game_operator.operation", "game_operator.action"
-        self.client_seconds: Final[Values] = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
-        self.server_seconds: Final[Values] = seconds(
-            "http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS
-        )
-        self.commit_seconds: Final[Values] = seconds(
-            "db.client.operation.duration", "Commits of the ledger", _DATABASE_SECONDS
-        )
-        self.webhook_seconds: Final[Values] = seconds(
-            "game_operator.webhook.duration", "From a body's arrival to its reply"
-        )
-        self.wait_seconds: Final[Values] = seconds(
+        self.client_seconds: Final = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
+        self.server_seconds: Final = seconds("http.server.request.duration", "Requests to `serve`", _HTTP_SECONDS)
+        self.commit_seconds: Final = seconds("db.client.operation.duration", "Commits of the ledger", _DATABASE_SECONDS)
+        self.webhook_seconds: Final = seconds("game_operator.webhook.duration", "From a body's arrival to its reply")
+        self.wait_seconds: Final = seconds(
             "game_operator.ledger.wait", "Waits of a millisecond or more for a commit under way"
         )
-        self.batch_calls: Final[Values] = values(
-            "game_operator.ledger.batch.size", "{call}", "Calls of a commit", _BATCH_CALLS
-        )
-        self.calls: Final[Sum] = Sum(
-            meter,
+        self.batch_calls: Final = values("game_operator.ledger.batch.size", "{call}", "Calls of a commit", _BATCH_CALLS)
+        self.calls: Final = total(
             "game_operator.webhook.calls",
             "{call}",
             "Calls by how they ended",
             *(operation, "game_operator.outcome", "game_operator.code"),
         )
-        self.anomalies: Final[Sum] = Sum(
-            meter, "game_operator.anomalies", "{call}", "Calls to be looked at", "game_operator.anomaly"
+        self.anomalies: Final = total(
+            "game_operator.anomalies", "{call}", "Calls to be looked at", "game_operator.anomaly"
         )
-        self.signature_failures: Final[Sum] = Sum(
-            meter, "game_operator.signature.failures", "{call}", "Calls that were not authenticated", operation
+        self.signature_failures: Final = total(
+            "game_operator.signature.failures", "{call}", "Calls that were not authenticated", operation
         )
-        self.findings: Final[Sum] = Sum(
-            meter, "game_operator.reconcile.findings", "{finding}", "Findings made", "game_operator.finding"
+        self.findings: Final = total(
+            "game_operator.reconcile.findings", "{finding}", "Findings made", "game_operator.finding"
         )
-        self.wagered: Final[Sum] = cents("game_operator.wagered", "Wagers that were debited", action)
-        self.won: Final[Sum] = cents("game_operator.won", "Wins and claims that were credited", action)
-        self.refunded: Final[Sum] = cents("game_operator.refunded", "Wagers that were refunded")
+        self.wagered: Final = cents("game_operator.wagered", "Wagers that were debited", action)
+        self.won: Final = cents("game_operator.won", "Wins and claims that were credited", action)
+        self.refunded: Final = cents("game_operator.refunded", "Wagers that were refunded")
+        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         _alive.add(self)
         self._watching = Lock()
         self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         meter.create_observable_gauge(
             "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
         )
+
+    def later(self, count: Callable[..., object], *arguments: Any) -> None:
+        """Call *count* with *arguments*, which do not change any more: soon, and before metrics are collected."""
+        self._waiting.append((count, arguments))
+        if len(self._waiting) >= _MOST_WAITING:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Count what waits; several threads may do so at once."""
+        # Without a span: else the SDK would name the one that is current here as an example of all these values.
+        token = contexts.attach(_NOWHERE)
+        try:
+            while self._waiting:
+                with suppress(IndexError):  # Another thread took the last one.
+                    self._count(*self._waiting.popleft())
+        finally:
+            contexts.detach(token)
+
+    @staticmethod
+    def _count(count: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        try:
+            count(*arguments)
+        except Exception:  # A view, a filter or a reservoir of the SDK.
+            log_failure()
 
     def watch_oldest_open(self, ledger: T, seconds_of: Callable[[T], float | None]) -> None:
         """Ask *ledger* for the age of its oldest open bet whenever metrics are collected, as long as it lives."""
@@ -177,15 +175,12 @@ class Instruments:
     def start_anew(self) -> None:
         """Begin with nothing, as a process does after a fork."""
         self._watching = Lock()
-        for values in self._values:
-            values.start_anew()
-        for each in vars(self).values():
-            if isinstance(each, Sum):
-                each.start_anew()
+        self._waiting.clear()
+        for each in self._sums:
+            each.start_anew()
 
     def _ages(self, _options: object) -> "list[metrics.Observation]":
-        for each in self._values:  # Before the SDK reads its histograms: observable instruments come first.
-            each.flush()
+        self.catch_up()  # Before the SDK reads its histograms: observable instruments come first.
         ages: list[float] = []
         with self._watching:
             watched = list(self._ages_of.items())

@@ -10,12 +10,13 @@ from opentelemetry import trace
 
 from game_operator.protocol.exchange import Reply, Step
 from game_operator.protocol.operations import Operation
+from game_operator.telemetry import webhooks
 from game_operator.telemetry.client_calls import observed_call
 from game_operator.telemetry.commits import COMMIT_IN, CommitSpan, WaitingCall
 from game_operator.telemetry.http_server import measured
 from game_operator.telemetry.recorder import Recorder
 from game_operator.telemetry.sdk import begin, end, fail
-from game_operator.telemetry.webhooks import WEBHOOK, WebhookSpan
+from game_operator.telemetry.webhooks import WebhookSpan
 
 __all__ = ["Telemetry"]
 
@@ -62,8 +63,7 @@ class Telemetry(Recorder):
     def waiting_call(self) -> "WaitingCall":
         """Return what a commit needs to know of the call that now waits for it."""
         context = contexts.get_current()
-        webhook: Any = context.get(WEBHOOK)
-        return WaitingCall(context, trace.get_current_span(context), webhook, time.perf_counter())
+        return WaitingCall(context, trace.get_current_span(context), webhooks.CURRENT.get(), time.perf_counter())
 
     def commit(self, calls: Sequence["WaitingCall"], system: str) -> "CommitSpan":
         """Return the span of a commit of *calls* in the database *system*, which is current until its ``end``."""
@@ -71,7 +71,7 @@ class Telemetry(Recorder):
 
     def measured(self, application: Any, routes: Iterable[str]) -> Any:
         """Return the ASGI *application* of a server of ours, whose requests are measured by their *routes*."""
-        return measured(self.instruments.server_seconds, application, frozenset(routes))
+        return measured(self.instruments, application, frozenset(routes))
 
     @contextmanager
     def run(self, name: str) -> Iterator[None]:

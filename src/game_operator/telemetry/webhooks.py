@@ -1,65 +1,117 @@
 """The span of one webhook, and what is counted of its calls."""
 
 import time
-from typing import Final
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Final, NamedTuple
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
 
 from game_operator.models.webhooks import WebhookCall
+from game_operator.protocol.webhook import OPERATIONS
+from game_operator.telemetry.instruments import Instruments
 from game_operator.telemetry.recorder import Recorder
 from game_operator.telemetry.sdk import begin, end
 
-__all__ = ["WEBHOOK", "WebhookSpan"]
+__all__ = ["CURRENT", "WebhookSpan"]
 
 _IDS: Final = ("player_id", "bet_id", "round_id", "tx_id")
-WEBHOOK: Final = contexts.create_key("game_operator.webhook")
+_NAMES: Final = {operation: f"webhook {operation}" for operation in [*OPERATIONS.values(), "deposit-batch"]} | {
+    "": "webhook"
+}
+#: The webhook whose call is handled here.
+CURRENT: Final[ContextVar["WebhookSpan | None"]] = ContextVar("game_operator_webhook", default=None)
 
 
 class WebhookSpan:
-    """The span of one webhook, current from its making to its ``end``, and what is counted of the call."""
+    """The span of one webhook, current from its making to its ``end``, and what is counted of its calls."""
 
-    __slots__ = ("_attributes", "_began", "_operation", "_span", "_telemetry", "_token", "repeats")
+    __slots__ = (
+        "_before",
+        "_began",
+        "_correlation_id",
+        "_ids",
+        "_notes",
+        "_operation",
+        "_recorder",
+        "_span",
+        "_token",
+        "repeats",
+    )
 
-    def __init__(self, telemetry: Recorder, operation: str, correlation_id: str) -> None:
-        self._telemetry, self._operation = telemetry, operation
+    def __init__(self, recorder: Recorder, operation: str, correlation_id: str) -> None:
+        self._recorder, self._operation, self._correlation_id = recorder, operation, correlation_id
         #: The calls that the ledger knew already; a ledger without telemetry does not say.
-        self.repeats: list[WebhookCall] = []
-        self._attributes: dict[str, str] = {"game_operator.correlation_id": correlation_id}
-        self._span = begin(telemetry.tracer, f"webhook {operation}" if operation else "webhook")
-        context = contexts.set_value(WEBHOOK, self, trace.set_span_in_context(self._span))
-        self._token = contexts.attach(context)
+        self.repeats: tuple[WebhookCall, ...] = ()
+        self._notes: tuple[Note, ...] = ()
+        self._ids: Mapping[str, str] = {}
+        self._span = span = begin(recorder.tracer, _NAMES[operation])
+        # Where nothing makes spans, what is current stays.
+        self._token = None if span is trace.INVALID_SPAN else contexts.attach(trace.set_span_in_context(span))
+        self._before = CURRENT.set(self)
         self._began = time.perf_counter()
 
     def note(self, operation: str, outcome: str, code: str | None, call: WebhookCall | None, anomaly: str) -> None:
-        """Count a call of the webhook, which ended with *outcome*: success, declined, refused or failed."""
-        if outcome == "success" and any(call is each for each in self.repeats):
+        """Take note of a call of the webhook, which ended with *outcome*: success, declined, refused or failed."""
+        if self.repeats and outcome == "success" and any(call is each for each in self.repeats):
             outcome = "repeat"
-        self._telemetry.instruments.calls.add(1, operation, outcome, code or "")
-        if outcome == "refused" and code == "INVALID_SIGNATURE":
-            self._telemetry.instruments.signature_failures.add(1, operation)
-        if anomaly:
-            self._telemetry.instruments.anomalies.add(1, anomaly)
-        if operation != self._operation:  # A deposit of a batch: the span is the batch's.
-            return
-        self._attributes["game_operator.outcome"] = outcome
-        if code is not None:
-            self._attributes["game_operator.code"] = code
-        if self._telemetry.record_ids:
+        self._notes += (Note(operation, outcome, code or "", anomaly),)
+        if self._recorder.record_ids and operation == self._operation:
             ids = {f"game_operator.{name}": getattr(call, name, None) for name in _IDS}
-            self._attributes |= {name: value for name, value in ids.items() if value is not None}
+            self._ids = {name: value for name, value in ids.items() if value is not None}
 
     def end(self) -> None:
-        """End the span and measure the webhook."""
-        contexts.detach(self._token)
-        attributes = self._attributes
-        measured = {"game_operator.operation": self._operation} if self._operation else {}
-        if "game_operator.outcome" in attributes:
-            measured["game_operator.outcome"] = attributes["game_operator.outcome"]
-        self._telemetry.instruments.webhook_seconds.record(time.perf_counter() - self._began, measured)
+        """End the span, and let the webhook and its calls be counted."""
+        seconds = time.perf_counter() - self._began
+        CURRENT.reset(self._before)
+        if self._token is not None:
+            contexts.detach(self._token)
+        instruments = self._recorder.instruments
+        instruments.later(_count, instruments, seconds, self._operation, self._notes)
         if self._span.is_recording():
-            self._span.set_attributes({**measured, **attributes})
-        if measured.get("game_operator.outcome") == "failed":
-            self._span.set_attribute("error.type", attributes.get("game_operator.code", "failed"))
-            self._span.set_status(trace.StatusCode.ERROR)
+            self._describe(self._span)
         end(self._span)
+
+    def _describe(self, span: "trace.Span") -> None:
+        note = _own_note(self._operation, self._notes)
+        attributes = {
+            **_measured(self._operation, note),
+            "game_operator.correlation_id": self._correlation_id,
+            **self._ids,
+        }
+        if note is not None and note.code:
+            attributes["game_operator.code"] = note.code
+        if note is not None and note.outcome == "failed":
+            attributes["error.type"] = note.code
+            span.set_status(trace.StatusCode.ERROR)
+        span.set_attributes(attributes)
+
+
+class Note(NamedTuple):
+    """How a call ended; its code is "" for SUCCESS, and its anomaly "" if there is none."""
+
+    operation: str
+    outcome: str
+    code: str
+    anomaly: str
+
+
+def _own_note(operation: str, notes: Sequence[Note]) -> Note | None:
+    """Return how the webhook ended: with its call, or if it has none, as a batch, None."""
+    return next((note for note in notes if note.operation == operation), None)
+
+
+def _measured(operation: str, note: Note | None) -> dict[str, str]:
+    measured = {"game_operator.operation": operation, "game_operator.outcome": note.outcome if note else ""}
+    return {name: value for name, value in measured.items() if value}
+
+
+def _count(instruments: Instruments, seconds: float, operation: str, notes: Sequence[Note]) -> None:
+    instruments.webhook_seconds.record(seconds, _measured(operation, _own_note(operation, notes)))
+    for note in notes:
+        instruments.calls.add(1, note.operation, note.outcome, note.code)
+        if note.outcome == "refused" and note.code == "INVALID_SIGNATURE":
+            instruments.signature_failures.add(1, note.operation)
+        if note.anomaly:
+            instruments.anomalies.add(1, note.anomaly)

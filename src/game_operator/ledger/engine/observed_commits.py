@@ -7,7 +7,7 @@ from game_operator.errors import UnknownSourceError
 from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.engine.script import Result, Work
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Item, currency_named
-from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 
 if TYPE_CHECKING:
     from game_operator.telemetry.commits import CommitSpan
@@ -50,11 +50,14 @@ def observed_joined(
 
 
 def note_moved(instruments: "Instruments", call: WebhookCall, terms: Terms, outcome: Outcome) -> None:
-    """Count the money that *call* moved, once that is committed."""
-    cents = outcome.delta_cents
-    if not cents or isinstance(call, BalanceCall):
-        return
-    currency = currency_named(call, terms) or _UNKNOWN
+    """Let the money be counted that *call* moved, once that is committed."""
+    if outcome.delta_cents and not isinstance(call, BalanceCall):
+        # Asked now: the operator's function may look at what is current here.
+        currency = currency_named(call, terms) or _UNKNOWN
+        instruments.later(_count_moved, instruments, call, outcome.delta_cents, currency)
+
+
+def _count_moved(instruments: "Instruments", call: MovingCall, cents: int, currency: str) -> None:
     if isinstance(call, WithdrawCall):
         instruments.wagered.add(-cents, currency, call.action)
     elif isinstance(call, DepositCall):
@@ -68,13 +71,15 @@ def _begun(telemetry: "Telemetry", items: Sequence[Item], system: str) -> "Commi
 
 
 def _ended(telemetry: "Telemetry", span: "CommitSpan", items: Sequence[Item], results: list[T]) -> list[T]:
+    instruments, problem, problems = telemetry.instruments, None, 0
     for item, result in zip(items, results, strict=True):
         if isinstance(result, Outcome):
-            _note(telemetry.instruments, item, result)
-        elif isinstance(result, UnknownSourceError):
-            _note_unknown_source(telemetry.instruments, item.call)
-    problems = [result for result in results if isinstance(result, Exception)]
-    span.end(problems[0] if len(problems) == len(results) else None)
+            _note(instruments, item, result)
+        elif isinstance(result, Exception):
+            problem, problems = problem or result, problems + 1
+            if isinstance(result, UnknownSourceError):
+                _note_unknown_source(instruments, item.call)
+    span.end(problem if problems == len(results) else None)
     return results
 
 
@@ -84,9 +89,9 @@ def _note_unknown_source(instruments: "Instruments", call: WebhookCall) -> None:
 
 
 def _note(instruments: "Instruments", item: Item, outcome: Outcome) -> None:
-    note_moved(instruments, item.call, item.terms, outcome)
+    if outcome.delta_cents:
+        note_moved(instruments, item.call, item.terms, outcome)
     if outcome.anomaly:
         instruments.anomalies.add(1, outcome.anomaly)
-    webhook = item.waiting and item.waiting.webhook
-    if outcome.replayed and webhook:
-        webhook.repeats.append(item.call)
+    if outcome.replayed and item.waiting and item.waiting.webhook:
+        item.waiting.webhook.repeats += (item.call,)
