@@ -35,8 +35,9 @@ def _ours(key: RSAPublicKey, url: str, telemetry: Any = None) -> Any:
     return asgi_app(receiver, AsyncWallet(AsyncSqlLedger(url, telemetry=telemetry)))
 
 
-def _observed(sampled: float, key: RSAPublicKey, url: str) -> Any:
-    """Return our wallet, of whose traces the share *sampled* goes to an exporter of the SDK, and all its metrics."""
+def _observed(sampled: float | None, key: RSAPublicKey, url: str) -> Any:
+    """Return our wallet, whose metrics go to an exporter of the SDK, and the share *sampled* of its traces, if any."""
+    from opentelemetry import trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
     from opentelemetry.sdk.trace import TracerProvider
@@ -46,8 +47,10 @@ def _observed(sampled: float, key: RSAPublicKey, url: str) -> Any:
 
     from game_operator.telemetry import Telemetry
 
-    traces = TracerProvider(ParentBasedTraceIdRatio(sampled))
-    traces.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    traces: trace.TracerProvider = trace.NoOpTracerProvider()
+    if sampled is not None:
+        traces = sdk = TracerProvider(ParentBasedTraceIdRatio(sampled))
+        sdk.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     out = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=out), 5_000)
     return _ours(key, url, Telemetry(traces, MeterProvider([reader])))
@@ -63,7 +66,7 @@ _APPLICATIONS: dict[str, Callable[[RSAPublicKey, str], Any]] = {
     "ours": _ours,
     "all traces": partial(_observed, 1.0),
     "a tenth of traces": partial(_observed, 0.1),
-    "metrics": partial(_observed, 0.0),
+    "metrics": partial(_observed, None),
     "by hand": _by_hand,
     "raw": lambda key, _url: raw_app(key),
 }

@@ -78,13 +78,19 @@ class HandledCall:
 class _Arrival:
     """A request, when it came, and what its log records and its span share."""
 
-    __slots__ = ("correlation_id", "request", "span", "started")
+    __slots__ = ("_correlation_id", "request", "span", "started")
 
     def __init__(self, request: WebhookRequest, telemetry: "Telemetry | None", operation: str) -> None:
         self.started: Final = time.perf_counter()
         self.request: Final = request
-        self.correlation_id: Final = os.urandom(8).hex()
+        self._correlation_id = ""
         self.span: Final = None if telemetry is None else telemetry.webhook(operation, self.correlation_id)
+
+    @property
+    def correlation_id(self) -> str:
+        """Names it in log records, spans and ``on_call``; made when the first of them asks."""
+        self._correlation_id = self._correlation_id or os.urandom(8).hex()
+        return self._correlation_id
 
     def elapsed(self) -> float:
         """Return for how many seconds the request is here."""
