@@ -112,6 +112,7 @@ def test_all_of_a_profile_at_once_passes(ledger: AnyLedger) -> None:
 
 
 @pytest.mark.parametrize("name", _nightly(EXAMPLES, {"webhooks_fastapi", "table_accounts"}))
+@pytest.mark.drawn(1)
 def test_each_example_passes(name: str) -> None:
     """In each framework, over a table of the operator's own, and in the operator's own transaction."""
     report = certified_example(EXAMPLES[name])

@@ -78,7 +78,7 @@ def _all_passed(exchanges: int = 160) -> Report:
         pytest.param(partial(_all_wrong, text="&<\"'ÿ\x00 "), id="all wrong, in words that are escaped"),
     ],
 )
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_no_form_is_longer_than_300_kilobytes(made: Callable[[], Report]) -> None:
     """However many scenarios fail, with long answers of any bytes, long ids and long reasons."""
     given = made()

@@ -558,6 +558,7 @@ class LimitsBetsInItsOwnWord(LimitsBets):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [LimitsBets, LimitsBetsInItsOwnWord])
+@pytest.mark.drawn(1)
 def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
     """What asks for more is skipped, with the reason; balances are brought back in pieces."""
     wallet = opened(kind)

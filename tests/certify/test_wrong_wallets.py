@@ -32,13 +32,14 @@ def test_the_right_wallet_passes() -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
-@pytest.mark.drawn(40)
+@pytest.mark.drawn(25)
 def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
     """Where it must; what else may fail is played too, and a few others."""
     hold_caught(wrong, tmp_path, everywhere=False)
 
 
 @pytest.mark.parametrize("place", range(3))
+@pytest.mark.drawn(2)
 def test_a_wrong_wallet_drawn_by_the_seed_fails_nowhere_else(place: int, tmp_path: Path) -> None:
     """All scenarios, for three of them."""
     hold_caught(random_of(13).sample(list(WRONG_WALLETS.values()), 3)[place], tmp_path, everywhere=True)

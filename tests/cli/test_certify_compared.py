@@ -91,6 +91,7 @@ def test_a_run_with_its_own_report_as_baseline_ends_well(certify: Any, tmp_path:
         pytest.param({"C01": "failed", "A01": "failed"}, 0, "fixed: A01 ", id="fixed"),
     ],
 )
+@pytest.mark.drawn(3)
 def test_only_what_is_new_fails_the_run(
     certify: Any, tmp_path: Path, before: dict[str, str], code: int, said: str
 ) -> None:

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.outside
         pytest.param(GivesBackWhatItNeverTook, "the wallet fails C01, a rollback of ", id="a wrong one"),
     ],
 )
+@pytest.mark.drawn(1)
 def test_the_demo_holds_its_wallet_to_the_certifier(
     make: Make, problem: str, tmp_path: Path, private_key: RSAPrivateKey
 ) -> None:

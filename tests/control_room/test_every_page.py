@@ -81,6 +81,7 @@ def canvas(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.drawn(7)
 def test_a_page_has_no_barriers(room: Furnished, screen: Page, name: str) -> None:
     """In light and dark, on narrow and on wide screens; and no column is cut off."""
     screen.goto(room.pages[name])
@@ -113,6 +114,7 @@ def test_a_page_is_light(room: Furnished, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.drawn(7)
 def test_a_page_looks_as_it_did(room: Furnished, camera: Page, canvas: Page, tmp_path: Path, name: str) -> None:
     """As in the pictures beside this test: see pictures.py for what is compared, and how to draw them anew."""
     camera.goto(room.pages[name])
@@ -144,6 +146,7 @@ CHANGES: Final = {
 
 
 @pytest.mark.parametrize("change", [*CHANGES, "the other colours"])
+@pytest.mark.drawn(3)
 def test_a_changed_look_is_noticed(room: Furnished, camera: Page, canvas: Page, change: str) -> None:
     """What a reader would notice is noticed, and a font that this machine has not is no difference."""
     look = LOOKS[0]
@@ -226,6 +229,7 @@ def rotate(page: Page, room: Furnished) -> None:
         "keys": rotate,
     }.items(),
 )
+@pytest.mark.drawn(4)
 def test_a_page_does_its_job_without_javascript(
     room: Furnished, browser: Browser, name: str, use: Callable[[Page, Furnished], None]
 ) -> None:

@@ -492,6 +492,7 @@ _WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize(("wallet", "mistake", "audits"), _WRONG)
+@pytest.mark.drawn(4)
 def test_a_wrong_wallet_is_diagnosed(wallet: type[RightWallet], mistake: MoneyMistake, audits: Sequence[str]) -> None:
     """What to fix first is its mistake, and where one bet is named for a balance, the bug has touched it."""
     for audited in audits:

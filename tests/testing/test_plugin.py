@@ -142,7 +142,7 @@ def _run(pytester: pytest.Pytester, *plugins: str) -> pytest.RunResult:
     pytester.plugins = []
     arguments = [part for plugin in plugins for part in ("-p", plugin)]
     options = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider")
-    return pytester.runpytest_subprocess(*options, *arguments, timeout=50)
+    return pytester.runpytest_subprocess(*options, *arguments, timeout=100)
 
 
 def test_loading_it_costs_nothing(pytester: pytest.Pytester) -> None:

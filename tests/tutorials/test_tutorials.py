@@ -122,7 +122,7 @@ def test_what_is_left_running_ends(tmp_path: Path) -> None:
     """With the page, and not before it shows what the page says."""
     text = _console("sh -c 'echo $$; exec sleep 50'", "…").replace("Do this:", "Start it and leave it running:")
     with Reader(tmp_path, {}) as reader:
-        reader.follow(_page(tmp_path, text + _console("cat terminal-*.log | xargs kill -0", "…")))
+        reader.follow(_page(tmp_path, text + _console("until xargs kill -0 < terminal-*.log; do sleep 0.1; done", "…")))
         (log,) = tmp_path.glob("terminal-*.log")
     with pytest.raises(ProcessLookupError):
         os.kill(int(log.read_text()), 0)
