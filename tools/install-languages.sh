@@ -1,6 +1,7 @@
 #!/bin/sh
 # The wallets in other languages (examples/wallets) run on Node.js, PHP, Go and Java with a database driver each: those
-# of Debian, and for Node.js better-sqlite3 from npm, in a folder that all checkouts share.
+# of Debian, and for Node.js better-sqlite3 from npm, in a folder that all checkouts share. Rules of Prometheus
+# (examples/telemetry) are a language, too: promtool evaluates them.
 set -eu
 CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/game-operator-tests"
 BETTER_SQLITE3="better-sqlite3@12.6.2"
@@ -16,6 +17,7 @@ command -v go >/dev/null || missing="$missing golang-go"
 command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
 command -v javac >/dev/null || missing="$missing default-jdk-headless"
 [ -e /usr/share/java/sqlite-jdbc.jar ] || missing="$missing libxerial-sqlite-jdbc-java"
+command -v promtool >/dev/null || missing="$missing prometheus"
 if [ -n "$missing" ]; then
     if ! command -v apt-get >/dev/null; then
         echo "The wallets in other languages need $missing. Install it." >&2

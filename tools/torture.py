@@ -86,6 +86,8 @@ def _with_dependencies(resolution: str) -> tuple[str, bool]:
 def _on_other_servers() -> tuple[str, bool]:
     """Run the ledger's tests on each PostgreSQL of this machine but the first, which has run all tests."""
     _, *others = binary_folders()
+    if not others:
+        print("torture: this machine has no other PostgreSQL server; left out")  # noqa: T201
     only_postgres = ("-m", "not torture", "-k", "postgres or psycopg or asyncpg", "tests/ledger")
     passed = [_pytest(Path(sys.executable), *only_postgres, environ={BINARIES_VARIABLE: str(each)}) for each in others]
     return f"{len(others)} other PostgreSQL servers", all(passed)

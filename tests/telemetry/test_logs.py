@@ -19,7 +19,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.webhooks import WITHDRAW, Handler, encoded, signed
 
 _METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
-_FIELDS = {"event", "operation", "code", "correlation_id", "elapsed_seconds", "reason"}
+_FIELDS = {"event", "message", "peer", "operation", "code", "correlation_id", "elapsed_seconds", "reason"}
 
 
 def _log_calls() -> Iterator[tuple[str, ast.Call]]:
@@ -55,7 +55,7 @@ def _written(formatter: logging.Formatter) -> Iterator[list[dict[str, Any]]]:
 
 def _structlog() -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[structlog.stdlib.ExtraAdder()],
+        foreign_pre_chain=[structlog.processors.EventRenamer("message"), structlog.stdlib.ExtraAdder()],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.JSONRenderer(),
@@ -76,6 +76,7 @@ def test_structured_logging_takes_the_fields(private_key: RSAPrivateKey, formatt
     (line,) = lines
     assert line.keys() >= _FIELDS
     assert line["event"] == "webhook.refused"
+    assert line["message"].startswith("'/withdraw' from None refused with INVALID_REQUEST: ")
     assert (line["operation"], line["code"]) == ("withdraw", "INVALID_REQUEST")
     assert headers["Signature"] not in json.dumps(line)
 
