@@ -193,6 +193,7 @@ class Parrot(PlainWallet):
         b"",
     ],
 )
+@pytest.mark.drawn(3)
 def test_no_answer_makes_a_scenario_stumble(answer: bytes) -> None:
     """Whatever is answered, there is a verdict about the wallet and none about the certifier."""
     report = certified(type("ThisParrot", (Parrot,), {"answer": answer}), only=["A", "B"])

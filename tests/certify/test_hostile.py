@@ -73,6 +73,7 @@ def test_the_wallet_by_hand_passes() -> None:
         pytest.param({"claim_types": ()}, id="no claims"),
     ],
 )
+@pytest.mark.drawn(3)
 def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
     """What is asked is what the profile says."""
     report = certified_ours(InMemory(), Profile(**settings), only=["F"])

@@ -36,6 +36,7 @@ _BODIES = [
 
 
 @pytest.mark.parametrize(("kind", "scenario", "weight", "told"), [*_REPEATS, *_CALLERS, *_BODIES])
+@pytest.mark.drawn(9)
 def test_a_subtle_mistake_is_found(kind: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
     """The verdict weighs what is at risk, and its reason names the call (spec §3, §5)."""
     verdict = only(certified(kind, only=[scenario]))

@@ -157,7 +157,7 @@ servers: list[HostileServer] = []
         pytest.param("H06", ["A04", "B01", "C01", "C02", "G04"], id="in what comes before all scenarios"),
     ],
 )
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 def test_a_process_that_is_gone_after_a_call(
     answers: bool, lingers: bool, told: str, first: str, also: list[str]
 ) -> None:

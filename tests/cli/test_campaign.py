@@ -103,7 +103,7 @@ def test_all_that_is_wrong_with_a_file_is_listed(run: Run, plan: Plan, sandbox: 
         pytest.param(("--max-exposure-cents", "EUR=1", "--max-exposure-cents", "EUR=1500"), 2, id="a currency twice"),
     ],
 )
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 def test_caps(run: Run, plan: Plan, options: tuple[str, ...], code: int) -> None:
     told = run(*plan("capped", 3, *options))
     assert told.code == code

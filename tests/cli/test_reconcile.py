@@ -231,6 +231,7 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
         ),
     ],
 )
+@pytest.mark.drawn(8)
 def test_wrong_usage_says_what_to_do(world: World, options: tuple[str, ...], problem: str) -> None:
     """Exit code 2, and no run has begun."""
     world.play(won_cents=0)

@@ -200,6 +200,7 @@ def test_what_own_code_raises_comes_out_and_undoes_all(player: Player) -> None:
 
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
 @pytest.mark.parametrize("goes_on", [False, True], ids=["and nothing more", "and goes on"])
+@pytest.mark.drawn(30)
 def test_own_code_that_ends_the_transaction(player: Player, kind: WalletKind, ending: str, goes_on: bool) -> None:
     """Whether the call was kept is in doubt: no SUCCESS, no second attempt, and the repeat moves nothing twice."""
     runs = []

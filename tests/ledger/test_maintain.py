@@ -142,7 +142,7 @@ def test_damage_before_a_checkpoint(
     assert kinds(sealed.verify(full=True)) == expected
 
 
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("statement", "expected", "shows_at_once"), BEFORE)
 def test_reading_again_finds_it_within_30_days(
     sealed: SqlLedger, database_url: str, clock: RunningClock, statement: str, expected: set[str], shows_at_once: bool

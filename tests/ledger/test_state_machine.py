@@ -263,6 +263,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
         pytest.param(_RepairMachine, 8, 40, id="sqlite, with repairs"),
     ],
 )
+@pytest.mark.drawn(2)
 def test_long_histories(machine: Any, histories: int, steps: int) -> None:  # Any: a class of machines.
     """Whatever the history, the answers, the money and the states are those of the model."""
     chosen = settings(max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=_SLOW)

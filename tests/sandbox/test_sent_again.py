@@ -88,6 +88,7 @@ class FailsInOldRepeats(ForgetsWithdraws):
         pytest.param(ForgetsRollbacks, MoneyMistake.CREDITED_AGAIN, id="rollbacks"),
     ],
 )
+@pytest.mark.drawn(3)
 def test_a_wallet_that_forgets_is_found(
     wallet: type[Forgetful], mistake: MoneyMistake, audit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ class _Anybody:
 
 @pytest.mark.parametrize("audit", AUDITS)
 @pytest.mark.parametrize("fault", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED])
+@pytest.mark.drawn(2)
 def test_a_wallet_that_looks_at_no_signature(fault: Fault, audit: str) -> None:
     """C02: every extra that somebody else could have sent is accepted, and told as such; money agrees all the same."""
     report, courier = storm(audit=audit, authenticator=_Anybody(), faults=f"{fault}=0.1", bets=100)
