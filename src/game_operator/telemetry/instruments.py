@@ -102,6 +102,10 @@ class Instruments:
         def cents(name: str, what: str, *keys: str) -> Sum:
             return total(name, "{cent}", what, "game_operator.currency", *keys)
 
+        # First what a collection needs, which may come from another thread before all instruments are made.
+        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._watching = Lock()
+        self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         self._sums: list[Sum] = []
         operation, action = "game_operator.operation", "game_operator.action"
         self.client_seconds: Final = seconds("http.client.request.duration", "Attempts of calls", _HTTP_SECONDS)
@@ -130,10 +134,7 @@ class Instruments:
         self.wagered: Final = cents("game_operator.wagered", "Wagers that were debited", action)
         self.won: Final = cents("game_operator.won", "Wins and claims that were credited", action)
         self.refunded: Final = cents("game_operator.refunded", "Wagers that were refunded")
-        self._waiting: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         _alive.add(self)
-        self._watching = Lock()
-        self._ages_of: WeakKeyDictionary[Any, Callable[[Any], float | None]] = WeakKeyDictionary()
         meter.create_observable_gauge(
             "game_operator.bets.oldest_open", [self._ages], "s", "The age of the oldest open bet; 0 if none is open"
         )
