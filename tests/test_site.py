@@ -180,7 +180,6 @@ def _assert_no_barriers(page: Page, looks: Sequence[tuple[int, str, str]] = LOOK
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.drawn(4)
 def test_a_page_has_no_barriers(url: str, browser: Browser, name: str) -> None:
     """It stays on this machine, has no error, weighs less than 500 kB on an empty cache, and follows the system."""
     answers: list[Response] = []
