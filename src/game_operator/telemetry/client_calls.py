@@ -30,7 +30,7 @@ _SUPPRESS_HTTP: Final = getattr(contexts, "_SUPPRESS_HTTP_INSTRUMENTATION_KEY", 
 
 
 def observed_call(
-    telemetry: Recorder,
+    recorder: Recorder,
     steps: Generator[Step, Reply, T],
     operation: Operation[T],
     base_url: str,
@@ -43,11 +43,11 @@ def observed_call(
     """
     # What this generator attaches is attached for its driver, too, which sends in that context.
     call = begin(
-        telemetry.tracer,
+        recorder.tracer,
         operation.name,
         attributes={"game_operator.operation": operation.name, "game_operator.correlation_id": correlation_id},
     )
-    if telemetry.record_ids:
+    if recorder.record_ids:
         call.set_attributes(_ids_of(operation))
     token = contexts.attach(trace.set_span_in_context(call))
     try:
@@ -55,7 +55,7 @@ def observed_call(
         while True:
             try:
                 if isinstance(step, Send):
-                    with _attempt(telemetry, step, base_url) as note:
+                    with _attempt(recorder, step, base_url) as note:
                         reply = yield step
                         note(reply)
                 else:
@@ -77,7 +77,7 @@ def observed_call(
 
 
 @contextmanager
-def _attempt(telemetry: Recorder, step: Send, base_url: str) -> Iterator[Callable[[Reply], None]]:
+def _attempt(recorder: Recorder, step: Send, base_url: str) -> Iterator[Callable[[Reply], None]]:
     """Make the CLIENT span of an attempt, and measure it; yield what takes note of its answer."""
     request, address = step.request, urlsplit(base_url)
     measured: dict[str, str | int] = {
@@ -87,12 +87,12 @@ def _attempt(telemetry: Recorder, step: Send, base_url: str) -> Iterator[Callabl
         "url.template": _ENDPOINTS.get(step.operation_name, step.operation_name),
     }
     span = begin(
-        telemetry.tracer,
+        recorder.tracer,
         f"{request.method} {measured['url.template']}",
         kind=trace.SpanKind.CLIENT,
         attributes=measured,
     )
-    if telemetry.record_ids:
+    if recorder.record_ids:
         span.set_attribute("url.full", base_url + request.path)
     if step.attempt > 1:
         span.set_attribute("http.request.resend_count", step.attempt - 1)
@@ -115,7 +115,7 @@ def _attempt(telemetry: Recorder, step: Send, base_url: str) -> Iterator[Callabl
         raise
     finally:
         contexts.detach(token)
-        instruments, seconds = telemetry.instruments, time.perf_counter() - began
+        instruments, seconds = recorder.instruments, time.perf_counter() - began
         instruments.later(instruments.client_seconds.record, seconds, measured)
         for key in ("http.response.status_code", "error.type"):
             if key in measured:

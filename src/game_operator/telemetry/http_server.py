@@ -1,4 +1,4 @@
-"""HTTP as `serve` answers it: each request is measured. A framework of yours has an instrumentation of its own."""
+"""HTTP as `serve` answers it: each request is measured. Frameworks have instrumentations for that."""
 
 import time
 from typing import Any, Final

@@ -89,7 +89,7 @@ class WebhookSpan:
 
 
 class Note(NamedTuple):
-    """How a call ended; its code is "" for SUCCESS, and its anomaly "" if there is none."""
+    """How a call ended. Its code is "" for SUCCESS, and its anomaly "" unless a person should look at the call."""
 
     operation: str
     outcome: str

@@ -89,8 +89,7 @@ def _note_unknown_source(instruments: "Instruments", call: WebhookCall) -> None:
 
 
 def _note(instruments: "Instruments", item: Item, outcome: Outcome) -> None:
-    if outcome.delta_cents:
-        note_moved(instruments, item.call, item.terms, outcome)
+    note_moved(instruments, item.call, item.terms, outcome)
     if outcome.anomaly:
         instruments.anomalies.add(1, outcome.anomaly)
     if outcome.replayed and item.waiting and item.waiting.webhook:
