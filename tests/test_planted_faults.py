@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 TOOL = runpy.run_path(str(ROOT / "tools" / "planted_faults.py"))
-MODULES = TOOL["MODULES"]
+MODULES = TOOL["listed"]()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -16,5 +16,20 @@ def test_every_fault_can_be_planted(name: str) -> None:
     module = MODULES[name]
     files = TOOL["files_of"](ROOT / "src" / "game_operator" / module.file)
     text = "".join(file.read_text() for file in files)
-    assert {before: text.count(before) for before, _ in module.faults} == {before: 1 for before, _ in module.faults}
+    befores = {fault.before for fault in module.faults}
+    assert {before: text.count(before) for before in befores} == dict.fromkeys(befores, 1)
+    assert len({(fault.before, fault.after) for fault in module.faults}) == len(module.faults)
     assert all((ROOT / file).exists() for file in module.tests if file.startswith("tests/"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_who_caught_a_fault_is_still_there(name: str) -> None:
+    """A test that is renamed or removed leaves no fault to nobody."""
+    for fault in MODULES[name].faults:
+        file, _, test = fault.caught_by.partition("::")
+        assert not test or f"def {test.partition('[')[0].rpartition('::')[2]}(" in (ROOT / file).read_text(), fault
+
+
+def test_the_list_is_written_as_it_is_read() -> None:
+    """``--record`` changes nothing but who caught a fault."""
+    assert TOOL["written"](MODULES) == TOOL["LIST"].read_text()
