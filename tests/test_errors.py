@@ -166,7 +166,6 @@ def _classes() -> Iterator[type[GameOperatorError]]:
         waiting.extend(kind.__subclasses__())
 
 
-@pytest.mark.filterwarnings("ignore:game_operator.* is deprecated:DeprecationWarning")
 def test_the_tree() -> None:
     """There is one tree, and it is the documented one."""
     for module in pkgutil.walk_packages(game_operator.__path__, "game_operator."):

@@ -1,6 +1,5 @@
 """The public API: what its docstrings say, how it is shown, and that it does not break programs of users."""
 
-import ast
 import inspect
 import pydoc
 import re
@@ -210,23 +209,6 @@ def test_the_page_of_the_policy_names_the_same_modules() -> None:
     listed = page.partition("The Python API is what")[2].partition("## What is not covered")[0]
     named = re.findall(r"`(game_operator[\w.]*)`", listed)
     assert named == [f"game_operator.{place}".rstrip(".") for place in PACKAGES]
-
-
-def test_each_deprecation_names_what_replaces_it_and_when_it_goes() -> None:
-    """A program's owner reads in the warning what to write instead, and how long there is time."""
-    messages = [message for file in (ROOT / "src").rglob("*.py") for message in _deprecations(file.read_text())]
-    assert len(messages) >= 4
-    for message in messages:
-        assert re.search(r" is deprecated, and removed in \d+\.\d+\. (?:Call|Import|Pass|Use) ", message), message
-
-
-def _deprecations(source: str) -> list[str]:
-    """Return the texts of the warnings in *source*, without what is filled in."""
-    if "DeprecationWarning" not in source:
-        return []
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    warned = [call.args[0] for call in calls if "id='DeprecationWarning'" in "".join(map(ast.dump, call.args[1:]))]
-    return ["".join(str(each.value) for each in ast.walk(it) if isinstance(each, ast.Constant)) for it in warned]
 
 
 def test_the_message_says_how_to_accept_a_break(tmp_path: Path) -> None:

@@ -7,13 +7,11 @@ from importlib import import_module, metadata
 from pathlib import Path
 from types import ModuleType
 
-import httpx
 import pytest
 
 import game_operator
 from game_operator import backoffice, ledger, models, sandbox, signers, testing
 from game_operator._lazy import lazy_names
-from game_operator.sandbox import Sandbox
 
 ERRORS = [
     "AccountExistsError",
@@ -266,33 +264,6 @@ def test_the_client_adds_no_rich() -> None:
 def test_the_probe_sees_what_is_loaded() -> None:
     """The check above would notice: a client and a model do load httpx, pydantic and cryptography."""
     assert {"httpx", "pydantic", "cryptography"} <= _loaded_after("from game_operator import OperatorClient, GameInfo")
-
-
-@pytest.mark.parametrize(
-    ("former", "home"),
-    [
-        ("game_operator.caller", "game_operator.provider.caller"),
-        ("game_operator.certify.as_html", "game_operator.certify.report.as_html"),
-        ("game_operator.certify.as_json", "game_operator.certify.report.as_json"),
-        ("game_operator.certify.as_junit", "game_operator.certify.report.as_junit"),
-    ],
-)
-def test_a_module_that_moved_still_imports_and_says_where_it_went(former: str, home: str) -> None:
-    """Programs that import from a former place go on working, with a warning that names the new place."""
-    sys.modules.pop(former, None)
-    with pytest.warns(DeprecationWarning, match=rf"{home}\.$"):
-        module = import_module(former)
-    assert module.__all__
-    assert all(getattr(module, name) is getattr(import_module(home), name) for name in module.__all__)
-
-
-@pytest.mark.outside
-def test_a_control_room_asked_for_by_true_still_works_and_says_what_to_pass() -> None:
-    """``control_room=True`` means the control room, as it did before the class could be passed."""
-    with pytest.warns(DeprecationWarning, match="from game_operator.control_room import ControlRoom"):
-        sandbox = Sandbox(control_room=True)
-    with sandbox:
-        assert "<html" in httpx.get(f"{sandbox.base_url}/", trust_env=False).text
 
 
 @pytest.mark.outside

@@ -1,7 +1,6 @@
-"""Names that moved, and lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
+"""Lazy names of a package (PEP 562): a module is imported when one of its names is first used."""
 
 import sys
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any
@@ -42,8 +41,3 @@ def lazy_names(
         return value
 
     return load, lambda: sorted({*namespace, *home_of})
-
-
-def warn_of_move(former: str, home: str) -> None:
-    """Warn that the module *former*, which is being imported, goes with 0.3: its names are in the module *home*."""
-    warnings.warn(f"{former} is deprecated, and removed in 0.3. Import from {home}.", DeprecationWarning, stacklevel=3)

@@ -10,9 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from game_operator.certify import certify_in_process
-from game_operator.certify.engine.scenario import STAGES, in_playing_order, scenarios, selected
+from game_operator.certify.engine.scenario import STAGES
 from game_operator.certify.report.report import ALL
 from game_operator.certify.scenarios.bodies import MISSING, with_field
+from game_operator.certify.selection import in_playing_order, scenarios, selected
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall

@@ -104,23 +104,6 @@ def test_a_sync_handler_runs_on_in_its_thread(
     assert waiting.calls == []  # What was answered before it began never begins.
 
 
-def test_the_former_name_of_handling_in_a_thread_warns(
-    build: Callable[..., WebhookReceiver], headers: dict[str, str]
-) -> None:
-    """``handle_in_thread`` answers as ``handle(..., in_thread=True)`` does, and names it."""
-    threads: list[int] = []
-
-    def answer(_: WebhookCall) -> Reply:
-        threads.append(threading.get_ident())
-        return success(balance_cents=1)
-
-    with pytest.warns(DeprecationWarning, match="in_thread=True"):
-        reply = build().handle_in_thread("/withdraw", headers, _BODY, Handler(answer), method="POST", peer=None)
-    assert code_of(reply) is None
-    assert threads
-    assert threads != [threading.get_ident()]
-
-
 def _until(holds: Callable[[], bool]) -> None:
     give_up = time.monotonic() + _PATIENCE
     while not holds():

@@ -6,10 +6,11 @@ without sockets. A scenario is a function that knows nothing of HTTP (``scenario
 """
 
 from game_operator.certify.certifying import certify, certify_in_process
-from game_operator.certify.engine.scenario import Scenario, scenarios
+from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.report import Cause, Latency, Moved, Report
 from game_operator.certify.report.verdicts import Exchange, Note, Outcome, Verdict, Weight
+from game_operator.certify.selection import scenarios
 
 __all__ = [
     "Cause",

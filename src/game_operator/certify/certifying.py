@@ -16,11 +16,12 @@ from game_operator.certify.engine.balances import MOST_BALANCE_CENTS
 from game_operator.certify.engine.calls import PAYS
 from game_operator.certify.engine.observed import Observed
 from game_operator.certify.engine.run import Run
-from game_operator.certify.engine.scenario import LOAD, Scenario, in_playing_order, scenarios, selected
+from game_operator.certify.engine.scenario import LOAD, Scenario
 from game_operator.certify.engine.steps import Allowance
 from game_operator.certify.engine.supplies import Supplies
 from game_operator.certify.report.report import Moved, Report, causes_of
 from game_operator.certify.report.verdicts import TURNING_AWAY, Verdict
+from game_operator.certify.selection import in_playing_order, scenarios, selected
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id

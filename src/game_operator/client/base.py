@@ -13,7 +13,6 @@ from abc import ABC
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
@@ -157,7 +156,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         self._on_exchange, self._telemetry = on_exchange, telemetry
         self._owns_wire = True
         # Not with the first answer: pydantic takes a tenth of a second to load, and an event loop would stand still.
-        import_module("game_operator.models.answers")
+        import game_operator.models.answers  # noqa: F401 - for its effect
 
     @property
     def base_url(self) -> str:

@@ -1,7 +1,6 @@
 """What all sandboxes have, over HTTP or in process: a world, a service that plays in it, and two keys."""
 
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -97,14 +96,6 @@ class SandboxBase(ABC):
         """The faults, to be switched on and off; see ``game_operator.sandbox.FAULTS``."""
         self.lies: Final = self.service.lies
         """What the Operator API answers in place of the truth, for tests."""
-
-    @property
-    def house(self) -> SandboxService:
-        """The former name of ``service``."""
-        warnings.warn(
-            "Sandbox.house is deprecated, and removed in 0.3. Use Sandbox.service.", DeprecationWarning, stacklevel=2
-        )
-        return self.service
 
     @property
     def private_key_pem(self) -> bytes:

@@ -2,10 +2,8 @@
 
 import asyncio
 import time
-import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -87,7 +85,7 @@ class Sandbox(SandboxBase):
         key_keeper: KeyKeeper | None = None,
         teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
         profile: Profile | None = None,
-        control_room: "Callable[[Sandbox, ASGIApp], Pages] | bool | None" = None,
+        control_room: "Callable[[Sandbox, ASGIApp], Pages] | None" = None,
         allow_remote: bool = False,
     ) -> None:
         try:
@@ -110,7 +108,7 @@ class Sandbox(SandboxBase):
         self._running: ServingThread | None = None
         #: Where the wallet is whose webhooks are called, or None.
         self.wallet_url: str | None = wallet_url
-        self._make_pages = _former_control_room() if control_room is True else control_room or None
+        self._make_pages = control_room
 
     @property
     def base_url(self) -> str:
@@ -248,15 +246,3 @@ class Sandbox(SandboxBase):
         from game_operator.provider.http import HttpCarrier
 
         return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True))
-
-
-def _former_control_room() -> "Callable[[Sandbox, ASGIApp], Pages]":
-    """Return what ``control_room=True`` meant before a control room could be passed."""
-    warnings.warn(
-        "Sandbox(control_room=True) is deprecated, and removed in 0.3. Pass the class: "
-        "from game_operator.control_room import ControlRoom; Sandbox(control_room=ControlRoom).",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    made: Callable[[Sandbox, ASGIApp], Pages] = import_module("game_operator.control_room").ControlRoom
-    return made

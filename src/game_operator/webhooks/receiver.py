@@ -11,7 +11,6 @@ import logging
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -200,15 +199,6 @@ class WebhookReceiver(Gate):
             return self._closed(arrival, opened, run(self.budget_seconds, _method(handler, opened), opened))
         finally:
             arrival.end()
-
-    def handle_in_thread(self, *args: Any, **options: Any) -> HttpReply:
-        """Return what ``handle`` does with ``in_thread=True``. Deprecated: call that."""
-        warnings.warn(
-            "handle_in_thread is deprecated, and removed in 0.3. Call handle(..., in_thread=True).",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.handle(*args, in_thread=True, **options)
 
     async def handle_async(
         self,

@@ -10,12 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from game_operator.certify.engine.scenario import Scenario, in_playing_order, selected
+from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import Supplies, at_hand, missing_by_options, missing_told
 from game_operator.certify.report.comparison import Change, Comparison
 from game_operator.certify.report.report import Cause, Moved, Report
 from game_operator.certify.report.summary import Summary, by_reason
 from game_operator.certify.report.verdicts import GROUPS, Verdict
+from game_operator.certify.selection import in_playing_order, selected
 from game_operator.cli.output import answer, counted, say, say_wrapped, show_rows
 from game_operator.cli.reports.fix_first import show_fix_first
 from game_operator.profile import Profile

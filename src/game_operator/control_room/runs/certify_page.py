@@ -102,7 +102,7 @@ class CertifyPage(RunsPage["CertifyRun", "CertifySettings"]):
         )
 
     def _read(self, fields: Mapping[str, str]) -> "tuple[CertifySettings | None, dict[str, str]]":
-        from game_operator.certify.engine.scenario import selected
+        from game_operator.certify.selection import selected
         from game_operator.control_room.runs.certify_run import CertifySettings
 
         form, problems = checked(CertifyForm, typed(CertifyForm, fields))

@@ -7,11 +7,12 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from game_operator.certify import Supplies, certify, scenarios
-from game_operator.certify.engine.scenario import Scenario, in_playing_order, selected
+from game_operator.certify.engine.scenario import Scenario
 from game_operator.certify.engine.supplies import at_hand, needs_told, options_for
 from game_operator.certify.report.report import Report
 from game_operator.certify.report.summary import Summary
 from game_operator.certify.report.verdicts import GROUPS, Exchange, Outcome, Verdict
+from game_operator.certify.selection import in_playing_order, selected
 from game_operator.control_room.jobs import Job
 from game_operator.ledger.sql import SqlLedger
 from game_operator.money import amount_from_cents
