@@ -143,6 +143,7 @@ def test_the_call_that_decided_is_in_every_report_and_can_be_sent_again() -> Non
         assert f"{URL}/withdraw" in decided["curl"]
 
 
+@pytest.mark.outside
 def test_a_long_body_that_decided_can_be_sent_again() -> None:
     """Its body is cut, and its line is not."""
     long = exchange(body=b'{"id":"' + b"i" * 50_000 + b'"}')
