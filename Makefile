@@ -8,13 +8,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo demo-web test test-fast browser languages check bytecode lint format bench torture site site-serve lock dist clean
+.PHONY: help demo demo-web test test-fast test-artefacts browser languages check lint format bench torture site site-serve lock dist clean
 
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
-	@echo "make test     the tests; of long tables of cases, those that the seed draws"
-	@echo "make test-fast the quick tests, which start no process, server or browser"
+	@echo "make test     behaviour, and a smoke test of each artefact; of long tables, the cases that the seed draws"
+	@echo "make test-fast of these, the tests which start no process, server or browser"
+	@echo "make test-artefacts what users read and install: site, docs, tutorials, packages, typing, public API"
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"
@@ -31,11 +32,17 @@ demo: $(VENV)/runtime
 demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
+# Each process collects and runs its own files alone (tests/support/dealing.py). More processes than cores, for some wait.
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist each -o console_output_style=classic
+
 test: $(VENV)/dev browser
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --durations=50 -m "not torture"
+	@$(PYTEST) --lane test --durations=30
 
 test-fast: $(VENV)/dev
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal --fast tests
+	@$(PYTEST) --lane fast
+
+test-artefacts: $(VENV)/dev browser
+	@$(PYTEST) --lane artefacts --durations=20
 
 browser:
 	@tools/install-test-commands.sh
@@ -46,14 +53,8 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-# The types take one core; on another, pytest compiles the tests, which each of its workers would else do again. What
-# cannot be compiled is reported by the tests. pytest's summary is the last line.
-check: $(VENV)/dev
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint bytecode
-	@$(MAKE) --no-print-directory test
-
-bytecode: $(VENV)/dev
-	@$(BIN)/python -m pytest -q --collect-only >/dev/null 2>&1 || true
+# pytest's summary is the last line.
+check: lint test
 
 format: $(VENV)/dev
 	$(BIN)/ruff format .

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.support import lanes, seeds
+from tests.support import dealing, lanes, seeds
 from tests.support.documents import DOCUMENTS
 from tests.support.servers import look_often
 
@@ -14,15 +14,17 @@ _THRESHOLDS = gc.get_threshold()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--seed`` and ``--fast``."""
+    """Add ``--seed``, ``--lane`` and ``--record-seconds``."""
     seeds.add_option(parser)
     lanes.add_option(parser)
+    dealing.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take both, and be quick about the tests."""
+    """Take them, and be quick about the tests."""
     seeds.take_option(config)
     lanes.configure(config)
+    config.pluginmanager.register(dealing.Dealing(config), "dealing")
     look_often()
     gc.set_threshold(100_000)
 
@@ -34,15 +36,23 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave modules out of ``--fast`` that are marked as a whole."""
-    return lanes.is_left_out(collection_path, config) or None
+    """Leave out files that are another process's, or not in the lane."""
+    is_anothers = _dealing(config).is_anothers(collection_path)
+    return is_anothers or lanes.is_left_out(collection_path, config.getoption("--lane")) or None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave cases to `make torture` that are not drawn, and tests out of ``--fast`` that are marked."""
+    """Leave cases to `make torture` that are not drawn, and tests to other lanes and processes."""
     lanes.draw(items, config.getoption("--seed"))
-    lanes.keep_the_fast(config, items)
+    lanes.keep_the_lane(config, items)
+    _dealing(config).keep_own(items)
+
+
+def _dealing(config: pytest.Config) -> dealing.Dealing:
+    plugin = config.pluginmanager.get_plugin("dealing")
+    assert isinstance(plugin, dealing.Dealing)
+    return plugin
 
 
 @pytest.hookimpl(wrapper=True)

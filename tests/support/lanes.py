@@ -1,12 +1,13 @@
 """
-Which tests are quick and alone: ``make test-fast`` runs those that neither start a process, a server or a browser nor
-take long.
+Lanes: which tests a command runs, by ``--lane``.
 
-A test is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that
-names PostgreSQL. In the lane an audit hook refuses what the marks have missed.
+- ``test`` (`make test`): behaviour, and one smoke test of each artefact. Neither the mark ``artefact`` nor ``torture``.
+- ``fast`` (`make test-fast`): of these, tests that neither start a process, a server or a browser nor take long. A test
+  is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that names
+  PostgreSQL. In the lane an audit hook refuses what the marks have missed.
+- ``artefacts`` (`make test-artefacts`): the mark ``artefact``, and the blocks of the docs: what users read and install.
 
-Of a long table, ``make test`` runs some cases alone, by the mark ``drawn``: the seed draws them, and `make torture`
-runs them all.
+Of a long table, the lanes run the cases that the seed draws, by the mark ``drawn``; `make torture` runs them all.
 """
 
 import re
@@ -20,7 +21,14 @@ from typing import Any, Final
 import pytest
 from hypothesis import settings
 
-__all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_fast", "watched"]
+__all__ = ["add_option", "configure", "draw", "is_left_out", "keep_the_lane", "watched"]
+
+#: The marks that leave a test out of a lane.
+_LEFT_OUT: Final = {
+    "test": ("artefact", "torture"),
+    "fast": ("artefact", "torture", "outside", "slow"),
+    "artefacts": ("torture",),
+}
 
 #: Fixtures that start something.
 _OUTSIDE: Final = frozenset(
@@ -29,7 +37,6 @@ _OUTSIDE: Final = frozenset(
 )
 #: Words in the ids of parameters that need PostgreSQL.
 _SERVERS: Final = ("postgres", "psycopg", "asyncpg")
-_MARKS: Final = ("outside", "slow", "torture")
 #: One mark, or a list of them.
 _MARKS_OF_MODULE: Final = re.compile(r"^pytestmark = (\[\n.*?^\]|.*?$)", re.MULTILINE | re.DOTALL)
 #: Audit events of the standard library (https://docs.python.org/3/library/audit_events.html).
@@ -40,24 +47,32 @@ _is_running = [False]
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add ``--fast``."""
-    parser.addoption("--fast", action="store_true", help="only tests that start nothing and take no time")
+    """Add ``--lane``."""
+    parser.addoption("--lane", choices=[*_LEFT_OUT], help="only the tests of this lane; without it, all")
 
 
 def configure(config: pytest.Config) -> None:
-    """Refuse processes and servers in the lane, and try fewer examples."""
-    if config.getoption("--fast"):
+    """Refuse processes and servers in the fast lane, and try fewer examples."""
+    if config.getoption("--lane") == "fast":
         sys.addaudithook(_refuse)
         settings.register_profile("fast", max_examples=20, deadline=None)
         settings.load_profile("fast")
 
 
-def is_left_out(path: Path, config: pytest.Config) -> bool:
-    """Return whether a module's marks leave it out as a whole, which saves importing it."""
-    if not config.getoption("--fast") or path.suffix != ".py" or not path.name.startswith("test_"):
+def is_left_out(path: Path, lane: str | None) -> bool:
+    """Return whether the lane leaves a file out as a whole, which saves importing it."""
+    if lane is None:
         return False
-    marks = _MARKS_OF_MODULE.search(path.read_text())
-    return marks is not None and any(f"pytest.mark.{mark}" in re.split(r"[\[\](,\s]", marks[1]) for mark in _MARKS)
+    if path.suffix == ".md":
+        return lane != "artefacts"
+    if path.suffix != ".py" or not path.name.startswith("test_"):
+        return False
+    text = path.read_text()
+    if lane == "artefacts" and "mark.artefact" not in text:
+        return True
+    marks = _MARKS_OF_MODULE.search(text)
+    named = re.split(r"[\[\](,\s]", marks[1]) if marks else []
+    return any(f"pytest.mark.{mark}" in named for mark in _LEFT_OUT[lane])
 
 
 def draw(items: Sequence[pytest.Item], seed: int) -> None:
@@ -88,12 +103,13 @@ def _has(case: pytest.Item, wanted: Mapping[str, Sequence[object]]) -> bool:
     )
 
 
-def keep_the_fast(config: pytest.Config, items: list[pytest.Item]) -> None:
+def keep_the_lane(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what is not in the lane."""
-    if not config.getoption("--fast"):
+    lane = config.getoption("--lane")
+    if lane is None:
         return
-    left_out = [item for item in items if not _is_fast(item)]
-    items[:] = [item for item in items if _is_fast(item)]
+    left_out = [item for item in items if not _is_in(lane, item)]
+    items[:] = [item for item in items if _is_in(lane, item)]
     config.hook.pytest_deselected(items=left_out)
 
 
@@ -107,11 +123,18 @@ def watched() -> Iterator[None]:
         _is_running[0] = False
 
 
-def _is_fast(item: pytest.Item) -> bool:
-    fixtures = getattr(item, "fixturenames", ())
-    marked = any(item.get_closest_marker(mark) for mark in _MARKS)
+def _is_in(lane: str, item: pytest.Item) -> bool:
+    is_page = item.path.suffix == ".md"
+    if any(item.get_closest_marker(mark) for mark in _LEFT_OUT[lane]):
+        return False
+    if lane == "artefacts":
+        return is_page or item.get_closest_marker("artefact") is not None
+    return not is_page and (lane == "test" or _is_alone(item))
+
+
+def _is_alone(item: pytest.Item) -> bool:
     named = any(word in item.name for word in _SERVERS)
-    return not marked and not named and _OUTSIDE.isdisjoint(fixtures)
+    return not named and _OUTSIDE.isdisjoint(getattr(item, "fixturenames", ()))
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
