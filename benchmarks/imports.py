@@ -19,10 +19,10 @@ _CLIENT = "from game_operator import OperatorClient"
 #: What reads an answer without a network: what a client loads and builds for it is part of the price.
 _READ = f"""{_CLIENT}
 from game_operator.protocol import operations
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 """
-_BET = f"{_READ}operations.fetch_bet('acme', {BET_ID!r}).parse(HttpResponse(200, (), {one_bet()!r}))"
-_GAMES = f"{_READ}operations.fetch_games('acme').parse(HttpResponse(200, (), {catalogue(1)!r}))"
+_BET = f"{_READ}operations.fetch_bet('acme', {BET_ID!r}).parse(HttpReply(200, {{}}, {one_bet()!r}))"
+_GAMES = f"{_READ}operations.fetch_games('acme').parse(HttpReply(200, {{}}, {catalogue(1)!r}))"
 
 
 def races(stage: Stage) -> Iterator[Race]:

@@ -8,7 +8,7 @@ from benchmarks.measure import Contender, Race, timed
 from benchmarks.stage import OPERATOR_ID, Stage
 from game_operator.client.base import relaxed_gc
 from game_operator.protocol import operations
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 
 __all__ = ["races"]
 
@@ -24,7 +24,7 @@ def races(stage: Stage) -> Iterator[Race]:
 
     def typed_bet(calls: int) -> None:
         for _ in range(calls):
-            read_bet(HttpResponse(200, (), bet))
+            read_bet(HttpReply(200, {}, bet))
 
     def bare_round(calls: int) -> None:
         for _ in range(calls):
@@ -33,7 +33,7 @@ def races(stage: Stage) -> Iterator[Race]:
     def typed_round(calls: int) -> None:
         for _ in range(calls):
             with relaxed_gc():  # As the clients do for a body of this size.
-                read_round(HttpResponse(200, (), long_round))
+                read_round(HttpReply(200, {}, long_round))
 
     yield Race(
         "parse-bet",

@@ -126,7 +126,7 @@ def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: 
         assert delivery.reply.balance == Decimal(balance)
         assert delivery.posted == encode_call(call)
         assert 0 < delivery.elapsed_seconds < 30
-        assert (b"content-type", b"application/json") in delivery.headers
+        assert delivery.headers["content-type"] == "application/json"
         told.append(delivery.path)
     assert told == ["/withdraw", "/deposit", "/withdraw", "/rollback", "/player-balance"]
     assert [handled.call.operation for handled in wallet.handled if handled.call] == [path[1:] for path in told]

@@ -23,7 +23,7 @@ from anyio.from_thread import start_blocking_portal
 
 from game_operator.certify import Report, certify_in_process
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.provider.in_process import answer_of, asgi_wallet, wsgi_wallet
+from game_operator.provider.in_process import asgi_wallet, wsgi_wallet
 from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.certify.harness import RUN_ID, service_key, service_signer
@@ -250,7 +250,7 @@ def certified_example(opening: Opening, url: str = "") -> Report:
     """Return what the certifier finds of an example, with nothing supplied."""
     with opening(url) as wallet:
         return certify_in_process(
-            lambda *request: answer_of(wallet.deliver(*request)),
+            wallet.deliver,
             signing_key=service_signer(),
             player_id=wallet.players[0],
             other_player_id=wallet.players[1],

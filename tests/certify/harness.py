@@ -10,7 +10,7 @@ from wallet_by_hand import PlainWallet
 
 from game_operator.certify import Outcome, Report, Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.signers.keys import LocalSigner
 from tests.certify.wrong_wallets.registry import RANDOM_OPERATIONS, WrongWallet
 
@@ -66,12 +66,12 @@ def retired_key() -> RSAPrivateKey:
     return generate_private_key(65537, 2048)
 
 
-def delivered_to(wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpResponse]:
+def delivered_to(wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpReply]:
     """Return the function by which a certifier reaches *wallet*."""
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         status, answered, reply = wallet.handle("POST", path, headers.items(), body)
-        return HttpResponse(status, tuple((name.encode(), value.encode()) for name, value in answered.items()), reply)
+        return HttpReply(status, {name.lower(): value for name, value in answered.items()}, reply)
 
     return deliver
 

@@ -11,8 +11,7 @@ from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import Account, Outcome, Terms
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
-from game_operator.provider.in_process import answer_of
+from game_operator.protocol.http import HttpReply
 from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, old_key, retired_key, service_key, service_signer
@@ -77,11 +76,11 @@ class Ours:
     def _inner(self) -> Any:  # Any: see above.
         return vars(self.ledger)["ledger"]
 
-    def deliver(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def deliver(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         """Answer a webhook."""
         if isinstance(self.ledger, AsyncInDatabase):
-            return answer_of(self.ledger.run(self.receiver.handle_async(path, headers, body, self._wallet)))
-        return answer_of(self.receiver.handle(path, headers, body, self._wallet))
+            return self.ledger.run(self.receiver.handle_async(path, headers, body, self._wallet))
+        return self.receiver.handle(path, headers, body, self._wallet)
 
     def open_account(self, player_id: str, cents: int) -> None:
         self.ledger.open_account(player_id, Decimal(cents).scaleb(-2))

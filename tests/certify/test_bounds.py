@@ -19,7 +19,7 @@ from game_operator.certify.engine import run
 from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.ledger import SqlLedger
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.provider.keys import new_key
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer, supplies_of
 from tests.certify.serving import certified_at, turning
@@ -248,7 +248,7 @@ def test_a_listener_that_never_accepts_hangs_no_run() -> None:
 # Answers that are HTTP, and say odd things; in process, for they are many.
 
 
-def certified_by(deliver: Callable[[str, Mapping[str, str], bytes], HttpResponse], wallet: PlainWallet) -> Report:
+def certified_by(deliver: Callable[[str, Mapping[str, str], bytes], HttpReply], wallet: PlainWallet) -> Report:
     return judged(
         certify_in_process(
             deliver,
@@ -281,8 +281,8 @@ def test_what_answers_in_the_wallets_place_is_told_apart(status: int, title: str
     wallet = opened()
     answering, calls = delivered_to(wallet), itertools.count()
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
-        return answering(path, headers, body) if next(calls) < 40 else HttpResponse(status, (), b"<html>No")
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        return answering(path, headers, body) if next(calls) < 40 else HttpReply(status, {}, b"<html>No")
 
     first = certified_by(deliver, wallet).causes[0]
     assert (first.title, first.verdict.is_unjudged) == (title, True)
@@ -336,8 +336,8 @@ def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     wallet = opened()
     answering = delivered_to(wallet)
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
-        return answering(path, headers, body) if path == "/player-balance" else HttpResponse(200, (), odd)
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        return answering(path, headers, body) if path == "/player-balance" else HttpReply(200, {}, odd)
 
     certified_by(deliver, wallet)
     wallet.close()
@@ -348,7 +348,7 @@ def test_a_balance_that_never_moves(balance: bytes) -> None:
     """Whatever is asked is a SUCCESS with the same balance."""
     wallet = opened()
     told = _RIGHT.replace(b"1000.00", balance)
-    report = certified_by(lambda *_: HttpResponse(200, (), told), wallet)
+    report = certified_by(lambda *_: HttpReply(200, {}, told), wallet)
     assert report.verdict("A02").failed
     wallet.close()
 
@@ -367,11 +367,11 @@ def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -
     wallet = opened()
     answering, calls = delivered_to(wallet), itertools.count()
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         answer = answering(path, headers, body)
         if next(calls) < 30 or path != "/player-balance":
             return answer
-        return HttpResponse(200, (), _RIGHT.replace(b"1000.00", balance))
+        return HttpReply(200, {}, _RIGHT.replace(b"1000.00", balance))
 
     report = certified_by(deliver, wallet)
     assert report.verdict("H05").outcome is outcome
@@ -379,17 +379,17 @@ def test_a_balance_that_turns_odd(balance: bytes, outcome: Outcome, told: str) -
     wallet.close()
 
 
-def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpResponse]:
+def _chaos(seed: int, wallet: PlainWallet) -> Callable[[str, Mapping[str, str], bytes], HttpReply]:
     chance, calls = random_of(seed), itertools.count()
     answering = delivered_to(wallet)
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         right = answering(path, headers, body)
         if next(calls) < 4 or chance.random() < 0.9:
             return right
         if chance.random() < 0.2:
             raise ConnectionError("the wallet fell over")
-        return HttpResponse(chance.choice([200, 200, 201, 404, 500]), (), chance.choice([*_ODD.values()]))
+        return HttpReply(chance.choice([200, 200, 201, 404, 500]), {}, chance.choice([*_ODD.values()]))
 
     return deliver
 

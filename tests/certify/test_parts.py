@@ -3,6 +3,7 @@
 import json
 import pickle
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
@@ -18,6 +19,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import BodyWriter, encode_call, read_call
 from game_operator.provider.delivery import Finality, finality
 from game_operator.provider.keys import ServiceKeys
@@ -64,9 +66,14 @@ def test_nobody_writes_for_a_function(private_key: RSAPrivateKey) -> None:
     """A profile that reads bodies by a function cannot be written for, and says so before anything is sent."""
     profile = Profile(parse=lambda operation, body: BalanceCall(player_id="p"))
     sent: list[str] = []
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        sent.append(path)
+        return HttpReply(200, {}, b"")
+
     with pytest.raises(ConfigurationError, match="function of your own"):
         certify_in_process(
-            lambda path, headers, body: sent.append(path),
+            deliver,
             signing_key=private_key,
             player_id="p1",
             other_player_id="p2",

@@ -20,7 +20,7 @@ from game_operator.certify.report.extent import EXTENTS, MOST_BYTES, Extent, fit
 from game_operator.certify.report.report import Cause
 from game_operator.certify.report.verdicts import Note, Verdict, Weight
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer, supplies_of
 from tests.certify.reports import URL, doubled, exchange, failed, passed, report
 
@@ -94,7 +94,7 @@ def _answering(change: Callable[[bytes], bytes]) -> Report:
     wallet = opened()
     deliver = delivered_to(wallet)
 
-    def changed(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def changed(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         response = deliver(path, headers, body)
         return replace(response, body=change(response.body))
 

@@ -16,7 +16,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.money import Cents
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook_reply import encode_reply
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Request
@@ -46,7 +46,7 @@ def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Ca
     code, balance_cents = answer
     cents = None if balance_cents is None else Cents(balance_cents)
     body = encode_reply(Reply(code=code, balance_cents=cents, timestamp=1), now_millis=1)
-    return Carried(request, (), HttpResponse(status, (), body), "", 0.001, 1, place=place)
+    return Carried(request, (), HttpReply(status, {}, body), "", 0.001, 1, place=place)
 
 
 def judged(at: Stage, play: Callable[[], object], *answers: Answer, status: int = 200) -> None:

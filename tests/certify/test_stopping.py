@@ -15,7 +15,7 @@ from game_operator.certify.report.as_json import document
 from game_operator.certify.report.as_junit import junit
 from game_operator.certify.report.summary import Summary
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
 from tests.certify.wrong_wallets.basics import TellsSeconds
 from tests.certify.wrong_wallets.repeats import DebitsEachTime
@@ -27,7 +27,7 @@ def stopped_at(
     """Return the report of a run that is stopped while the wallet answers so many withdraws."""
     answering, stopping, left = delivered_to(wallet), Event(), withdraws
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         nonlocal left
         left -= path == "/withdraw"
         if not left:

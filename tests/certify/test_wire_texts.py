@@ -6,13 +6,13 @@ import pytest
 
 from game_operator.certify.engine.wire import exception_in, why_no_reply
 from game_operator.certify.report.verdicts import KnownCause
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.provider.delivery import Carried, reply_in
 from game_operator.provider.requests import Request
 
 
 def heard(body: bytes, *, status: int = 200, request: bytes = b"{}") -> Carried:
-    answer = HttpResponse(status, (), body)
+    answer = HttpReply(status, {}, body)
     return Carried(Request("a call", "/withdraw", request), (), answer, reply_in(answer)[1], 0.001, 1)
 
 

@@ -16,7 +16,7 @@ from game_operator import AsyncOperatorClient
 from game_operator.client.base import advance, relaxed_gc
 from game_operator.errors import UnexpectedResponseError
 from game_operator.protocol.exchange import Answer, Reply, Step, TransportFailed, Wait
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, response_bytes
 from tests.support.wire import game, wire
@@ -210,8 +210,8 @@ def _watching(seen: list[bool]) -> Generator[Step, Reply, None]:
 @pytest.mark.parametrize(
     ("result", "relaxed"),
     [
-        pytest.param(HttpResponse(200, (), b" " * (256 * 1024 + 1)), True, id="large"),
-        pytest.param(HttpResponse(200, (), b" " * (256 * 1024)), False, id="not large"),
+        pytest.param(HttpReply(200, {}, b" " * (256 * 1024 + 1)), True, id="large"),
+        pytest.param(HttpReply(200, {}, b" " * (256 * 1024)), False, id="not large"),
         pytest.param(TransportFailed("lost", sent=True), False, id="no answer"),
     ],
 )

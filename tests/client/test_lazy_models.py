@@ -72,7 +72,7 @@ _FIRST_ANSWERS_AT_ONCE = """
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from game_operator.protocol import operations
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 sys.setswitchinterval(1e-6)
 calls = 4 * [
     (operations.fetch_bet("acme", "bet-1"), {bet!r}),
@@ -83,7 +83,7 @@ everybody = threading.Barrier(len(calls), timeout=30)
 
 def first(call):
     everybody.wait()
-    return call[0].parse(HttpResponse(200, (), call[1]))
+    return call[0].parse(HttpReply(200, {}, call[1]))
 
 with ThreadPoolExecutor(len(calls)) as threads:
     answers = list(threads.map(first, calls))

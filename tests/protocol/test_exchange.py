@@ -42,12 +42,12 @@ from game_operator.protocol.exchange import (
     Waited,
     exchange,
 )
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import Operation
 from game_operator.protocol.signing import Signature
 from tests.support.wire import bet, examples, grant_operation, granted, response
 
-Outcome = HttpResponse | TransportFailed
+Outcome = HttpReply | TransportFailed
 
 SIGNATURE = Signature(b"c2lnbmF0dXJlLW9mLXRoZS1jYWxs")
 NOW_MILLIS = 1_700_000_000_000  # Tue, 14 Nov 2023 22:13:20 GMT
@@ -75,7 +75,7 @@ BAD_GATEWAY = response(502, b"<html>")
 NO_SUCH_STATUS = response(999, b"")
 
 
-def refusal(code: str) -> HttpResponse:
+def refusal(code: str) -> HttpReply:
     """Return the 400 of spec §2.3 with *code*."""
     return response(400, {"success": False, "message": "no", "error_code": code})
 
@@ -559,7 +559,7 @@ class GrantingService:
                     self._work(body)
                 return self._draw(st.sampled_from(_DOUBTFUL))
 
-    def _work(self, body: bytes) -> HttpResponse:
+    def _work(self, body: bytes) -> HttpReply:
         if self._granted_before or body in self.granted_bodies:
             return DUPLICATE
         if self._draw(st.booleans(), label="refused"):

@@ -3,7 +3,7 @@
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.delivery import Carried
 from game_operator.provider.keys import ServiceKeys
@@ -33,7 +33,7 @@ def sandbox(public_key: RSAPublicKey) -> Sandbox:
 
 
 def sent(sandbox: Sandbox, path: str, body: bytes, answer: bytes | None) -> Exchange:
-    response = None if answer is None else HttpResponse(200, (), answer)
+    response = None if answer is None else HttpReply(200, {}, answer)
     carried = Carried(Request("", path, body), (), response, "" if answer else "no answer within 10 s", 0.01, 1)
     return saw_by_hand(sandbox.service, carried, signature="valid", note="written by hand")
 

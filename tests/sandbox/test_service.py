@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from game_operator.errors import BadRequestError
 from game_operator.protocol import operations
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.service import Call, answer, recognise
 from game_operator.protocol.signing import Signature, sign
 from game_operator.sandbox import Sandbox, SandboxWorld
@@ -41,20 +41,20 @@ def world(public_key: RSAPublicKey) -> SandboxWorld:
 
 
 @pytest.fixture(scope="module")
-def post(world: SandboxWorld, private_key: RSAPrivateKey) -> Callable[[str, bytes], HttpResponse]:
+def post(world: SandboxWorld, private_key: RSAPrivateKey) -> Callable[[str, bytes], HttpReply]:
     """Send a body with a sound signature."""
 
-    def send(path: str, body: bytes) -> HttpResponse:
+    def send(path: str, body: bytes) -> HttpReply:
         headers = ((b"x-operator-id", b"acme"), (b"x-signature", signature(private_key, body).encode()))
         return answer(HttpRequest("POST", path, headers, body), world, now_millis=NOW_MILLIS)
 
     return send
 
 
-def described(response: HttpResponse) -> dict[str, Any]:  # Any: a JSON body.
+def described(response: HttpReply) -> dict[str, Any]:  # Any: a JSON body.
     """Return the body of a response that the specification, or a plain 404 or 405, describes."""
     assert response.status in {200, 400, 401, 403, 404, 405}
-    assert response.header(b"content-type") == "application/json"
+    assert response.headers["content-type"] == "application/json"
     body = json.loads(response.body)
     assert isinstance(body, dict)
     return body
@@ -78,7 +78,7 @@ def test_any_request_is_answered(
 
 @ANYTHING
 @given(path=st.sampled_from([ROUND, GRANT]), body=st.binary())
-def test_any_signed_body_is_answered(post: Callable[[str, bytes], HttpResponse], path: str, body: bytes) -> None:
+def test_any_signed_body_is_answered(post: Callable[[str, bytes], HttpReply], path: str, body: bytes) -> None:
     """Signed, but no JSON of the call's: 400 with an error (spec §4.2, §7.3)."""
     assert described(post(path, body)).keys() <= {"error", "status", "success", "message", "error_code"}
 
@@ -86,7 +86,7 @@ def test_any_signed_body_is_answered(post: Callable[[str, bytes], HttpResponse],
 @ANYTHING
 @given(path=st.sampled_from([ROUND, GRANT]), body=st.dictionaries(FIELDS | st.text(), JSON))
 def test_any_signed_json_is_answered(
-    post: Callable[[str, bytes], HttpResponse], path: str, body: dict[str, object]
+    post: Callable[[str, bytes], HttpReply], path: str, body: dict[str, object]
 ) -> None:
     """Signed JSON with any values in the call's fields ends in one of the described bodies (spec §2.3, §2.8, §7)."""
     answered = described(post(path, json.dumps(body).encode()))

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import BetConfig, ConfigurationError, GameInfo, GameInstance, GrantAccepted
 from game_operator.models import GrantRequest
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.provider import keys as service_keys
 from game_operator.provider.delivery import Carried, Post, answers_in
 from game_operator.provider.faults import Fault
@@ -154,7 +154,7 @@ class Seen(NamedTuple):
 
 
 def carried(post: Post, problem: str = "", status: int | None = 200) -> "Seen":
-    answer = None if status is None else HttpResponse(status, ((b"a", b"b"),), b"{}")
+    answer = None if status is None else HttpReply(status, {"a": "b"}, b"{}")
     headers = ((b"signature", b"x"),)
     return Seen(post, Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw"))
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings, strategies
 from pydantic import BaseModel, ValidationError
 
 from game_operator.models import GrantAccepted, GrantRequest
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply, joined_headers
 from game_operator.protocol.operations import Operation, grant_free_bet
 
 #: Whatever a JSON object holds.
@@ -110,10 +110,10 @@ def wire(value: object, filling: str = "") -> bytes:
     return json.dumps(value, ensure_ascii=False).replace(f'"{_HOLE}"', filling).encode()
 
 
-def response(status: int, body: object = b"", *headers: tuple[bytes, bytes], defect: str = "") -> HttpResponse:
+def response(status: int, body: object = b"", *headers: tuple[bytes, bytes], defect: str = "") -> HttpReply:
     """Return a response; a *body* that is not bytes is written as JSON."""
     content = body if isinstance(body, bytes) else wire(body)
-    return HttpResponse(status, headers, content, defect)
+    return HttpReply(status, joined_headers(headers), content, defect)
 
 
 #: Every way to write a JSON number with up to 25 digits on each side of the point and an exponent of up to 3 digits.

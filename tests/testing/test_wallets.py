@@ -93,7 +93,7 @@ def test_a_round_reaches_the_wallet(connected: InProcessSandbox, ledger: MemoryL
     assert played.problems == ()
     assert [delivery.code for delivery in played.deliveries] == ["INVALID_SIGNATURE", None, None]
     assert ledger.balance("p1") == 11_000
-    assert (b"content-type", b"application/json") in played.deliveries[0].headers
+    assert played.deliveries[0].headers["content-type"] == "application/json"
 
 
 async def test_a_round_reaches_the_wallet_from_an_async_test(connected: InProcessSandbox, ledger: MemoryLedger) -> None:
@@ -171,6 +171,9 @@ def test_what_is_no_wallet_is_refused_at_once(operator_sandbox: InProcessSandbox
         pytest.param((200, {}, "{}"), id="text for bytes"),
         pytest.param(("200 OK", {}, b"{}"), id="a status line"),
         pytest.param((200, b"{}"), id="no headers"),
+        pytest.param((200, {b"a": b"b"}, b"{}"), id="headers of bytes"),
+        pytest.param((200, None, b"{}"), id="headers that are None"),
+        pytest.param((True, {}, b"{}"), id="a bool for a status"),
     ],
 )
 def test_what_is_no_response_is_refused(operator_sandbox: InProcessSandbox, response: object) -> None:

@@ -30,7 +30,7 @@ from game_operator.profile import Profile
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
-from game_operator.provider.in_process import Deliver, InProcessCarrier, a_loop_runs_here
+from game_operator.provider.in_process import InProcessCarrier, ReplyingWallet, a_loop_runs_here
 from game_operator.provider.keys import ServiceKeys, SigningKey
 from game_operator.provider.requests import Form, Seal
 from game_operator.transport.settings import check_moves_money
@@ -180,7 +180,7 @@ def certify(
 
 
 def certify_in_process(
-    wallet: Deliver,
+    wallet: ReplyingWallet,
     *,
     signing_key: SigningKey,
     player_id: str,
@@ -201,8 +201,11 @@ def certify_in_process(
     """
     Certify a wallet in this process, without sockets; what needs them is skipped.
 
-    *wallet* is a function of path, headers and body that returns an ``HttpResponse``, or an awaitable of one. All else
-    is as for ``certify``.
+    *wallet* is a function of path, headers and body that returns an ``HttpReply``, as ``WebhookReceiver.handle`` does,
+    or an awaitable of one. What it raises counts as its answer. All else is as for ``certify``.
+
+    Raises:
+        TypeError: *wallet* returned something else than an ``HttpReply``. The certification ends at once.
     """
     profile, supplies = profile or Profile(), supplies or Supplies()
     try:

@@ -28,7 +28,7 @@ from game_operator.protocol.exchange import (
     TransportFailed,
     exchange,
 )
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply, without_echoes
 from game_operator.protocol.operations import Operation
 from game_operator.signers.environment import FromEnvironment, checked_operator_id
 from game_operator.signers.keys import (
@@ -218,15 +218,15 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             return steps
         return self._telemetry.observed_call(steps, operation, self._base_url, correlation_id)
 
-    def _answer(self, step: Send, result: HttpResponse | TransportFailed, began: float) -> Answer:
+    def _answer(self, step: Send, result: HttpReply | TransportFailed, began: float) -> Answer:
         """Return the answer to *step*, once ``on_exchange`` has seen it; what that raises changes no grant."""
         answer = Answer(result, time.monotonic(), time.time_ns() // 1_000_000)
         if self._on_exchange is None:
             return answer
         request, status, body = step.request, None, b""
-        if isinstance(result, HttpResponse):
+        if isinstance(result, HttpReply):
             signature = next(value for name, value in request.headers if name == b"X-Signature")
-            status, body = result.status, result.without_echoes(signature).body
+            status, body = result.status, without_echoes(result.body, signature)
         url, elapsed = self._base_url + request.path, answer.seconds - began
         attempt = Exchange(
             request.method,
@@ -255,7 +255,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
 
 def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:
     """Send *reply* to *steps* and return the next one; a large body is parsed with the collector relaxed."""
-    if isinstance(reply, Answer) and isinstance(reply.result, HttpResponse) and len(reply.result.body) > _LARGE_BODY:
+    if isinstance(reply, Answer) and isinstance(reply.result, HttpReply) and len(reply.result.body) > _LARGE_BODY:
         with relaxed_gc():
             return steps.send(reply)
     return steps.send(reply)

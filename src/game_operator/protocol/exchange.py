@@ -11,6 +11,7 @@ code of spec §7.2 ends the call as itself. Everything else ends it as ``Outcome
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from game_operator.codes import GrantErrorCode
@@ -28,7 +29,7 @@ from game_operator.errors import (
     one_line,
     shown,
 )
-from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse, without_echoes
+from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, redacted, without_echoes, without_secret
 from game_operator.protocol.operations import Operation, request_of, retry_after_seconds, unfit
 from game_operator.protocol.signing import Signature
 
@@ -146,7 +147,7 @@ class Signed:
 class Answer:
     """What came of a ``Send``, at *seconds* of the monotonic and *unix_millis* of the wall clock."""
 
-    result: HttpResponse | TransportFailed
+    result: HttpReply | TransportFailed
     seconds: float
     unix_millis: int
 
@@ -282,9 +283,9 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
     try:
         # A debugging service may echo our headers: no error carries the signature on.
         try:
-            return call.operation.parse(result.without(signature))
+            return call.operation.parse(without_secret(result, signature))
         except ApiError:
-            cleaned = result.without_echoes(signature)
+            cleaned = redacted(result, partial(without_echoes, secret=signature))
         # Only an error shows what was received, so that only an error costs the closer look.
         call.operation.parse(cleaned)
         raise unfit(cleaned, "it can be read only without the signature in it")
@@ -314,7 +315,7 @@ def _pause(call: _Call[T], answer: Answer, failure: GameOperatorError, jitter: I
     if call.attempts >= policy.max_attempts or not _worth_repeating(call, answer, failure):
         return None
     pause = policy.delay_seconds(call.attempts, next(jitter))
-    if isinstance(answer.result, HttpResponse):
+    if isinstance(answer.result, HttpReply):
         asked = retry_after_seconds(answer.result, answer.unix_millis) or 0.0
         if asked > policy.max_retry_after_seconds:
             return None

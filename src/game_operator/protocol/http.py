@@ -1,11 +1,12 @@
 """
-HTTP requests and responses as plain values of no library; and signatures that the other side echoes, cut out of them.
+HTTP requests and replies as plain values of no library; and signatures that the other side echoes, cut out of them.
 
 A debugging service may echo our headers: in the other alphabet of Base64, escaped for JSON, for an address or for HTML,
 broken into lines, or cut off. A reader of such an echo in a log could replay the call.
 """
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import ip_address
@@ -104,34 +105,56 @@ class HttpRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpReply:
     """
-    A response as far as it was read.
+    The reply to a request: what a server sends back, or as much of it as a client has read.
 
-    *defect* says why *body* is not the whole body in plain bytes (it was encoded, or too long), and is "" when it is.
     Its ``repr`` leaves headers and body out, because a service may echo a signature in either.
+
+    Attributes:
+        status: The HTTP status.
+        headers: The header fields by their names in lower case; the values of a repeated name are joined with ", ".
+        body: The body's bytes.
+        defect: Why *body* is not the whole body in plain bytes (it was encoded, or too long); "" if it is.
     """
 
     status: int
-    headers: HeaderPairs = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     defect: str = ""
 
-    def header(self, name: bytes) -> str | None:
-        """Return the first header called *name* (in lower case), or None."""
-        return next((value.decode("latin-1") for key, value in self.headers if key.lower() == name), None)
 
-    def without(self, secret: bytes) -> "HttpResponse":
-        """Return this response with *secret* cut out wherever the service echoes it."""
-        if not secret or (secret not in self.body and not any(secret in value for _, value in self.headers)):
-            return self
-        headers = tuple((name, value.replace(secret, REMOVED)) for name, value in self.headers)
-        return replace(self, headers=headers, body=self.body.replace(secret, REMOVED))
+def joined_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return header fields, as they stood on the wire, as an ``HttpReply`` has them (RFC 9110 §5.3)."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in pairs:
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
-    def without_echoes(self, secret: bytes) -> "HttpResponse":
-        """Return this response without *secret* in any form: escaped, split, cut off. *without* is faster."""
-        headers = tuple((name, without_echoes(value, secret)) for name, value in self.headers)
-        return replace(self, headers=headers, body=without_echoes(self.body, secret))
+
+def pairs_of(headers: Mapping[str, str]) -> HeaderPairs:
+    """Return the *headers* of an ``HttpReply`` as pairs of bytes, for logs and reports."""
+    return tuple((_latin(name), _latin(value)) for name, value in headers.items())
+
+
+def _latin(text: str) -> bytes:
+    # A wallet in this process may use characters that no header can carry.
+    return text.encode("latin-1", "backslashreplace")
+
+
+def redacted(reply: HttpReply, redact: Callable[[bytes], bytes]) -> HttpReply:
+    """Return *reply* with its body and the value of each header as *redact* returns them."""
+    headers = {name: redact(_latin(value)).decode("latin-1") for name, value in reply.headers.items()}
+    return replace(reply, headers=headers, body=redact(reply.body))
+
+
+def without_secret(reply: HttpReply, secret: bytes) -> HttpReply:
+    """Return *reply* with *secret* cut out wherever it stands unchanged. ``without_echoes`` finds more, slowly."""
+    text = secret.decode("latin-1")
+    if not secret or (secret not in reply.body and not any(text in value for value in reply.headers.values())):
+        return reply
+    return redacted(reply, lambda part: part.replace(secret, REMOVED))
 
 
 def is_loopback(host: str) -> bool:

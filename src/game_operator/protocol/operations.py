@@ -31,7 +31,7 @@ from game_operator.errors import (
 )
 from game_operator.models.wire_format import MAX_WHOLE, WireFormatError, once
 from game_operator.protocol.exact_json import encode_json
-from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Operation(Generic[T]):
     method: str
     path: str
     to_sign: bytes = field(repr=False)
-    parse: Callable[[HttpResponse], T] = field(repr=False)
+    parse: Callable[[HttpReply], T] = field(repr=False)
     body: bytes = b""
     grant: "models.GrantRequest | None" = None
 
@@ -85,7 +85,7 @@ def request_of(operation: Operation[T], operator_id: str, signature: Signature, 
 def fetch_games(operator_id: str) -> "Operation[list[models.GameInfo]]":
     """List all games of the operator; the operator id is signed (spec §4.2, §5)."""
 
-    def parse(response: HttpResponse) -> "list[models.GameInfo]":
+    def parse(response: HttpReply) -> "list[models.GameInfo]":
         games: list[models.GameInfo] = _read(response, "fetch-games")
         return games
 
@@ -112,7 +112,7 @@ def fetch_bet(operator_id: str, bet_id: str) -> "Operation[models.AnyBet]":
     # Not formatted: a str of an Enum would be signed as another text than stands in the path.
     to_sign = operator_id.encode() + b":" + bet_id.encode()
 
-    def parse(response: HttpResponse) -> "models.AnyBet":
+    def parse(response: HttpReply) -> "models.AnyBet":
         found: models.AnyBet = _read(response, "fetch-bet")
         if not isinstance(found, models.BetNotFound):
             _check_answers(response, reference_id=(found.reference_id, bet_id))
@@ -143,7 +143,7 @@ def fetch_round_bets(
     keys = {"instance_id": instance_id, "round_no": round_no, "round_id": round_id}
     body = encode_json({name: value for name, value in keys.items() if value is not None})
 
-    def parse(response: HttpResponse) -> "models.AnyRound":
+    def parse(response: HttpReply) -> "models.AnyRound":
         found: models.AnyRound = _read(response, "fetch-round-bets")
         if isinstance(found, models.RoundFound):
             by_number = round_id is None
@@ -173,7 +173,7 @@ def grant_free_bet(grant: "models.GrantRequest") -> "Operation[models.GrantAccep
         raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=grant.reference_id)
     body = encode_json(grant.model_dump())
 
-    def parse(response: HttpResponse) -> "models.GrantAccepted":
+    def parse(response: HttpReply) -> "models.GrantAccepted":
         rejection = rejection_of(response, grant.reference_id) if response.status == 400 else None
         if rejection is not None:
             raise rejection
@@ -208,14 +208,14 @@ def _reader(endpoint: str) -> Callable[[bytes], Any]:  # What it returns depends
     return reader_of(endpoint)
 
 
-def _check_answers(response: HttpResponse, **keys: tuple[object, object]) -> None:
+def _check_answers(response: HttpReply, **keys: tuple[object, object]) -> None:
     """Raise if one of *keys*, as it was answered and as it was asked, differs: the answer belongs to another call."""
     for name, (answered, asked) in keys.items():
         if answered != asked:
             raise unfit(response, f"{name}: is {shown(answered)}, but {shown(asked)} was asked for")
 
 
-def _read(response: HttpResponse, endpoint: str) -> Any:  # What the reader of the endpoint returns.
+def _read(response: HttpReply, endpoint: str) -> Any:  # What the reader of the endpoint returns.
     if response.status != 200:
         raise error_of(response)
     problem = response.defect
@@ -231,22 +231,22 @@ _KEPT_BODY: Final = 65_536
 _SECRET_HEADERS: Final = frozenset(
     {"authorization", "cookie", "proxy-authorization", "set-cookie", "set-cookie2", "x-signature"}
 )
-_DELAY_SECONDS: Final = re.compile(r"[0-9]{1,9}\Z")
+#: Of a field that stands twice, the first counts.
+_DELAY_SECONDS: Final = re.compile(r"([0-9]{1,9})(?:,|\Z)")
 
 
-def unfit(response: HttpResponse, problem: str) -> UnexpectedResponseError:
+def unfit(response: HttpReply, problem: str) -> UnexpectedResponseError:
     """Return the error for a 200 whose body does not fit, because of *problem*."""
     return UnexpectedResponseError(f"HTTP 200 does not fit the specification ({problem})", **_kept(response))
 
 
-def _kept(response: HttpResponse) -> dict[str, Any]:
+def _kept(response: HttpReply) -> dict[str, Any]:
     """Return what an error keeps of *response*: not all of a long body, and no credentials."""
-    pairs = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in response.headers)
-    headers = {name: value for name, value in pairs if name not in _SECRET_HEADERS}
+    headers = {name: value for name, value in response.headers.items() if name not in _SECRET_HEADERS}
     return {"status_code": response.status, "body": response.body[:_KEPT_BODY], "headers": headers, "attempts": 1}
 
 
-def error_of(response: HttpResponse) -> ApiError:
+def error_of(response: HttpReply) -> ApiError:
     """Return the error for a *response* whose status is not 200, whichever endpoint it came from (spec §7.3)."""
     status, said = response.status, _said(response)
     if status == 429:
@@ -260,14 +260,14 @@ def error_of(response: HttpResponse) -> ApiError:
     if response.defect:
         reason = f"HTTP {status} cannot be read ({response.defect})"
     elif 300 <= status <= 399:
-        target = shown(response.header(b"location") or "")
+        target = shown(response.headers.get("location", ""))
         reason = f"HTTP {status} redirects to {target}, and a signature is never sent elsewhere"
     elif kind is not None:
         reason = f"HTTP {status} without the JSON error body of the specification"
     return UnexpectedResponseError(reason, **_kept(response))
 
 
-def rejection_of(response: HttpResponse, reference_id: str) -> FreeBetRejectedError | None:
+def rejection_of(response: HttpReply, reference_id: str) -> FreeBetRejectedError | None:
     """Return the refusal in the 400 of free-bet/grant (spec §2.3, §7.2), or None if its body has another shape."""
     match read_object(response.body):
         case {"success": False, "message": str(message), "error_code": str(code)} if not response.defect:
@@ -277,11 +277,11 @@ def rejection_of(response: HttpResponse, reference_id: str) -> FreeBetRejectedEr
             return None
 
 
-def retry_after_seconds(response: HttpResponse, unix_millis: int) -> float | None:
+def retry_after_seconds(response: HttpReply, unix_millis: int) -> float | None:
     """Return how long Retry-After asks us to wait, from *unix_millis* on; None when absent or unreadable."""
-    value = (response.header(b"retry-after") or "").strip()
-    if _DELAY_SECONDS.match(value):
-        return float(value)
+    value = response.headers.get("retry-after", "").strip()
+    if delay := _DELAY_SECONDS.match(value):
+        return float(delay[1])
     try:
         until = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError, IndexError):
@@ -298,7 +298,7 @@ _DESCRIBED: dict[int, type[ApiError]] = {
 }
 
 
-def _said(response: HttpResponse) -> str | None:
+def _said(response: HttpReply) -> str | None:
     # The three shapes of a failure: {error}, {status: BAD_REQUEST, error} and {success: false, message, error_code}.
     match read_object(response.body):
         case {"error": str(text)}:

@@ -19,7 +19,7 @@ from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import Text, WireModel, decode, whole_number
 from game_operator.models.wire_format import MAX_WHOLE, WireFormatError
 from game_operator.protocol.exact_json import Json, encode_json
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator.protocol.signing import verify
 
@@ -104,10 +104,10 @@ _ROUND_KEYS = TypeAdapter(_RoundKeys)
 _GRANT = TypeAdapter(GrantRequest)
 
 
-def answer(request: HttpRequest, world: World, *, now_millis: int, inactive: bool = False) -> HttpResponse:
+def answer(request: HttpRequest, world: World, *, now_millis: int, inactive: bool = False) -> HttpReply:
     """Return the service's response to any *request*; with *inactive* every operator's account counts as inactive."""
     call = recognise(request)
-    if isinstance(call, HttpResponse):
+    if isinstance(call, HttpReply):
         return call
     verdict, account = _signer_of(request, call, world)
     if verdict == "missing":
@@ -136,7 +136,7 @@ def answer(request: HttpRequest, world: World, *, now_millis: int, inactive: boo
 def signature_verdict(request: HttpRequest, world: World) -> str:
     """Return, for people, what there is to say of the signature of *request*: valid, wrong, missing or not needed."""
     call = recognise(request)
-    return "not needed" if isinstance(call, HttpResponse) else _signer_of(request, call, world)[0]
+    return "not needed" if isinstance(call, HttpReply) else _signer_of(request, call, world)[0]
 
 
 def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, OperatorAccount | None]:
@@ -150,11 +150,11 @@ def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, Ope
     return "valid" if is_valid else "wrong", account
 
 
-def recognise(request: HttpRequest) -> Call | HttpResponse:
+def recognise(request: HttpRequest) -> Call | HttpReply:
     """Return which call *request* is, or the response if it is not one of the four."""
     path = request.path.partition("?")[0]
     if path in _POSTS:
-        return Call(_POSTS[path], body=request.body) if request.method == "POST" else _not_allowed(b"POST")
+        return Call(_POSTS[path], body=request.body) if request.method == "POST" else _not_allowed("POST")
     segment = path.removeprefix(_BET_PREFIX)
     is_listing = path == f"{API_PREFIX}/fetch-games"
     if not is_listing and (not path.startswith(_BET_PREFIX) or not segment or "/" in segment):
@@ -163,7 +163,7 @@ def recognise(request: HttpRequest) -> Call | HttpResponse:
         call = Call("fetch-games") if is_listing else Call("fetch-bet", unquote_to_bytes(segment).decode())
     except UnicodeError:
         return _failure(400, INVALID_REQUEST)
-    return call if request.method == "GET" else _not_allowed(b"GET")
+    return call if request.method == "GET" else _not_allowed("GET")
 
 
 def _only(request: HttpRequest, name: bytes) -> bytes | None:
@@ -171,7 +171,7 @@ def _only(request: HttpRequest, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) -> HttpResponse:
+def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) -> HttpReply:
     given = keys.model_dump(exclude_unset=True)
     if not given.keys() & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
@@ -182,7 +182,7 @@ def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) ->
     return _reply(200, found.model_dump())
 
 
-def _grant(request: GrantRequest, operator_id: str, world: World, now_millis: int) -> HttpResponse:
+def _grant(request: GrantRequest, operator_id: str, world: World, now_millis: int) -> HttpReply:
     outcome = refusal_of(request) or world.grant(operator_id, request, now_millis=now_millis)
     if isinstance(outcome, GrantErrorCode):
         refused: dict[str, Json] = {"success": False, "message": GRANT_MESSAGES[outcome], "error_code": outcome}
@@ -190,14 +190,14 @@ def _grant(request: GrantRequest, operator_id: str, world: World, now_millis: in
     return _reply(200, outcome.model_dump())
 
 
-def _failure(status: int, text: str) -> HttpResponse:
+def _failure(status: int, text: str) -> HttpReply:
     return _reply(status, {"error": text})
 
 
-def _not_allowed(allowed: bytes) -> HttpResponse:
+def _not_allowed(allowed: str) -> HttpReply:
     refusal = _failure(405, "Method not allowed")
-    return replace(refusal, headers=(*refusal.headers, (b"allow", allowed)))
+    return replace(refusal, headers={**refusal.headers, "allow": allowed})
 
 
-def _reply(status: int, body: Json) -> HttpResponse:
-    return HttpResponse(status, ((b"content-type", b"application/json"),), encode_json(body))
+def _reply(status: int, body: Json) -> HttpReply:
+    return HttpReply(status, {"content-type": "application/json"}, encode_json(body))

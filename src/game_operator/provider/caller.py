@@ -15,7 +15,7 @@ from game_operator.errors import ConfigurationError, DeliveryInDoubtError, Reque
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Delivery, delivered
@@ -209,8 +209,8 @@ class AsyncWebhookCaller(_Caller):
         await self.aclose()
 
 
-def _delivery(url: str, request: HttpRequest, result: HttpResponse | TransportFailed, seconds: float) -> Delivery:
-    if isinstance(result, HttpResponse):
+def _delivery(url: str, request: HttpRequest, result: HttpReply | TransportFailed, seconds: float) -> Delivery:
+    if isinstance(result, HttpReply):
         return delivered(request.path, request.body, result, seconds)
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")

@@ -10,7 +10,7 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError
 from game_operator.models.webhooks import MovingCall, Reply
-from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, without_secret
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
@@ -78,7 +78,7 @@ class Delivery:
         path: Where it was posted to, below the caller's url.
         posted: The body's bytes, as they were signed.
         status: The HTTP status of the answer; the specification wants 200, always (spec §4.1).
-        headers: The answer's header fields in order.
+        headers: The answer's header fields by their names in lower case.
         body: The answer's body, at most 1 MiB of it.
         reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
         problem: Why there is no reply; "" if there is one.
@@ -89,7 +89,7 @@ class Delivery:
     path: str
     posted: bytes
     status: int
-    headers: HeaderPairs = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes
     reply: Reply | None
     problem: str
@@ -122,7 +122,7 @@ class Carried:
 
     request: Request
     headers: HeaderPairs = field(repr=False)
-    answer: HttpResponse | None
+    answer: HttpReply | None
     problem: str
     elapsed_seconds: float
     began_millis: int
@@ -167,7 +167,7 @@ class Carried:
         return None if self.reply is None else self.reply.balance_cents
 
 
-def delivered(path: str, posted: bytes, answer: HttpResponse, elapsed_seconds: float) -> Delivery:
+def delivered(path: str, posted: bytes, answer: HttpReply, elapsed_seconds: float) -> Delivery:
     """Return the delivery of the body *posted* to *path*, which had this *answer*."""
     reply, problem = reply_in(answer)
     return Delivery(
@@ -175,7 +175,7 @@ def delivered(path: str, posted: bytes, answer: HttpResponse, elapsed_seconds: f
     )
 
 
-def reply_in(answer: HttpResponse) -> tuple[Reply | None, str]:
+def reply_in(answer: HttpReply) -> tuple[Reply | None, str]:
     """Return the reply in *answer*, or None and why there is none (spec §2.1)."""
     if answer.defect:
         return None, answer.defect
@@ -337,7 +337,7 @@ def answers_to(post: Post, carried: Carried) -> tuple[Answer, ...]:
         problem = ""
     for signature in (value for _, value in carried.headers if isinstance(value, Signature)):
         problem = problem.replace(signature.decode(), "[signature removed]")
-        answer = None if answer is None else answer.without(signature)
+        answer = None if answer is None else without_secret(answer, signature)
     if answer is None or problem:
         return unanswered(post.calls, problem)
     return answers_in(post, answer.status, answer.body, answer.defect)

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner, is_loopback
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, is_loopback, redacted
 from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
 from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault
@@ -119,7 +119,7 @@ class HttpCarrier:
 
     async def carry_one(self, request: Request, place: int = 0) -> Carried:
         """Carry *request*; those at once have a *place* each. What a wallet does never raises."""
-        answer: HttpResponse | None = None
+        answer: HttpReply | None = None
         problem, timed_out, unreachable = "", False, False
         headers = self._keys.headers(request, self._header)
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
@@ -137,8 +137,7 @@ class HttpCarrier:
             problem = str(failed) or type(failed).__name__
         elapsed_seconds = time.perf_counter() - began
         if answer is not None and self._secrets:
-            redacted = tuple((name, self._without_values(value)) for name, value in answer.headers)
-            answer = replace(answer, headers=redacted, body=self._without_values(answer.body))
+            answer = redacted(answer, self._without_values)
         problem = self._without_values(problem.encode()).decode()
         url = self._url_of(request)
         return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
@@ -183,7 +182,7 @@ class HttpCarrier:
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests, range(len(requests))))
 
-    async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpResponse:
+    async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpReply:
         texts = _texts_beside_type(headers)
         callers = self._callers[request.at]
         while len(callers) <= place and self._pool is None:
@@ -197,11 +196,11 @@ class HttpCarrier:
                 if time.monotonic() + pause > deadline:
                     raise
             else:
-                return HttpResponse(delivery.status, delivery.headers, delivery.body, delivery.defect)
+                return HttpReply(delivery.status, delivery.headers, delivery.body, delivery.defect)
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpResponse | None:
+    async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpReply | None:
         # A wallet need not answer half a request.
         timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
         return await post_roughly(

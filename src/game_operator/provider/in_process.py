@@ -18,7 +18,7 @@ import httpx
 
 from game_operator.errors import shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
 from game_operator.provider.delivery import Carried
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.requests import Request
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from game_operator.webhooks.asgi import AsgiApp
 
-#: Takes path, headers and body. Any: each framework's test client returns a response of its own, or an awaitable of it.
+#: Takes path, headers and body, and returns the reply.
+ReplyingWallet: TypeAlias = Callable[[str, Mapping[str, str], bytes], HttpReply | Awaitable[HttpReply]]
+#: The same. Any: each framework's test client returns a response of its own, or an awaitable of it.
 Deliver: TypeAlias = Callable[[str, Mapping[str, str], bytes], Any]
 #: What a sandbox takes for a wallet.
 WalletInProcess: TypeAlias = WebhookHandler | AsyncWebhookHandler | Deliver
@@ -44,7 +46,11 @@ _APPLICATIONS: Final = {("scope", "receive", "send"): "asgi_wallet", ("environ",
 _BODIES: Final = ("content", "data", "body")
 
 
-def asgi_wallet(app: "AsgiApp", *, prefix: str = "") -> Deliver:
+class WrongReplyError(TypeError):
+    """The function that stands for a wallet returns no reply: its author's mistake, and no answer of the wallet."""
+
+
+def asgi_wallet(app: "AsgiApp", *, prefix: str = "") -> ReplyingWallet:
     """
     Return a wallet that is the ASGI application *app*: FastAPI, Starlette, Litestar, Django or ``asgi_app``.
 
@@ -56,16 +62,16 @@ def asgi_wallet(app: "AsgiApp", *, prefix: str = "") -> Deliver:
     """
     transport, url = httpx.ASGITransport(app), _HOST + normal_prefix(prefix)
 
-    async def deliver(path: str, headers: Mapping[str, str], body: bytes) -> httpx.Response:
+    async def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         request = httpx.Request("POST", url + path, headers=dict(headers), content=body)
         response = await transport.handle_async_request(request)
         await response.aread()
-        return response
+        return answer_of(response)
 
     return deliver
 
 
-def wsgi_wallet(app: "WSGIApplication", *, prefix: str = "") -> Deliver:
+def wsgi_wallet(app: "WSGIApplication", *, prefix: str = "") -> ReplyingWallet:
     """
     Return a wallet that is the WSGI application *app*: Flask, Django or ``wsgi_app``.
 
@@ -77,11 +83,11 @@ def wsgi_wallet(app: "WSGIApplication", *, prefix: str = "") -> Deliver:
     """
     transport, url = httpx.WSGITransport(app), _HOST + normal_prefix(prefix)
 
-    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> httpx.Response:
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         request = httpx.Request("POST", url + path, headers=dict(headers), content=body)
         response = transport.handle_request(request)
         response.read()
-        return response
+        return answer_of(response)
 
     return deliver
 
@@ -109,12 +115,12 @@ def delivery_to(wallet: WalletInProcess, receiver: Callable[[], WebhookReceiver]
     return wallet
 
 
-def answer_of(response: Any) -> HttpResponse:
+def answer_of(response: Any) -> HttpReply:
     """
     Return what a wallet answered; *response* is a test client's, an ``HttpReply``, or (status, headers, body).
 
     Raises:
-        TypeError: It is something else.
+        WrongReplyError: It is something else.
     """
     if isinstance(response, tuple) and len(response) == 3:
         status, headers, body = response
@@ -122,14 +128,21 @@ def answer_of(response: Any) -> HttpResponse:
         status = getattr(response, "status_code", getattr(response, "status", None))
         headers = getattr(response, "headers", ())
         body = next((getattr(response, name) for name in _BODIES if hasattr(response, name)), None)
-    if type(status) is int and isinstance(body, bytes):
+    try:
         pairs = headers.items() if hasattr(headers, "items") else headers
-        return HttpResponse(
-            status, tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs), body
+        fields = joined_headers((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
+    except (AttributeError, TypeError, ValueError):
+        fields = None
+    if fields is None or not _is_status(status) or not isinstance(body, bytes):
+        raise WrongReplyError(
+            "a wallet must return its response, or (status, headers, body) with an int, str in str and bytes, "
+            f"not {shown(response)}"
         )
-    raise TypeError(
-        f"a wallet must return its response, or (status, headers, body) with an int and bytes, not {shown(response)}"
-    )
+    return HttpReply(status, fields, body)
+
+
+def _is_status(status: object) -> bool:
+    return isinstance(status, int) and not isinstance(status, bool)
 
 
 class OwnLoop:
@@ -169,13 +182,14 @@ async def _awaited(awaitable: Awaitable[Any]) -> Any:
 
 class InProcessCarrier:
     """
-    Signs requests and carries them to *wallet*; what it raises is its answer.
+    Signs requests and carries them to *wallet*; what it raises is its answer. What it returns must be a reply.
 
     Calls at once run in as many threads, or in one event loop if the wallet is async. A call that never ends is not
     ended here. A connection that is cut is simulated: the wallet is called, and its answer dropped.
 
     Args:
-        wallet: Takes path, headers and body, and returns an ``HttpResponse``, or an awaitable of one.
+        wallet: Takes path, headers and body, and returns an ``HttpReply``, or an awaitable of one. Another type is a
+            ``WrongReplyError`` of ``carry``.
         keys: What requests are signed with.
         profile: Names the header of the signature.
         second: Another wallet on the same database.
@@ -184,7 +198,12 @@ class InProcessCarrier:
     on_wire = False
 
     def __init__(
-        self, wallet: Deliver, keys: ServiceKeys, *, profile: Profile | None = None, second: Deliver | None = None
+        self,
+        wallet: ReplyingWallet,
+        keys: ServiceKeys,
+        *,
+        profile: Profile | None = None,
+        second: ReplyingWallet | None = None,
     ) -> None:
         self._wallets = {"wallet": wallet, "elsewhere": wallet, "second": second or wallet}
         self._keys, self._header = keys, (profile or Profile()).signature_header
@@ -194,7 +213,12 @@ class InProcessCarrier:
         self._threads: ThreadPoolExecutor | None = None
 
     def carry(self, requests: Sequence[Request]) -> list[Carried]:
-        """Carry *requests*, all at once if there are several."""
+        """
+        Carry *requests*, all at once if there are several.
+
+        Raises:
+            WrongReplyError: The wallet returned something else than an ``HttpReply``.
+        """
         if len(requests) == 1:
             return [self._one(requests[0])]
         if self._is_async:
@@ -220,6 +244,8 @@ class InProcessCarrier:
             if inspect.isawaitable(answer):
                 self._is_async = True
                 answer = self._loop.result_of(answer)
+        except WrongReplyError:
+            raise
         except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
             return begun.carried(None, _problem_of(failed))
         return _checked(begun, answer)
@@ -227,7 +253,11 @@ class InProcessCarrier:
     async def _one_awaited(self, request: Request) -> Carried:
         begun = Begun(request, self._keys.headers(request, self._header))
         try:
-            answer = await begun.delivered_to(self._wallets[request.at])
+            answer = begun.delivered_to(self._wallets[request.at])
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except WrongReplyError:
+            raise
         except (Exception, asyncio.CancelledError) as failed:  # See above.
             return begun.carried(None, _problem_of(failed))
         return _checked(begun, answer)
@@ -247,21 +277,37 @@ class Begun:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
         return wallet(self.request.path, headers, self.request.body)
 
-    def carried(self, answer: HttpResponse | None, problem: str) -> Carried:
+    def carried(self, answer: HttpReply | None, problem: str) -> Carried:
         """Return what came of it."""
         elapsed_seconds = time.perf_counter() - self.began
         return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis)
 
 
 def _checked(begun: Begun, answer: Any) -> Carried:
-    if not isinstance(answer, HttpResponse) or type(answer.status) is not int or not isinstance(answer.body, bytes):
-        problem = f"the wallet returned {type(answer).__name__} instead of an HttpResponse with an int and bytes"
-        return begun.carried(None, problem)
-    if not all(isinstance(text, bytes) for pair in answer.headers for text in pair):
-        return begun.carried(None, "the wallet returned headers that are not pairs of bytes")
+    wrong = _wrong_in(answer)
+    if wrong:
+        raise WrongReplyError(
+            f"The wallet returned {wrong}. An HttpReply with an int, a mapping of str to str and bytes is expected: "
+            "return receiver.handle(path, headers, body, handler), or HttpReply(status, headers, body)."
+        )
     if begun.request.manner is Manner.CUT:
         return begun.carried(None, "the answer was dropped, on purpose")
     return begun.carried(answer, answer.defect)
+
+
+def _wrong_in(answer: object) -> str:
+    """Return why *answer* is not an ``HttpReply`` that can be judged, or ""."""
+    if not isinstance(answer, HttpReply):
+        return type(answer).__name__
+    parts: tuple[Any, ...] = answer.status, answer.headers, answer.body  # Any: a program may pass something else.
+    status, headers, body = parts
+    if not _is_status(status):
+        return f"an HttpReply with the status {shown(status)}"
+    if not isinstance(headers, Mapping):
+        return f"an HttpReply with headers of type {type(headers).__name__}"
+    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        return "an HttpReply with header names or values that are not str"
+    return "" if isinstance(body, bytes) else f"an HttpReply with a body of type {type(body).__name__}"
 
 
 def _problem_of(failed: BaseException) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from game_operator.protocol.http import HeaderPairs, HttpResponse, Manner
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
 from game_operator.transport.http_library import defect_of
 
 _PIECES: Final = 4
@@ -35,7 +35,7 @@ async def post_roughly(
     method: str = "POST",
     ssl_context: ssl.SSLContext | None = None,
     local_address: str | None = None,
-) -> HttpResponse | None:
+) -> HttpReply | None:
     """
     Post *body* over a connection of its own, in a rough *manner*; None if nobody waited for the answer.
 
@@ -69,7 +69,7 @@ async def _posted(
     request: h11.Request,
     body: bytes,
     manner: Manner,
-) -> HttpResponse | None:
+) -> HttpReply | None:
     wire = h11.Connection(h11.CLIENT)
     head = wire.send(request) or b""
     if manner is Manner.HALF:
@@ -95,7 +95,7 @@ async def _posted(
     return None
 
 
-async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpResponse:
+async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpReply:
     status, body = 0, bytearray()
     headers: HeaderPairs = ()
     while True:
@@ -120,5 +120,6 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRes
                 continue
 
 
-def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpResponse:
-    return HttpResponse(status, headers, bytes(body[:_MOST_BYTES]), defect_of(headers, len(body), _MOST_BYTES))
+def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpReply:
+    defect = defect_of(headers, len(body), _MOST_BYTES)
+    return HttpReply(status, joined_headers(headers), bytes(body[:_MOST_BYTES]), defect)

@@ -211,5 +211,5 @@ class InProcessSandbox(SandboxBase):
         headers = tuple((name.lower(), value) for name, value in request.headers.raw)
         path = request.url.raw_path.decode("ascii")
         response = self.service.answered(HttpRequest(request.method, path, headers, request.content), now_millis)
-        date = (b"date", formatdate(now_millis // 1_000, usegmt=True).encode())
-        return httpx.Response(response.status, headers=[*response.headers, date], content=response.body)
+        date = {"date": formatdate(now_millis // 1_000, usegmt=True)}
+        return httpx.Response(response.status, headers={**response.headers, **date}, content=response.body)

@@ -17,7 +17,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.protocol.http import HttpRequest, HttpResponse, is_loopback
+from game_operator.protocol.http import HttpReply, HttpRequest, is_loopback
 
 T = TypeVar("T")
 
@@ -27,9 +27,9 @@ DOCUMENT_PATH: Final = "/openapi.json"
 #: A longer request body is refused with 413; the specification names no limit (docs/decisions/0009).
 MAX_BODY_BYTES: Final = 1024 * 1024
 #: Without "close" the server would go on reading what is refused.
-_TOO_LARGE: Final = HttpResponse(
+_TOO_LARGE: Final = HttpReply(
     413,
-    ((b"content-type", b"application/json"), (b"connection", b"close")),
+    {"content-type": "application/json", "connection": "close"},
     b'{"error":"Request body too large"}',
 )
 _START_SECONDS: Final = 10.0
@@ -43,7 +43,7 @@ _LARGEST_PORT: Final = 65_535
 _LOOPBACK_OF: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked for, and bound only if it is asked for
 
 
-def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Callable[[], int]) -> ASGIApp:
+def application(respond: Callable[[HttpRequest, int], HttpReply], clock: Callable[[], int]) -> ASGIApp:
     """Return the Operator API as an ASGI application; *respond* makes the response to a request at a time."""
 
     async def everything(scope: Scope, receive: Receive, send: Send) -> None:
@@ -52,10 +52,9 @@ def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Call
         except ClientDisconnect:
             return
         now_millis = clock()
-        response = request if isinstance(request, HttpResponse) else respond(request, now_millis)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+        response = request if isinstance(request, HttpReply) else respond(request, now_millis)
         # The service's clock, not the machine's: a client may measure its skew by it.
-        headers["date"] = formatdate(now_millis / 1000, usegmt=True)
+        headers = {**response.headers, "date": formatdate(now_millis / 1000, usegmt=True)}
         await Response(response.body, response.status, headers)(scope, receive, send)
 
     async def document(_request: Request) -> Response:
@@ -69,7 +68,7 @@ def application(respond: Callable[[HttpRequest, int], HttpResponse], clock: Call
     return Router([Route(DOCUMENT_PATH, document)], default=everything, redirect_slashes=False)
 
 
-async def _read(request: Request) -> HttpRequest | HttpResponse:
+async def _read(request: Request) -> HttpRequest | HttpReply:
     if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
         return _TOO_LARGE
     body = bytearray()

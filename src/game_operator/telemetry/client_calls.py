@@ -10,7 +10,7 @@ from opentelemetry import context as contexts
 from opentelemetry import trace
 
 from game_operator.protocol.exchange import Answer, Reply, Send, Step
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import Operation
 from game_operator.telemetry.recorder import Recorder
 from game_operator.telemetry.sdk import begin, end, fail
@@ -99,7 +99,7 @@ def _attempt(recorder: Recorder, step: Send, base_url: str) -> Iterator[Callable
 
     def note(reply: Reply) -> None:
         assert isinstance(reply, Answer)
-        if isinstance(reply.result, HttpResponse):
+        if isinstance(reply.result, HttpReply):
             measured["http.response.status_code"] = status = reply.result.status
             if status >= 400:
                 measured["error.type"] = str(status)

@@ -19,7 +19,7 @@ from anyio.from_thread import BlockingPortal
 from game_operator.certify import Outcome, Report, Supplies, Verdict, certify_in_process
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator.provider.keys import ThrowAwayKeys, loaded
 from game_operator.testing.failures import ErrorRecorder, ReportText
@@ -185,17 +185,14 @@ class WalletCertifier:
         keys = [signer.public_key_pem() for signer in signers]
         receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
-        odd: list[TypeError] = []
         with ErrorRecorder(self._logs) as errors:
 
             def delivery(to: WalletInProcess) -> Deliver:
                 deliver = bridge(delivery_to(to, lambda: receiver))
                 # The receiver of a handler knows the webhooks' paths alone.
-                return _delivery(deliver, "" if isinstance(to, WebhookHandler) else normal_prefix(prefix), errors, odd)
+                return _delivery(deliver, "" if isinstance(to, WebhookHandler) else normal_prefix(prefix), errors)
 
             def note(verdict: Verdict, _: int) -> None:
-                if odd:  # The test is wrong then, not the wallet.
-                    raise odd[0]
                 seen[verdict.id] = errors.taken()
 
             given_deeds = ((each.name, getattr(supplies, each.name)) for each in fields(supplies))
@@ -235,25 +232,18 @@ class WalletCertifier:
                     pass
 
 
-def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder, odd: list[TypeError]) -> Deliver:
-    """Return what delivers below *prefix*; what the wallet raises goes to *errors*, other than a response to *odd*."""
+def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder) -> Deliver:
+    """Return what delivers below *prefix*; what the wallet raises goes to *errors*."""
 
-    def read(response: Any) -> HttpResponse:
-        try:
-            return answer_of(response)
-        except TypeError as wrong:
-            odd.append(wrong)
-            raise
-
-    async def awaited(answer: Any) -> HttpResponse:
+    async def awaited(answer: Any) -> HttpReply:
         with errors.keeping():
             response = await answer
-        return read(response)
+        return answer_of(response)
 
     def delivered(path: str, headers: Mapping[str, str], body: bytes) -> Any:
         with errors.keeping():
             answer = deliver(prefix + path, headers, body)
-        return awaited(answer) if inspect.isawaitable(answer) else read(answer)
+        return awaited(answer) if inspect.isawaitable(answer) else answer_of(answer)
 
     return delivered
 

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
 from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
 from game_operator.transport.own_connections import AsyncDirectClient
@@ -49,7 +49,7 @@ class AsyncWire(BaseWire):
         self._your_loop: object = None
         self._ours: dict[_Home, _Connections] = {}
 
-    async def send(self, step: Send) -> HttpResponse | TransportFailed:
+    async def send(self, step: Send) -> HttpReply | TransportFailed:
         """Send *step*'s request once, within its timeout."""
         connections = self._connections() or await self._open()
         if not self._secure:
@@ -91,7 +91,7 @@ class AsyncWire(BaseWire):
         if connections.retired and connections.calls == 0 and connections.closing is not None:
             await connections.closing.aclose()
 
-    async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpResponse | TransportFailed:
+    async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpReply | TransportFailed:
         body = _Body(self._read_limits.of(step.operation_name))
         with anyio.move_on_after(step.timeout_seconds) as scope:
             try:
@@ -108,7 +108,7 @@ class AsyncWire(BaseWire):
 
     async def _attempt(
         self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
-    ) -> HttpResponse:
+    ) -> HttpReply:
         request = self._request(http_client, step, trace)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
@@ -174,7 +174,7 @@ class _Body:
             self._spare -= len(chunk)
         return self._spare < 0
 
-    def gathered(self) -> HttpResponse:
+    def gathered(self) -> HttpReply:
         """Return the response as far as it was read."""
         return gather(self.response, b"".join(self._chunks), self.limit)
 

@@ -17,7 +17,7 @@ import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpResponse, is_loopback
+from game_operator.protocol.http import HeaderPairs, HttpReply, is_loopback, joined_headers
 from game_operator.transport.connection_reuse import ReuseGuard, YourTransport
 from game_operator.transport.own_connections import Until
 from game_operator.transport.settings import ReadLimits
@@ -342,13 +342,13 @@ class BaseWire:
         return from_environment(make)
 
 
-def gather(response: Any, body: bytes, limit: int) -> HttpResponse:
+def gather(response: Any, body: bytes, limit: int) -> HttpReply:
     """Return our response from httpcore's or the library's *response* and its raw *body*, as far as it was read."""
     if isinstance(response.headers, list):  # httpcore's
         status, headers = response.status, tuple(response.headers)
     else:
         status, headers = response.status_code, tuple(response.headers.raw)
-    return HttpResponse(status, headers, body[:limit], defect_of(headers, len(body), limit))
+    return HttpReply(status, joined_headers(headers), body[:limit], defect_of(headers, len(body), limit))
 
 
 def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:

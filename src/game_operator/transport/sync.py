@@ -6,7 +6,7 @@ import time
 from typing import Any, Protocol, TypeAlias
 
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
 from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
 from game_operator.transport.own_connections import DirectClient, proxied_client
@@ -41,7 +41,7 @@ class Wire(BaseWire):
         self._ours: dict[int, _AnyClient] = {}
         self._locks: dict[int, threading.Lock] = {}
 
-    def send(self, step: Send, *, give_up_seconds: float) -> HttpResponse | TransportFailed:
+    def send(self, step: Send, *, give_up_seconds: float) -> HttpReply | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
         http_client = self._http_client()
         handshake = Handshake() if self._secure and not isinstance(http_client, DirectClient) else None
@@ -71,7 +71,7 @@ class Wire(BaseWire):
 
     def _attempt(
         self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
-    ) -> HttpResponse | TransportFailed:
+    ) -> HttpReply | TransportFailed:
         request = self._request(http_client, step, trace, give_up_seconds)
         limit = self._read_limits.of(step.operation_name)
         response: Any = http_client.send(request, stream=True, follow_redirects=False)

@@ -14,6 +14,7 @@ from game_operator.models.webhooks import WebhookCall as WebhookCall
 from game_operator.models.webhooks import WithdrawCall as WithdrawCall
 from game_operator.models.webhooks import error as error
 from game_operator.models.webhooks import success as success
+from game_operator.protocol.http import HttpReply as HttpReply
 from game_operator.webhooks.asgi import asgi_app as asgi_app
 from game_operator.webhooks.authenticators import AcceptUnsigned as AcceptUnsigned
 from game_operator.webhooks.authenticators import AllOf as AllOf
@@ -23,7 +24,6 @@ from game_operator.webhooks.authenticators import IpAllowList as IpAllowList
 from game_operator.webhooks.authenticators import RsaSignature as RsaSignature
 from game_operator.webhooks.authenticators import WebhookRequest as WebhookRequest
 from game_operator.webhooks.gate import DepositBatch as DepositBatch
-from game_operator.webhooks.gate import HttpReply as HttpReply
 from game_operator.webhooks.gate import Refusal as Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler as AsyncWebhookHandler
 from game_operator.webhooks.handlers import KeepsAnomalies as KeepsAnomalies

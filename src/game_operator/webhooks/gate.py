@@ -18,6 +18,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import InstancesUnavailableError, MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import DepositCall, Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
@@ -75,15 +76,6 @@ class DepositBatch:
 
     items: tuple[BatchItem, ...]
     refusals: tuple[Refusal | None, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class HttpReply:
-    """What to send back: *status*, *headers* with lower-case names, and *body*."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class Gate:

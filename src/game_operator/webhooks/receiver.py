@@ -20,9 +20,10 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, one_line, shown
 from game_operator.models.webhooks import Reply, WebhookCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
 from game_operator.webhooks.budget import AsyncRunner, Budget, OverBudget, Runner, log_failure
-from game_operator.webhooks.gate import DepositBatch, Gate, HttpReply, Instances, Refusal
+from game_operator.webhooks.gate import DepositBatch, Gate, Instances, Refusal
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 
 if TYPE_CHECKING:

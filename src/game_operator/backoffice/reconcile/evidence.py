@@ -16,7 +16,7 @@ from game_operator.errors import (
 from game_operator.models import ClosedBet, OpenBet, RolledBackBet, RoundFound
 from game_operator.models.webhooks import problem_of_id
 from game_operator.protocol import operations
-from game_operator.protocol.http import HttpResponse
+from game_operator.protocol.http import HttpReply
 from game_operator.protocol.operations import AnyBet, Operation
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ def with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
     """Return *operation* such that its answer comes with the bytes that it was read from."""
     parse = operation.parse
 
-    def parse_both(response: HttpResponse) -> tuple[T, bytes]:
+    def parse_both(response: HttpReply) -> tuple[T, bytes]:
         return parse(response), response.body
 
     return Operation(operation.name, operation.method, operation.path, operation.to_sign, parse_both, operation.body)

@@ -20,10 +20,11 @@ from game_operator.certify.report.verdicts import Exchange, KnownCause, Note, Ou
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
+from game_operator.protocol.http import pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Carried, reply_in
 from game_operator.provider.http import HttpCarrier
-from game_operator.provider.in_process import InProcessCarrier
+from game_operator.provider.in_process import InProcessCarrier, WrongReplyError
 from game_operator.provider.requests import AS_THE_SERVICE, Request, Seal
 
 #: So many exchanges are kept from the beginning of a scenario and from its end.
@@ -108,7 +109,12 @@ class Run:
         self._at_first: dict[str, int] = {}
 
     def play(self, scenario: Scenario) -> Verdict:
-        """Play *scenario* and return its verdict. Nothing that the wallet does raises."""
+        """
+        Play *scenario* and return its verdict. Nothing that the wallet does raises.
+
+        Raises:
+            WrongReplyError: The function that stands for the wallet returns no reply.
+        """
         if missing := tuple(name for name in scenario.needs if name not in self._supplied):
             return replace(verdict_of(scenario, [], {}, NotTried(missing_told(missing))), missing=missing)
         is_gone = self._is_gone()
@@ -127,6 +133,8 @@ class Run:
             stage.check_balances()
         except (Found, NotTried) as end:
             ended = end
+        except WrongReplyError:
+            raise
         except Exception as odd:  # As below.
             ended = Found(_stumbled(odd), weight=Weight.CONTRACT_BROKEN)
         self._begun[scenario.id] = _Begun(stage, self._kept, ended)
@@ -203,6 +211,8 @@ class Run:
                 usual = Weight.MONEY_LOST
             weight = found.weight or usual
             notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
+        except WrongReplyError:
+            raise
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
         verdict = verdict_of(scenario, notes, self._kept, cut)
@@ -364,7 +374,7 @@ class Run:
             request_body=request.body[:_KEPT_BYTES],
             request_bytes=len(request.body),
             status=carried.status,
-            answer_headers=answer.headers if answer else (),
+            answer_headers=pairs_of(answer.headers) if answer else (),
             answer_body=carried.body[:_KEPT_ANSWER_BYTES],
             reply=reply,
             problem=problem,

@@ -54,20 +54,17 @@ def exception_in(heard: Carried) -> str:
 
 def why_no_reply(heard: Carried) -> tuple[KnownCause, str]:
     """Return why an answer is not a reply of spec §2.1: the cause, and what it says beside its status."""
-    status, headers = (
-        heard.status,
-        {name.lower(): value for name, value in heard.answer.headers} if heard.answer else {},
-    )
+    status, headers = heard.status, heard.answer.headers if heard.answer else {}
     if status in TURNING_AWAY:
         return KnownCause.TURNED_AWAY, heard.problem
     if status >= 500:
         return KnownCause.CRASH, heard.problem
     if 300 <= status < 400:
-        where = headers.get(b"location", b"")[:200].decode(errors="backslashreplace")
+        where = headers.get("location", "")[:200]
         return KnownCause.REDIRECT, f"it redirects to {where or 'nowhere'}, and the service follows no redirect"
-    coding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if coding not in (b"identity", b""):
-        return KnownCause.COMPRESSED, f"it is compressed ({coding[:40].decode(errors='backslashreplace')})"
+    coding = headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", ""):
+        return KnownCause.COMPRESSED, f"it is compressed ({coding[:40]})"
     if FINER_THAN_A_CENT in heard.problem:
         return (KnownCause.FLOAT if _is_float(heard.body) else KnownCause.FRACTIONS), heard.problem
     told = heard.problem

@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from game_operator.certify.report.verdicts import Exchange
-from game_operator.protocol.http import REMOVED, is_loopback, without_echoes
+from game_operator.protocol.http import REMOVED, is_loopback, redacted, without_echoes
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import Seal
 from game_operator.provider.text import curl_line, line_with_body, quoted, quoted_text
@@ -106,8 +106,7 @@ def without_signatures(carried: Carried, header: bytes) -> Carried:
     headers = tuple((name, LEFT_OUT if value in signatures else value) for name, value in carried.headers)
     answer, problem = carried.answer, left_out(carried.problem.encode(errors="backslashreplace"), *signatures).decode()
     if answer is not None:
-        told = tuple((name, left_out(value, *signatures)) for name, value in answer.headers)
-        answer = replace(answer, headers=told, body=left_out(answer.body, *signatures))
+        answer = redacted(answer, lambda part: left_out(part, *signatures))
     return replace(carried, headers=headers, answer=answer, problem=problem)
 
 

@@ -36,6 +36,7 @@ def call(
     The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
     for SUCCESS, 1 for any other answer.
     """
+    from game_operator.protocol.http import pairs_of
     from game_operator.provider.caller import WebhookCaller
     from game_operator.transport.settings import check_moves_money
 
@@ -63,7 +64,7 @@ def call(
     _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
     say("")
     answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
-    _say_message("<", answered, delivery.headers, delivery.body)
+    _say_message("<", answered, pairs_of(delivery.headers), delivery.body)
     if delivery.problem:
         remark(f"This is not a reply of the service's form: {delivery.problem}")
     return ExitCode.FINE if delivery.reply is not None and delivery.code is None else ExitCode.SAID_NO
@@ -73,12 +74,14 @@ def _without(signature: bytes, headers: "HeaderPairs", delivery: "Delivery") -> 
     from dataclasses import replace
 
     from game_operator.certify.report.again import left_out
+    from game_operator.protocol.http import HttpReply, redacted
 
-    answered = tuple((name, left_out(value, signature)) for name, value in delivery.headers)
+    reply = HttpReply(delivery.status, delivery.headers, delivery.body)
+    answered = redacted(reply, lambda part: left_out(part, signature))
     cut = replace(
         delivery,
-        headers=answered,
-        body=left_out(delivery.body, signature),
+        headers=answered.headers,
+        body=answered.body,
         problem=left_out(delivery.problem.encode(errors="backslashreplace"), signature).decode(),
     )
     return tuple((name, left_out(value, signature)) for name, value in headers), cut
@@ -93,9 +96,10 @@ def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> 
 
 def _document(url: str, headers: "HeaderPairs", delivery: "Delivery") -> dict[str, object]:
     from game_operator.certify.report.as_json import body_in_json, headers_in_json
+    from game_operator.protocol.http import pairs_of
 
     reply = delivery.reply
-    answered = {"headers": headers_in_json(delivery.headers), "body": body_in_json(delivery.body)}
+    answered = {"headers": headers_in_json(pairs_of(delivery.headers)), "body": body_in_json(delivery.body)}
     return {
         "url": url,
         "path": delivery.path,

@@ -14,7 +14,7 @@ from pydantic_core import from_json
 
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exact_json import Json, encode_json
-from game_operator.protocol.http import HttpRequest, HttpResponse
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.protocol.service import recognise
 from game_operator.sandbox.service.world import SandboxWorld
@@ -70,11 +70,11 @@ class Lies:
     def world_for(self, request: HttpRequest, world: SandboxWorld) -> SandboxWorld:
         """Return what *request* is answered from: *world*, or the old copy."""
         call = recognise(request)
-        looks_up = not isinstance(call, HttpResponse) and call.endpoint in ("fetch-bet", "fetch-round-bets")
+        looks_up = not isinstance(call, HttpReply) and call.endpoint in ("fetch-bet", "fetch-round-bets")
         with self._lock:
             return self._old if looks_up and self._old is not None else world
 
-    def told(self, request: HttpRequest, true: HttpResponse) -> HttpResponse:
+    def told(self, request: HttpRequest, true: HttpReply) -> HttpReply:
         """Return the response to *request*: *true*, or a lie, which counts as told."""
         with self._lock:
             if not self._lies:
@@ -97,9 +97,9 @@ class Lies:
             self._lies[about] = lie, times
 
 
-def _about(request: HttpRequest, true: HttpResponse) -> _About | None:
+def _about(request: HttpRequest, true: HttpReply) -> _About | None:
     call = recognise(request)
-    if isinstance(call, HttpResponse):
+    if isinstance(call, HttpReply):
         return None
     if call.endpoint == "fetch-bet":
         return "bet", call.bet_id
@@ -109,7 +109,7 @@ def _about(request: HttpRequest, true: HttpResponse) -> _About | None:
     return "round", str(_fields(true.body).get("round_id") or _fields(call.body).get("round_id"))
 
 
-def _body(lie: Lie, true: HttpResponse) -> bytes:
+def _body(lie: Lie, true: HttpReply) -> bytes:
     if isinstance(lie, bytes):
         return lie
     return encode_json({**_fields(true.body), **lie} if isinstance(lie, Mapping) else lie.model_dump())

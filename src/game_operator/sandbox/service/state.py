@@ -16,7 +16,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, TransportError, shown
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpRequest, HttpResponse
+from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
 from game_operator.protocol.service import answer, signature_verdict
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Answer, Carried, Delivery, Post, answers_to, delivered
@@ -47,9 +47,9 @@ EDITED: Final = "edited by hand"
 WRITTEN: Final = "written by hand"
 #: What it notes on an answer of the Operator API that is not true.
 _LIE: Final = "not the truth: a lie was asked for"
-_JSON: Final = (b"content-type", b"application/json")
-_TOO_MANY: Final = HttpResponse(429, (_JSON, (b"retry-after", b"1")), b'{"error":"Too many requests"}')
-_BROKEN: Final = HttpResponse(500, (_JSON,), b'{"error":"Internal server error"}')
+_JSON: Final = {"content-type": "application/json"}
+_TOO_MANY: Final = HttpReply(429, {**_JSON, "retry-after": "1"}, b'{"error":"Too many requests"}')
+_BROKEN: Final = HttpReply(500, _JSON, b'{"error":"Internal server error"}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class SandboxService:
         self.keep(dealer)
         return PlayedRound(item.round_id, item.round_no, bet_ids, tuple(deliveries), problems, lost, unsent)
 
-    def answered(self, request: HttpRequest, now_millis: int) -> HttpResponse:
+    def answered(self, request: HttpRequest, now_millis: int) -> HttpReply:
         """
         Return the response to *request*, with the faults that are switched on, and keep both in the live log.
 
@@ -307,7 +307,7 @@ class SandboxService:
                 request_body=request.body,
                 signature=signature,
                 status=response.status,
-                response_headers=response.headers,
+                response_headers=pairs_of(response.headers),
                 response_body=response.body,
                 elapsed_ms=(time.perf_counter() - began) * 1_000,
                 fault=fault or "",
@@ -444,7 +444,7 @@ def fields_of_outcome(carried: Carried) -> dict[str, Any]:  # Any: fields of Exc
         "at_millis": carried.began_millis,
         "url": carried.url,
         "status": None if answer is None else answer.status,
-        "response_headers": () if answer is None else answer.headers,
+        "response_headers": () if answer is None else pairs_of(answer.headers),
         "response_body": b"" if answer is None else answer.body,
         "defect": "" if answer is None else answer.defect,
         "elapsed_ms": carried.elapsed_seconds * 1_000,
