@@ -83,7 +83,7 @@ everybody = threading.Barrier(len(calls), timeout=30)
 
 def first(call):
     everybody.wait()
-    return call[0].parse(HttpReply(200, {}, call[1]))
+    return call[0].parse(HttpReply(200, {{}}, call[1]))
 
 with ThreadPoolExecutor(len(calls)) as threads:
     answers = list(threads.map(first, calls))
