@@ -244,7 +244,7 @@ class InProcessCarrier:
             if inspect.isawaitable(answer):
                 self._is_async = True
                 answer = self._loop.result_of(answer)
-        except WrongReplyError:
+        except WrongReplyError:  # Of ``answer_of``, within the function.
             raise
         except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
             return begun.carried(None, _problem_of(failed))

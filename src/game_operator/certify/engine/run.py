@@ -211,7 +211,7 @@ class Run:
                 usual = Weight.MONEY_LOST
             weight = found.weight or usual
             notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
-        except WrongReplyError:
+        except WrongReplyError:  # It says nothing of the wallet.
             raise
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
