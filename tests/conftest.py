@@ -86,11 +86,11 @@ def lent_tables(postgres: PostgresServer) -> LentTables:
 
 @pytest.fixture
 def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, lent_tables: LentTables) -> Iterator[str]:
-    """The URL of an empty database; for a test with the mark ``tables``, of one with the tables of a new ledger."""
-    lender = lent_tables if request.node.get_closest_marker("tables") else postgres
-    url = lender.lend_database()
+    """The URL of a database with the tables of a new ledger; for a test with the mark ``bare``, of an empty one."""
+    is_bare = request.node.get_closest_marker("bare") is not None
+    url = postgres.create_database() if is_bare else lent_tables.lend_database()
     yield url
-    lender.take_back(url)
+    (postgres.drop_database if is_bare else lent_tables.take_back)(url)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -85,6 +85,7 @@ def test_two_checkouts_are_compared_in_turns() -> None:
     assert all(float(row[1].strip("*")) > 0 for row in rows)
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("arguments", "told"),

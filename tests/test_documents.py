@@ -154,6 +154,7 @@ async def _by_handle(wallet: Any, receiver: WebhookReceiver, path: str, body: by
     return reply.body
 
 
+@pytest.mark.artefact
 @pytest.mark.parametrize(
     "deliver", [pytest.param(_over_asgi, id="asgi_app"), pytest.param(_by_handle, id="handle_async")]
 )

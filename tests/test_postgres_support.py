@@ -68,6 +68,7 @@ os.waitpid(child, 0)
 """
 
 
+@pytest.mark.bare
 def test_a_fresh_database_is_empty(postgres: PostgresServer, postgres_url: str) -> None:
     """What one test writes into its database is in no other."""
     _run(postgres_url, "CREATE TABLE mine (n int)")
@@ -76,6 +77,7 @@ def test_a_fresh_database_is_empty(postgres: PostgresServer, postgres_url: str) 
     assert _tables(postgres.url) == []
 
 
+@pytest.mark.bare
 def test_a_database_can_be_a_copy(postgres: PostgresServer, postgres_url: str) -> None:
     """A prepared database is copied with its rows; the copy is a database of its own."""
     _run(postgres_url, "CREATE TABLE mine AS SELECT 7 AS n")
@@ -95,42 +97,6 @@ def test_a_dropped_database_is_gone(postgres: PostgresServer) -> None:
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(url)
     postgres.drop_database(url)
-
-
-def test_a_database_that_is_lent_again_is_as_new(postgres: PostgresServer) -> None:
-    """Its tables, schemas, settings and connections are those of a database that was just made."""
-    url = postgres.lend_database()
-    with psycopg.connect(url) as left_open:
-        _run(url, "CREATE TABLE mine (n int)")
-        _run(url, "CREATE SCHEMA ours CREATE TABLE yours (n int)")
-        _run(url, f"ALTER DATABASE {left_open.info.dbname} SET search_path = ours")
-        postgres.take_back(url)
-        assert postgres.lend_database() == url
-        with pytest.raises(psycopg.OperationalError):
-            left_open.execute("SELECT 1")
-    new = postgres.create_database()
-    for question in (
-        "SELECT array_agg((nspname, nspowner, nspacl::text)::text ORDER BY nspname) FROM pg_namespace",
-        "SELECT count(*) FROM pg_class",
-        "SHOW search_path",
-    ):
-        assert _run(url, question) == _run(new, question)
-    postgres.drop_database(url)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        pytest.param("SELECT lo_create(0)", id="a large object"),
-        pytest.param("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", id="a grant for all to come"),
-    ],
-)
-def test_a_database_that_cannot_be_made_as_new_is_not_lent_again(postgres: PostgresServer, statement: str) -> None:
-    """It is dropped."""
-    url = postgres.lend_database()
-    _run(url, statement)
-    postgres.take_back(url)
-    assert postgres.lend_database() != url
 
 
 _ROWS = """
@@ -166,17 +132,47 @@ SELECT array_agg(t) FROM (
     ],
 )
 def test_tables_are_lent_again_as_they_were_made(postgres: PostgresServer, statement: str, is_kept: bool) -> None:
-    """Rows and numbers come back, also where a trigger refuses it; tables that were changed are made anew."""
+    """Rows and numbers come back, also where a trigger refuses it; where tables were changed, another copy is lent."""
     lent = LentTables(postgres, _made)
     url = lent.lend_database()
     before = _run(url, _ROWS)
-    made_once = _run(url, "SELECT 'mine'::regclass::oid")
     _run(url, statement)
     lent.take_back(url)
+    again = lent.lend_database()
+    assert _run(again, _ROWS) == before
+    assert (again == url) == is_kept
+    lent.take_back(again)
+
+
+def test_a_database_with_another_setting_is_as_lent(postgres: PostgresServer) -> None:
+    """Connections that were left open are cut, and settings of the database are those of a new one."""
+    lent = LentTables(postgres, _made)
     url = lent.lend_database()
-    assert _run(url, _ROWS) == before
-    assert (_run(url, "SELECT 'mine'::regclass::oid") == made_once) == is_kept
+    with psycopg.connect(url) as left_open:
+        _run(url, f"ALTER DATABASE {left_open.info.dbname} SET search_path = ours")
+        lent.take_back(url)
+        assert lent.lend_database() == url
+        with pytest.raises(psycopg.OperationalError):
+            left_open.execute("SELECT 1")
+    assert _run(url, "SHOW search_path") == _run(postgres.url, "SHOW search_path")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("SELECT lo_create(0)", id="a large object"),
+        pytest.param("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", id="a grant for all to come"),
+    ],
+)
+def test_what_is_left_in_a_database_beside_its_schemas_is_lent_to_nobody(
+    postgres: PostgresServer, statement: str
+) -> None:
+    """The database is dropped."""
+    lent = LentTables(postgres, _made)
+    url = lent.lend_database()
+    _run(url, statement)
     lent.take_back(url)
+    assert lent.lend_database() != url
 
 
 def _made(url: str) -> None:

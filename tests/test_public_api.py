@@ -89,12 +89,14 @@ def _api() -> str:
     return written(_package())
 
 
+@pytest.mark.artefact
 def test_docstrings_leave_nothing_out() -> None:
     """Each public name, parameter, result, error and unit is described, as STYLE asks for in docstrings."""
     assert len(_reference().parts) > 1_000
     assert list(_reference().gaps()) == []
 
 
+@pytest.mark.artefact
 def test_what_a_docstring_leaves_out_is_found(tmp_path: Path) -> None:
     """Each kind of gap is found, and named."""
     package = tmp_path / "game_operator"
@@ -117,6 +119,7 @@ def test_the_section_of_the_specification_is_named(name: str, sections: tuple[st
     assert [each for each in sections if not re.search(rf"§{re.escape(each)}(?![.\d])", text)] == []
 
 
+@pytest.mark.artefact
 def test_help_begins_with_the_names_that_matter() -> None:
     """``help(game_operator)`` shows them in the order in which a newcomer needs them, before all other names."""
     listed = re.findall(r"^    ([\w.]+(?:, [\w.]+)*)", str(game_operator.__doc__), re.MULTILINE)
@@ -141,11 +144,13 @@ def test_the_api_is_written_down() -> None:
     assert _api() == DUMP.read_text(), "The public API has changed. Run: python tools/public_api.py --write"
 
 
+@pytest.mark.artefact
 def test_the_api_breaks_nothing() -> None:
     """Programs that were written for the last release go on working."""
     assert verdict(_api(), ROOT) == ""
 
 
+@pytest.mark.artefact
 @pytest.mark.parametrize(
     ("before", "after", "broken"),
     [
@@ -196,6 +201,7 @@ def test_a_break_is_found(before: str, after: str, broken: str) -> None:
     assert [each for each in breakages(_api(), _api().replace(before, after)) if each.startswith(broken)]
 
 
+@pytest.mark.artefact
 def test_an_addition_breaks_nothing() -> None:
     """A new name, method or parameter with a default is for a minor version."""
     added = _api().replace("def fetch_bet(self, bet_id)", "def fetch_bet(self, bet_id, *, more=None)") + "new = ...\n"
@@ -211,6 +217,7 @@ def test_the_page_of_the_policy_names_the_same_modules() -> None:
     assert named == [f"game_operator.{place}".rstrip(".") for place in PACKAGES]
 
 
+@pytest.mark.artefact
 def test_the_message_says_how_to_accept_a_break(tmp_path: Path) -> None:
     """Without a release, the file is written anew."""
     _repository(tmp_path, version="0.1.0", tag="")
@@ -223,6 +230,7 @@ def test_the_message_says_how_to_accept_a_break(tmp_path: Path) -> None:
     assert verdict("gone = ...\nkept = ...\n", tmp_path) == ""
 
 
+@pytest.mark.artefact
 @pytest.mark.parametrize(
     ("version", "may_break"),
     [("0.1.1", False), ("0.2.0", True), ("1.0.0", True)],
@@ -237,6 +245,7 @@ def test_a_release_is_what_the_api_is_compared_with(tmp_path: Path, version: str
     assert may_break or ("The public API of v0.1.0 is broken" in problem and "raise the version's number" in problem)
 
 
+@pytest.mark.artefact
 def test_a_tag_is_not_compared_with_itself(tmp_path: Path) -> None:
     """The workflow that publishes a version runs on its tag: the release before it counts."""
     _repository(tmp_path, version="0.1.0", tag="v0.1.0")
@@ -249,6 +258,7 @@ def test_a_tag_is_not_compared_with_itself(tmp_path: Path) -> None:
         _run_git(tmp_path, "tag", "--delete", f"v{version}")
 
 
+@pytest.mark.artefact
 def test_a_release_without_the_file_is_reported(tmp_path: Path) -> None:
     """Compared with nothing, every API would be fine."""
     _repository(tmp_path, version="0.1.0", tag="")

@@ -20,7 +20,7 @@ from tests.support.browser import chromium, visiting
 from tests.support.documents import ROOT
 
 # The build takes 20 seconds, and longer beside other tests.
-pytestmark = [pytest.mark.outside, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.artefact, pytest.mark.outside, pytest.mark.timeout(240)]
 
 MOST_SECONDS: Final = 60
 MOST_BYTES: Final = 500_000

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.documents import ROOT
 
-pytestmark = [pytest.mark.outside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.artefact, pytest.mark.outside, pytest.mark.timeout(600)]
 
 #: It takes ten seconds, and many times that beside other work.
 _PATIENCE = 280

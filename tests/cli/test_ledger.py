@@ -312,6 +312,7 @@ def test_no_database(run: Run, tmp_path: Path) -> None:
     assert "Check the path. (`game-operator ledger open` makes a new ledger.)" in told.err
 
 
+@pytest.mark.bare
 def test_tables_that_are_not_there(run: Run, database: str) -> None:
     """Looking makes none; in a sentence, and not as findings."""
     with SqlLedger(database, table_prefix="other_"):
@@ -491,6 +492,7 @@ def test_the_tables_as_sql(run: Run, database: str) -> None:
     assert run("ledger", "verify").code == 0
 
 
+@pytest.mark.bare
 def test_the_plan_of_a_migration(run: Run, database: str) -> None:
     """It lists what is there and what waits, and changes nothing; what the way back has left is no work."""
     old_tables(database)
@@ -528,6 +530,7 @@ def test_the_plan_of_a_migration(run: Run, database: str) -> None:
     assert run("ledger", "migrate", "--plan", "--back").code == 2
 
 
+@pytest.mark.bare
 def test_a_terminal_shows_the_plan_first(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who types the command sees what it does; a program that asks for JSON gets one document."""
     old_tables(database)
@@ -658,6 +661,7 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         asyncio.run(awaited())
 
 
+@pytest.mark.bare
 def test_an_owner_that_nobody_logs_in_as(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As docs/reference/ledger.md has it: the tables are its own. The granted role can serve and maintain."""
     wallet, owner = (f"{name}_{postgres_url.partition('///')[2].partition('?')[0]}" for name in ("wallet", "owner"))

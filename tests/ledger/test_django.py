@@ -254,6 +254,7 @@ def test_tables_are_made_in_that_database_alone(
         postgres.drop_database(other_url)
 
 
+@pytest.mark.bare
 def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, tmp_path: Path) -> None:
     """Under `manage.py test` its tables are in another database than the one that a call joins."""
     from django.db import transaction
@@ -263,6 +264,7 @@ def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, 
         ledger.apply(withdraw("b1"), connection=django(alias))
 
 
+@pytest.mark.bare
 def test_without_migrate_nothing_is_made(alias: str) -> None:
     """Neither by a call that joins, nor by another; the statements are told."""
     ledger = SqlLedger.from_django(alias, migrate=False)
@@ -319,6 +321,7 @@ def test_settings_of_postgresql(added: Callable[[Settings], str], entry: Setting
     assert conninfo_to_dict(address_in_django(added(_PG | entry))) == expected
 
 
+@pytest.mark.bare
 def test_a_role_is_assumed(added: Callable[[Settings], str], postgres_url: str) -> None:
     """Tables belong to whom Django's belong to."""
     run(postgres_url, "CREATE ROLE shop_owner")

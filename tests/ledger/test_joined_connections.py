@@ -181,6 +181,7 @@ def test_a_database_without_the_tables(tmp_path: Path, ledger: SqlLedger) -> Non
         assert connection.execute("SELECT count(*) FROM journal").fetchone() == (1,)
 
 
+@pytest.mark.bare
 async def test_a_database_without_the_tables_in_postgresql(postgres_url: str) -> None:
     """The same over asyncpg; the ledger itself was never opened."""
     engine = create_async_engine(sqlalchemy_url(postgres_url, "asyncpg"))

@@ -20,7 +20,7 @@ from game_operator.ledger.engine.tables import VERSION
 from game_operator.models.webhooks import WithdrawCall
 from tests.support.documents import ROOT
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.bare, pytest.mark.outside]
 
 PAGE = (ROOT / "docs" / "how-to" / "own-migrations.md").read_text()
 #: The page's files, by the path in their first line.

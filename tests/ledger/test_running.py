@@ -158,7 +158,7 @@ def _become_standby(standby: PostgresServer, primary: PostgresServer) -> None:
 @pytest.mark.torture
 def test_the_pooler_is_in_the_wrong_mode(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """With statement pooling the doctor has the error; with transactions it has the advice that the page quotes."""
-    url = postgres.lend_database()
+    url = postgres.create_database()
     _bets(url)
     with PgBouncer(postgres, pool_mode="statement") as bouncer:
         monkeypatch.setenv("PGBOUNCER_PORT", "6432")
@@ -166,7 +166,7 @@ def test_the_pooler_is_in_the_wrong_mode(postgres: PostgresServer, monkeypatch: 
     with PgBouncer(postgres) as bouncer:
         quoted = next(line for line in PAGE.read_text().splitlines() if line.startswith("→ pooler"))
         assert quoted in _printed(f"game-operator ledger doctor --database '{bouncer.url(url)}'")[0]
-    postgres.take_back(url)
+    postgres.drop_database(url)
 
 
 @pytest.mark.outside

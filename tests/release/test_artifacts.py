@@ -70,6 +70,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     assert {".html", ".svg", ".toml", ".sql", ".css", ".js", ".json"} <= {Path(name).suffix for name in names}
 
 
+@pytest.mark.artefact
 def test_the_sdist_has_what_the_wheel_is_built_from(built: Built) -> None:
     """No tests, whose keys are for tests alone; no file that lies about in a folder of work."""
     with tarfile.open(built.sdist) as sdist:
@@ -82,6 +83,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from(built: Built) -> None:
     assert owners == {(0, 0, "", "")}
 
 
+@pytest.mark.artefact
 def test_no_key_and_no_folder_of_ours_is_in_them(built: Built) -> None:
     """A private key begins with a line that only the code that looks for it has, and never a whole one."""
     found = _texts(built)
@@ -92,6 +94,7 @@ def test_no_key_and_no_folder_of_ours_is_in_them(built: Built) -> None:
     assert [name for name, text in found.items() if os.fsencode(ROOT) in text] == []
 
 
+@pytest.mark.artefact
 def test_the_same_wheel_comes_out_of_the_sdist(built: Built, tmp_path: Path) -> None:
     """In another folder, with another umask and time zone: the build can be repeated, and the sdist is complete."""
     with tarfile.open(built.sdist) as sdist:
@@ -101,6 +104,7 @@ def test_the_same_wheel_comes_out_of_the_sdist(built: Built, tmp_path: Path) -> 
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(built.wheel.read_bytes()).digest()
 
 
+@pytest.mark.artefact
 def test_what_an_index_shows(built: Built) -> None:
     """Version, licence, commands, the plugin of pytest, and no address that does not exist."""
     found = _texts(built)
@@ -114,6 +118,7 @@ def test_what_an_index_shows(built: Built) -> None:
     assert "game_operator = game_operator.testing.plugin" in entries
 
 
+@pytest.mark.artefact
 @pytest.mark.torture
 @pytest.mark.timeout(1800)
 def test_make_dist_in_a_fresh_clone(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def _commands(workflow: Path) -> Iterator[str]:
     yield from (step["run"] for job in _jobs(workflow).values() for step in job.get("steps", ()) if "run" in step)
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_zizmor_finds_nothing() -> None:
     """In our workflows, in what updates their pins, and in the one that users copy."""
@@ -63,6 +64,7 @@ def test_zizmor_finds_nothing() -> None:
         assert f"completed {file}" in said or f"completed {file.relative_to(ROOT)}" in said
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("sound", "planted", "finding"),

@@ -300,6 +300,7 @@ def _copy(data: Path, copy: Path) -> None:
         shutil.chown(path, owner.st_uid, owner.st_gid)
 
 
+@pytest.mark.bare
 @pytest.mark.parametrize("hidden", ["pg_walfile_name(pg_lsn)", "pg_control_system()"])
 def test_where_the_timeline_is_hidden_nothing_is_refused(postgres_url: str, hidden: str) -> None:
     """As on Aurora and some managed servers: the ledger opens and works."""

@@ -64,7 +64,7 @@ def is_left_out(path: Path, lane: str | None) -> bool:
     if lane is None:
         return False
     if path.suffix == ".md":
-        return lane != "artefacts"
+        return _lane_of_page(path) != lane
     if path.suffix != ".py" or not path.name.startswith("test_"):
         return False
     text = path.read_text()
@@ -124,12 +124,18 @@ def watched() -> Iterator[None]:
 
 
 def _is_in(lane: str, item: pytest.Item) -> bool:
-    is_page = item.path.suffix == ".md"
+    if item.path.suffix == ".md":
+        return lane == _lane_of_page(item.path)
     if any(item.get_closest_marker(mark) for mark in _LEFT_OUT[lane]):
         return False
     if lane == "artefacts":
-        return is_page or item.get_closest_marker("artefact") is not None
-    return not is_page and (lane == "test" or _is_alone(item))
+        return item.get_closest_marker("artefact") is not None
+    return lane == "test" or _is_alone(item)
+
+
+def _lane_of_page(path: Path) -> str:
+    """Return the lane that runs the blocks of a page: those of the README are the smoke test of the others."""
+    return "test" if path.name == "README.md" else "artefacts"
 
 
 def _is_alone(item: pytest.Item) -> bool:

@@ -54,20 +54,6 @@ rm -rf "$1"
 """
 
 _CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-# The owner and the grant are those of a new database's own schema.
-_EMPTY = """
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOR name IN SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' LOOP
-        EXECUTE format('DROP SCHEMA %I CASCADE', name);
-    END LOOP;
-    CREATE SCHEMA public AUTHORIZATION pg_database_owner;
-    GRANT USAGE ON SCHEMA public TO PUBLIC;
-    PERFORM pg_stat_reset();
-END $$
-"""
 _IS_AS_NEW = """
 SELECT datallowconn AND datacl IS NULL AND datconnlimit = -1 AND datdba = 10
     AND (SELECT count(*) = 1 FROM pg_extension)
@@ -101,7 +87,6 @@ class PostgresServer:
         self._programs = Path()
         self._settings = {**(_DURABLE if durable else _FAST), **(settings or {})}
         self._names = count(1)
-        self._lendable: list[str] = []
         self._folder: Path | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -182,7 +167,6 @@ class PostgresServer:
                 self._tell_guard("close")
                 self._guard.communicate()
                 self._guard = self._folder = None
-                self._lendable.clear()
 
     def create_database(self, *, template: str | None = None) -> str:
         """Return the URL of a fresh database: empty, or a copy of the database with the URL *template*."""
@@ -195,19 +179,8 @@ class PostgresServer:
         """Drop the database with this URL, if it is there, and cut its connections."""
         self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_database(url))))
 
-    def lend_database(self) -> str:
-        """Return the URL of an empty database until ``take_back``: a used one is ready sooner than a new one."""
-        return self._lendable.pop() if self._lendable else self.create_database()
-
-    def take_back(self, url: str) -> None:
-        """Cut the connections of a lent database and empty it; drop it if a test has changed more than its schemas."""
-        if self.is_emptied(url):
-            self._lendable.append(url)
-        else:
-            self.drop_database(url)
-
-    def is_emptied(self, url: str, by: str = _EMPTY) -> bool:
-        """Cut a database's connections and empty it by a statement; return whether all but its schemas is as new."""
+    def is_put_back(self, url: str, by: str) -> bool:
+        """Cut a database's connections and put it back by a statement; return whether all but its schemas is as new."""
         if not self.is_running:
             return False
         name = _database(url)

@@ -1,7 +1,8 @@
 """
 Databases whose tables are made once and lent again and again: only the rows are removed between two tests.
 
-Making the tables of a ledger takes a quarter of a second, removing a few rows a twentieth of that.
+By the server's processor time, removing rows takes 30 ms, copying a database with tables 90, and making the tables of a
+ledger in an empty one 130.
 """
 
 from collections.abc import Callable
@@ -78,31 +79,32 @@ class LentTables:
         self._server = server
         self._make = make
         self._lendable: list[str] = []
-        self._resets: dict[str, str] = {}
+        self._template = ""
+        # The same for every copy, in which tables have the ids that they have in the template.
+        self._reset = ""
 
     def lend_database(self) -> str:
         """Return the URL of a database with the tables until ``take_back``."""
-        return self._lendable.pop() if self._lendable else self._made()
+        return self._lendable.pop() if self._lendable else self._copied()
 
     def take_back(self, url: str) -> None:
         """
         Cut the connections, drop what a test has made besides, and put the rows back.
 
-        If a test has changed the tables, the database is emptied, and made again for another test.
+        If a test has changed the tables, the database is dropped.
         """
-        reset = self._resets[url]
-        if self._server.is_emptied(url, reset):
+        if self._server.is_put_back(url, self._reset):
             self._lendable.append(url)
         else:
-            del self._resets[url]
-            self._server.take_back(url)
+            self._server.drop_database(url)
 
-    def _made(self) -> str:
-        url = self._server.lend_database()
-        self._make(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            self._resets[url] = _reset(connection)
-        return url
+    def _copied(self) -> str:
+        if not self._template:
+            self._template = self._server.create_database()
+            self._make(self._template)
+            with psycopg.connect(self._template, autocommit=True) as connection:
+                self._reset = _reset(connection)
+        return self._server.create_database(template=self._template)
 
 
 def _reset(connection: psycopg.Connection) -> str:

@@ -48,6 +48,7 @@ def _follow(page: Path, folder: Path, changes: Mapping[str, str], *, patience_se
         reader.follow(page)
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_fastapi(tmp_path: Path, postgres: PostgresServer) -> None:
     """From an empty folder to a tested wallet in PostgreSQL, with traces in memory."""

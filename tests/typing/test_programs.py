@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.artefact, pytest.mark.outside]
 
 HERE = Path(__file__).parent
 REFUSED = HERE / "refused_program.py"
