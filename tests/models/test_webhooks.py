@@ -23,6 +23,7 @@ from game_operator import (
     WithdrawCall,
 )
 from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS, error, problem_of_id, success
+from tests.support.spread import spread
 from tests.support.wire import TEXT, examples
 
 #: Arguments of a good call of each kind.
@@ -75,15 +76,18 @@ def test_operations(kind: type[WebhookCall], arguments: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "arguments", "field"),
-    [
-        (kind, arguments, field)
-        for kind, arguments in KINDS
-        for field in ("player_id", "bet_id", "tx_id", "action")
-        if field in {each.name for each in dataclasses.fields(kind)}
-    ],
+    ("kind", "arguments", "field", "value", "kind_of_error", "problem"),
+    spread(
+        [
+            pytest.param(kind, arguments, field, id=f"{kind.__name__}-{field}")
+            for kind, arguments in KINDS
+            for field in ("player_id", "bet_id", "tx_id", "action")
+            if field in {each.name for each in dataclasses.fields(kind)}
+        ],
+        BAD_IDS,
+        everywhere=2,
+    ),
 )
-@pytest.mark.parametrize(("value", "kind_of_error", "problem"), BAD_IDS)
 def test_ids_that_cannot_be(
     kind: type[WebhookCall],
     arguments: dict[str, Any],
