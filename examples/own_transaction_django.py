@@ -36,7 +36,8 @@ django.setup()
 
 from django.db import IntegrityError, connection, models, transaction  # noqa: E402 - Django needs its settings first
 
-from game_operator.ledger import Outcome, SqlLedger, TableAccounts  # noqa: E402
+from game_operator.ledger import Outcome, TableAccounts  # noqa: E402
+from game_operator.ledger.django import DjangoLedger  # noqa: E402
 from game_operator.models.webhooks import WebhookCall, WithdrawCall  # noqa: E402
 from game_operator.wallet import JoinedWallet  # noqa: E402
 
@@ -87,7 +88,7 @@ def add_visit(call: WebhookCall, outcome: Outcome, _connection: Any) -> None:
     print("applied" if outcome.applied else "known")
 
 
-with SqlLedger.from_django("default", accounts=players) as ledger:  # It follows Django to the test database.
+with DjangoLedger("default", accounts=players) as ledger:  # It follows Django to the test database.
     wallet = JoinedWallet(ledger, own_transaction, add_visit)
 
     def show() -> None:

@@ -36,7 +36,7 @@ def test_a_page_is_as_the_program_is(name: str) -> None:
         ("codes.md", "| `BET_NOT_FOUND` | the bet is unknown | final | send again | final | final |"),
         ("codes.md", "| 130 | interrupted |"),
         ("profile.md", "| `rollback_tx_id` | `'withdraw'` or `'own'` | `'withdraw'` |"),
-        ("schema.md", "## postings\n\nPrimary key: `id`."),
+        ("schema.md", "## postings\n\nPrimary key: `id`, `at_millis`."),
         ("schema.md", "| `settled_by` | text | text | yes |"),
     ],
 )

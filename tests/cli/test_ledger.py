@@ -17,7 +17,7 @@ import pytest
 
 from game_operator.errors import SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
-from game_operator.ledger.engine.schema_sql import schema_sql
+from game_operator.ledger.engine.schema_sql import grants, schema_sql
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
@@ -27,7 +27,6 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.documents import ROOT
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
-from tests.support.version_1 import old_tables
 
 pytestmark = pytest.mark.drawn(5, database=("postgres",))
 
@@ -450,28 +449,22 @@ def test_sources(run: Run, database: str) -> None:
     assert (told.code, "at most 256 characters" in told.err) == (2, True)
 
 
-def test_migrating_and_back(run: Run, database: str) -> None:
-    """The latest migration is undone and done again; looking at tables of the version before says what to run."""
+def test_migrating(run: Run, database: str) -> None:
+    """It makes the tables or leaves them. Those of an unreleased version are refused, with what to do."""
     play(database, withdraw("b1"))
+    assert run("ledger", "migrate", "--table-prefix", "new_").out == f"The tables new_* have version {VERSION}.\n"
     assert run("ledger", "migrate").out == f"The tables game_operator_* have version {VERSION}.\n"
-    assert run("ledger", "migrate", "--back", "--json").document == {"version": VERSION - 1}
-    told = run("ledger", "verify")
-    assert (told.code, told.out) == (2, "")
-    assert (
-        f"have version {VERSION - 1}, and this program needs version {VERSION}. Run `game-operator ledger migrate`"
-        in told.err
-    )
-    told = run("ledger", "migrate", "--back")
-    assert (told.code, told.err) == (
-        2,
-        f"Error: The tables game_operator_* have version {VERSION - 1} already. Nothing was undone.\n",
-    )
-    assert run("ledger", "migrate").code == 0
-    assert run("ledger", "verify").code == 0
+    assert run("ledger", "migrate", "--json").document == {"version": VERSION}
+    run_sql(database, "UPDATE {p}meta SET value = 4 WHERE name = 'version'")
+    for arguments in (("migrate",), ("schema",), ("verify",)):
+        told = run("ledger", *arguments)
+        assert (told.code, told.out) == (2, "")
+        assert "have version 4. An unreleased version of this program made them" in " ".join(told.err.split())
+        assert told.err.endswith("make the ledger's database anew.\n")
 
 
 def test_the_tables_as_sql(run: Run, database: str) -> None:
-    """What is printed makes the tables, or migrates those that are found, as opening does."""
+    """What is printed makes the tables, as opening does."""
     with_dialect = ("ledger", "schema", "--sql", "--dialect", "sqlite" if is_sqlite(database) else "postgres")
     if is_sqlite(database):
         assert run("ledger", "schema").code == 2, "no file is made"
@@ -479,65 +472,15 @@ def test_the_tables_as_sql(run: Run, database: str) -> None:
     assert run("ledger", "schema").out == (
         f"The tables game_operator_* do not exist, and this program needs version {VERSION}.\n"
     )
-    script(database, run("ledger", "schema", "--sql").out)
+    statements = run("ledger", "schema", "--sql").out
+    assert statements == run(*with_dialect).out
+    assert run(*with_dialect, "--json").document["statements"].startswith("BEGIN")
+    script(database, statements)
     assert run("ledger", "schema", "--json").document["from"] == VERSION
     nothing = run("ledger", "schema", "--sql")
     assert (nothing.out, nothing.err) == ("", f"The tables game_operator_* have version {VERSION} already.\n")
     play(database, withdraw("b1"))
-    assert run("ledger", "migrate", "--back").code == 0
-    latest = run("ledger", "schema", "--sql").out
-    assert latest == run(*with_dialect, "--from", VERSION - 1).out
-    assert run(*with_dialect, "--json").document["statements"].startswith("BEGIN")
-    script(database, latest)
     assert run("ledger", "verify").code == 0
-
-
-@pytest.mark.bare
-def test_the_plan_of_a_migration(run: Run, database: str) -> None:
-    """It lists what is there and what waits, and changes nothing; what the way back has left is no work."""
-    old_tables(database)
-    plan = run("ledger", "migrate", "--plan", "--json").document
-    assert (plan["version"], plan["needed"]) == (1, VERSION)
-    assert {"game_operator_slices", "game_operator_sources"} <= set(plan["made"])
-    tables = {table["table"]: table for table in plan["tables"]}
-    assert "add the index game_operator_bets_of_player" in tables["game_operator_bets"]["steps"]
-    assert "add the column currency" in tables["game_operator_calls"]["steps"]
-    if is_sqlite(database):
-        assert {table["locked"] for table in plan["tables"]} == {"writes"}
-        assert tables["game_operator_calls"]["rows"] == 1
-    else:
-        assert tables["game_operator_postings"]["locked"] == "all"
-        assert tables["game_operator_postings"]["steps"][-1] == "partition"
-        assert tables["game_operator_anomalies"]["locked"] == "all"
-        assert tables["game_operator_calls"]["rows"] is None, "nobody has looked at the table yet"
-        run_sql(database, "ANALYZE")
-        analyzed = run("ledger", "migrate", "--plan", "--json").document["tables"]
-        assert {table["table"]: table["rows"] for table in analyzed}["game_operator_calls"] == 1
-    told = run("ledger", "migrate", "--plan").out
-    assert "New tables: game_operator_sources, " in told
-    assert told.endswith(f"From version 1 to {VERSION}, in one transaction.\n")
-    other = run("ledger", "migrate", "--plan", "--table-prefix", "other_").out
-    assert other.endswith(f"\nThe tables do not exist: version {VERSION} is made, in one transaction.\n")
-    assert f"have version 1, and this program needs version {VERSION}" in run("ledger", "schema").out
-    assert run("ledger", "migrate").code == 0
-    already = f"The tables game_operator_* have version {VERSION} already. There is nothing to migrate.\n"
-    assert run("ledger", "migrate", "--plan").out == already
-    assert run("ledger", "migrate", "--back").code == 0
-    again = run("ledger", "migrate", "--plan", "--json").document
-    assert (again["version"], again["made"]) == (VERSION - 1, [])
-    assert "partition" not in str(again["tables"])
-    assert "index" not in str(again["tables"])
-    assert run("ledger", "migrate", "--plan", "--back").code == 2
-
-
-@pytest.mark.bare
-def test_a_terminal_shows_the_plan_first(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who types the command sees what it does; a program that asks for JSON gets one document."""
-    old_tables(database)
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    told = run("ledger", "migrate").out
-    assert told.index("From version 1 to") < told.index(f"have version {VERSION}.")
-    assert run("ledger", "migrate", "--json").document == {"version": VERSION}
 
 
 def script(url: str, statements: str) -> None:
@@ -556,8 +499,6 @@ def script(url: str, statements: str) -> None:
         pytest.param(("--dialect", "sqlite", "--grants", "web"), "SQLite has no roles", id="a role of SQLite"),
         pytest.param(("--dialect", "postgres", "--grants", 'a"; DROP'), "is invalid", id="a quote in a role"),
         pytest.param(("--dialect", "postgres", "--grants", "a$$b"), "is invalid", id="a dollar in a role"),
-        pytest.param(("--dialect", "sqlite", "--from", VERSION + 1), "is unknown", id="a version to come"),
-        pytest.param(("--dialect", "sqlite", "--from", -1), "The smallest value is 0.", id="a version that never was"),
         pytest.param(("--dialect", "sqlite", "--database", "sqlite:///w.db"), "asks no database", id="both"),
         pytest.param(("--database", "sqlite:///:memory:"), "no tables yet", id="in memory"),
         pytest.param(("--dialect", "sqlite", "--table-prefix", "a-b"), "prefix", id="a prefix that cannot be"),
@@ -571,10 +512,9 @@ def test_statements_that_cannot_be_printed(run: Run, options: tuple[object, ...]
     assert problem in " ".join(told.err.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("option", [("--from", 0), ("--grants", "wallet")], ids=["from", "grants"])
-def test_what_goes_with_sql_alone(run: Run, option: tuple[object, ...]) -> None:
+def test_what_goes_with_sql_alone(run: Run) -> None:
     """It would be ignored, and the answer taken for one about it."""
-    told = run("ledger", "schema", "--dialect", "postgres", *option)
+    told = run("ledger", "schema", "--dialect", "postgres", "--grants", "wallet")
     assert (told.code, told.out) == (2, "")
     assert "Pass --sql too" in " ".join(told.err.split())
 
@@ -598,7 +538,7 @@ def clerk(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str, tmp_path: Path) -> None:
-    """Every command but migrate, with the rights that are printed."""
+    """Every command, with the rights that are printed; a migration would need more."""
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute(schema_sql("postgres", DEFAULT_PREFIX, after=VERSION, role=clerk).encode())
     with SqlLedger(postgres_url) as ledger:
@@ -619,13 +559,12 @@ def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str,
         ("totals", "--close"),
         ("sources",),
         ("add-source", "s2"),
-        ("migrate", "--plan"),
+        ("migrate",),
     ):
         told = run("ledger", *arguments)
         assert (told.code, told.err) == (0, ""), arguments
     checks = {check["name"]: check["found"] for check in run("ledger", "doctor", "--json").document["checks"]}
     assert checks["default partition"] == "it is empty"
-    assert run("doctor", "--upgrade").code == 0
     assert "permission denied for schema" in run("ledger", "open", "p1", "--table-prefix", "new_").err
 
 
@@ -643,13 +582,11 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         ("totals", "--close"),
         ("prune",),
         ("maintain",),
-        ("migrate", "--back"),
     ):
         told = run("ledger", *arguments)
-        todo = "owner of the tables run `game-operator" if "--back" in arguments else "schema --sql --grants ROLE"
         assert (told.code, told.out) == (2, ""), arguments
         assert "lacks a right on the tables" in told.err
-        assert todo in told.err
+        assert "schema --sql --grants ROLE" in told.err
         assert run("ledger", *arguments, "--json").error["type"] == "SchemaError"
     assert [run("ledger", name, "--table-prefix", "new_").code for name in ("migrate", "maintain")] == [2, 2]
 
@@ -682,17 +619,14 @@ def test_an_owner_that_nobody_logs_in_as(run: Run, postgres_url: str, monkeypatc
 
 
 def test_a_role_that_lacks_rights_on_days(run: Run, postgres_url: str, clerk: str) -> None:
-    """Maintain and the doctor before an upgrade say which, and the line that is said helps."""
+    """Maintain says which, and the line that is printed helps."""
     run_sql(postgres_url, f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {clerk}")
     told = run("ledger", "maintain")
     assert told.code == 2
     assert f"permission denied for function {DEFAULT_PREFIX}make_day" in " ".join(told.err.split())
     assert "ledger schema --sql --grants ROLE" in " ".join(told.err.split())
-    checks = run("doctor", "--upgrade", "--json").document["checks"]
-    (todo,) = (check["todo"] for check in checks if check["name"] == f"rights of {clerk}")
-    run_sql(postgres_url, todo.partition("Run: ")[2])
+    run_sql(postgres_url, grants(DEFAULT_PREFIX, clerk))
     assert run("ledger", "maintain").code == 0
-    assert run("doctor", "--upgrade").code == 0
 
 
 def test_a_lock_that_another_transaction_holds(run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
 """A table of the operator's balances is moved by one ledger, unless several say that they share it."""
 
-import logging
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -120,22 +119,6 @@ def test_shared_balances(url: str) -> None:
         assert other.apply(withdraw("b1")).balance_cents == 9_500
     with pytest.raises(SchemaError, match=OWNED):
         SqlLedger(url, accounts=TABLE, table_prefix="third_")
-
-
-def test_ledgers_that_shared_one_before(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Which moved balances of one table in version 1: a warning, for they may be right. One alone is not warned."""
-    with SqlLedger(url, accounts=TABLE), SqlLedger(url, accounts=replace(TABLE, shared=True), table_prefix="other_"):
-        pass
-    run(url, "DELETE FROM game_operator_balance_tables")
-    for prefix in ("game_operator_", "other_"):  # As a migration from version 1 leaves them.
-        run(url, f"UPDATE {prefix}meta SET value = 1 WHERE name = 'version'")
-        run(url, f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'")
-    with caplog.at_level(logging.WARNING, "game_operator.ledger"):
-        SqlLedger(url, accounts=TABLE).close()
-        assert caplog.messages == []
-        with SqlLedger(url, accounts=TABLE, table_prefix="other_") as other:
-            assert other.apply(withdraw("b1")).balance_cents == 9_500
-    assert "by that with other_ too" in caplog.text
 
 
 def test_joined_a_second_prefix_moves_nothing(url: str) -> None:

@@ -35,8 +35,6 @@ from game_operator.ledger.books.days import (
     missing_days,
 )
 from game_operator.ledger.books.maintain import Progress
-from game_operator.ledger.engine.tables import ddl
-from game_operator.ledger.sql import migrated_back
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, rows, run
@@ -245,22 +243,6 @@ def test_a_copy_with_a_name_that_is_no_day(ledger: SqlLedger, postgres_url: str)
     run(postgres_url, "CREATE TABLE {p}postings_2025_old AS SELECT * FROM {p}postings")
     assert ledger.maintain().finished
     assert next(check for check in ledger.doctor().checks if check.name == "guards").verdict == "fine"
-
-
-def test_the_way_back_beside_a_fold(ledger: SqlLedger, postgres_url: str) -> None:
-    """What is carried while the tables go back is not lost: it is moved with the rest, or stays."""
-    run(postgres_url, "INSERT INTO {p}carried VALUES ('p1', 300, 0, 1)")
-    with psycopg.connect(postgres_url) as fold, ThreadPoolExecutor(1) as pool:
-        fold.execute(f"UPDATE {P}carried SET cents = cents + 200".encode())
-        back = pool.submit(migrated_back, ledger)
-        until = time.monotonic() + 20
-        while not rows(postgres_url, "SELECT 1 FROM pg_locks WHERE NOT granted") and time.monotonic() < until:
-            time.sleep(0.01)
-        fold.commit()
-        assert back.result() == 3
-    carried = rows(postgres_url, "SELECT sum(cents)::bigint FROM {p}carried")[0][0]
-    posted = rows(postgres_url, "SELECT sum(amount_cents)::bigint FROM {p}postings WHERE operation = 'carry'")[0][0]
-    assert (carried, posted) == (0, 500)
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "TABLE"])
@@ -487,64 +469,6 @@ def test_a_sequence_that_is_set_back_by_less_loses_nothing(ledger: SqlLedger, po
     with SqlLedger(postgres_url) as other:
         assert other.apply(withdraw("b3")).applied
     assert rows(postgres_url, "SELECT max(id) FROM {p}postings") == [(1005,)]
-
-
-# --- the upgrade ------------------------------------------------------------------------------------------------------
-
-
-def version_3(url: str) -> None:
-    """Make tables of version 3 with three postings, the last of them far in the future."""
-    text = ddl("postgres", P)
-    run(url, text[: text.index("-- Version 4.")])
-    now = time.time_ns() // 1_000_000
-    for number, at in enumerate((now - 100 * DAY, now, now + 900 * DAY), 1):
-        run(
-            url,
-            "INSERT INTO {p}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
-            f"VALUES ('p1', {number}, '', 'open', 't{number}', {at})",
-        )
-
-
-def test_what_was_there_becomes_one_partition(postgres_url: str) -> None:
-    """Ids go on, rights stay, and a posting from a clock that was ahead is in the default partition."""
-    version_3(postgres_url)
-    role = "old_" + postgres_url.partition("///")[2].partition("?")[0]
-    run(postgres_url, f"CREATE ROLE {role}")
-    try:
-        run(postgres_url, f"GRANT SELECT, INSERT ON {{p}}postings TO {role}")
-        with SqlLedger(postgres_url) as ledger:
-            assert rows(postgres_url, WHERE) == [(f"{P}postings_before", 2), (f"{P}postings_default", 1)]
-            assert ledger._write(lambda: make_day(P, str(today()))) == "before"
-            assert ledger._write(lambda: make_day(P, str(today() + timedelta(1)))) == "made"
-            ledger.open_account("p2", Decimal(1))
-        assert rows(postgres_url, "SELECT max(id), count(*) FROM {p}postings") == [(4, 4)]
-        rights = "SELECT has_table_privilege(?, '{p}postings', 'SELECT, INSERT'), "
-        rights += "has_sequence_privilege(?, '{p}postings_id_seq', 'UPDATE'), "
-        rights += "has_function_privilege(?, '{p}make_day(date)', 'EXECUTE'), "
-        rights += "has_function_privilege(?, '{p}fold_day(date)', 'EXECUTE')"
-        assert rows(postgres_url, rights, role, role, role, role) == [(True, True, True, False)]
-    finally:
-        run(postgres_url, f"DROP OWNED BY {role}")
-        run(postgres_url, f"DROP ROLE {role}")
-
-
-def test_connections_of_version_3_go_on(postgres_url: str) -> None:
-    """Their prepared statements, and a close's lock, meet the new table; the identity's sequence has its name."""
-    version_3(postgres_url)
-    insert = (
-        f"INSERT INTO {P}postings (to_account, amount_cents, source, operation, tx_id, at_millis) "
-        "VALUES ('p1', 1, '', 'open', %s, %s) ON CONFLICT DO NOTHING"
-    ).encode()
-    with psycopg.connect(postgres_url, autocommit=True) as old:
-        for number in range(7):
-            old.execute(insert, (f"a{number}", 1), prepare=True)
-        with SqlLedger(postgres_url):
-            for number in range(7):
-                assert old.execute(insert, (f"b{number}", 1), prepare=True).rowcount == 1
-        with old.transaction():
-            old.execute(f"LOCK TABLE {P}postings IN SHARE MODE".encode())
-        named = old.execute(f"SELECT pg_get_serial_sequence('{P}postings', 'id')".encode()).fetchone()
-        assert named == (f"public.{P}postings_id_seq",)
 
 
 # --- beside traffic ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""SqlLedger.from_django: in Django's database, wherever that is at the moment, and connected no longer than needed."""
+"""DjangoLedger: in Django's database, wherever that is at the moment, and connected no longer than needed."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
-from game_operator.ledger.django_sql import address_in_django
+from game_operator.ledger.django import DjangoLedger, address_in_django
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
@@ -96,7 +96,7 @@ def connected(url: str) -> int:
 
 def test_it_is_connected_for_as_long_as_it_works(alias: str, database_url: str) -> None:
     """Nothing before the first use, and nothing after each: whatever is asked of it."""
-    ledger = SqlLedger.from_django(alias)
+    ledger = DjangoLedger(alias)
     assert connected(database_url) == 0
     assert ledger.open_account("p1", Decimal(100)) == 10_000
     assert connected(database_url) == 0
@@ -116,13 +116,13 @@ def test_it_is_connected_for_as_long_as_it_works(alias: str, database_url: str) 
 
 def test_the_first_question_may_be_any(alias: str, database_url: str) -> None:
     """The tables are made by it, for a survey too."""
-    assert SqlLedger.from_django(alias).verify().sound
-    assert list(SqlLedger.from_django(alias).bets()) == []
+    assert DjangoLedger(alias).verify().sound
+    assert list(DjangoLedger(alias).bets()) == []
 
 
 def test_a_failure_leaves_no_connection(alias: str, database_url: str) -> None:
     """Not even one in the middle of a transaction."""
-    ledger = SqlLedger.from_django(alias)
+    ledger = DjangoLedger(alias)
     ledger.open_account("p1", Decimal(100))
 
     def fail(*_: object) -> None:
@@ -137,7 +137,7 @@ def test_a_failure_leaves_no_connection(alias: str, database_url: str) -> None:
 
 def test_threads_share_it(alias: str, database_url: str) -> None:
     """Each call once, and no connection is left over."""
-    ledger = SqlLedger.from_django(alias)
+    ledger = DjangoLedger(alias)
     ledger.open_account("p1", Decimal(100))
     with ThreadPoolExecutor(4) as threads:
         outcomes = list(threads.map(lambda number: ledger.apply(withdraw(f"b{number}")), range(12)))
@@ -149,7 +149,7 @@ def test_it_follows_django_to_another_database(
     alias: str, database_url: str, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     """As a test run does: the name changes in the settings, and the tables are made where there are none."""
-    ledger = SqlLedger.from_django(alias)
+    ledger = DjangoLedger(alias)
     ledger.open_account("p1", Decimal(100))
     other = f"sqlite:///{tmp_path / 'test.sqlite3'}" if is_sqlite(database_url) else postgres.create_database()
     django(alias).settings_dict["NAME"] = settings_of(other)["NAME"]
@@ -162,7 +162,7 @@ def test_it_follows_django_to_another_database(
 
 def test_a_database_that_was_made_anew_gets_its_tables(alias: str, database_url: str) -> None:
     """The next test run's, under the same name; on PostgreSQL the first call still fails, and says so."""
-    ledger = SqlLedger.from_django(alias)
+    ledger = DjangoLedger(alias)
     ledger.open_account("p1", Decimal(100))
     if is_sqlite(database_url):
         Path(path_in(database_url)).unlink()
@@ -177,7 +177,7 @@ def test_a_database_that_was_made_anew_gets_its_tables(alias: str, database_url:
 def test_a_database_that_is_not_there_yet(added: Callable[[Settings], str], postgres: PostgresServer) -> None:
     """A module that makes the ledger is imported all the same; its password is in nothing that is said."""
     entry = settings_of(postgres.url) | {"NAME": "not_there_yet", "PASSWORD": SECRET}
-    ledger = SqlLedger.from_django(added(entry), patience_seconds=0.01)
+    ledger = DjangoLedger(added(entry), patience_seconds=0.01)
     with pytest.raises(LedgerUnavailableError, match="not_there_yet") as failed:
         ledger.balance("p1")
     told = "".join(traceback.format_exception(failed.value)) + pickle.dumps(failed.value).decode("latin-1")
@@ -207,7 +207,7 @@ def test_a_joined_call_makes_the_tables(alias: str, database_url: str) -> None:
     """Where there are none yet, after a read and a write of the caller's; and they stay."""
     from django.db import transaction
 
-    ledger = SqlLedger.from_django(alias, accounts=with_players(alias))
+    ledger = DjangoLedger(alias, accounts=with_players(alias))
     with transaction.atomic(using=alias):
         with django(alias).cursor() as cursor:
             cursor.execute("UPDATE players SET balance = balance + 100")
@@ -221,7 +221,7 @@ def test_what_a_test_case_rolls_back_is_made_again(alias: str) -> None:
     """A TestCase's transaction ends in a rollback, tables and all in SQLite."""
     from django.db import transaction
 
-    ledger = SqlLedger.from_django(alias, accounts=with_players(alias))
+    ledger = DjangoLedger(alias, accounts=with_players(alias))
     for _ in range(2):
         with transaction.atomic(using=alias):
             assert joined(ledger, alias).balance_cents == 9_500
@@ -232,7 +232,7 @@ def test_what_a_test_case_rolls_back_is_made_again(alias: str) -> None:
 def test_a_database_in_memory(added: Callable[[Settings], str]) -> None:
     """Calls join it; what needs a connection of the ledger's own says why it has none, and what to write."""
     alias = added({"ENGINE": "django.db.backends.sqlite3", "NAME": "file:m1?mode=memory&cache=shared"})
-    ledger = SqlLedger.from_django(alias, accounts=with_players(alias))
+    ledger = DjangoLedger(alias, accounts=with_players(alias))
     assert joined(ledger, alias).balance_cents == 9_500
     for ask in (lambda: ledger.balance("p1"), lambda: list(ledger.bets()), ledger.verify):
         with pytest.raises(ConfigurationError, match=r"is in memory.*\['TEST'\] = \{'NAME': BASE_DIR"):
@@ -246,7 +246,7 @@ def test_tables_are_made_in_that_database_alone(
     other_url = f"sqlite:///{tmp_path / 'other.db'}" if is_sqlite(database_url) else postgres.create_database()
     other = added(settings_of(other_url))
     with pytest.raises(SchemaError, match=r"are not in the database of connection="):
-        joined(SqlLedger.from_django(alias), other)
+        joined(DjangoLedger(alias), other)
     tables = "information_schema.tables WHERE table_name" if not is_sqlite(other_url) else "sqlite_master WHERE name"
     assert rows(other_url, f"SELECT count(*) FROM {tables} LIKE 'game_operator%'") == [(0,)]
     django(other).close()
@@ -259,7 +259,9 @@ def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, 
     """Under `manage.py test` its tables are in another database than the one that a call joins."""
     from django.db import transaction
 
-    named = pytest.raises(SchemaError, match=r"Open a ledger on that database .* SqlLedger\.from_django\(alias\)")
+    named = pytest.raises(
+        SchemaError, match=r"Open a ledger on that database .* DjangoLedger\(alias\) of game_operator"
+    )
     with SqlLedger(f"sqlite:///{tmp_path / 'real.db'}") as ledger, named, transaction.atomic(using=alias):
         ledger.apply(withdraw("b1"), connection=django(alias))
 
@@ -267,7 +269,7 @@ def test_a_ledger_with_an_address_names_the_one_that_follows_django(alias: str, 
 @pytest.mark.bare
 def test_without_migrate_nothing_is_made(alias: str) -> None:
     """Neither by a call that joins, nor by another; the statements are told."""
-    ledger = SqlLedger.from_django(alias, migrate=False)
+    ledger = DjangoLedger(alias, migrate=False)
     with pytest.raises(SchemaError, match="are not in the database of connection="):
         joined(ledger, alias)
     with pytest.raises(SchemaError, match="CREATE TABLE game_operator_meta"):
@@ -327,7 +329,7 @@ def test_a_role_is_assumed(added: Callable[[Settings], str], postgres_url: str) 
     run(postgres_url, "CREATE ROLE shop_owner")
     try:
         run(postgres_url, "GRANT ALL ON SCHEMA public TO shop_owner")
-        ledger = SqlLedger.from_django(added(settings_of(postgres_url) | {"OPTIONS": {"assume_role": "shop_owner"}}))
+        ledger = DjangoLedger(added(settings_of(postgres_url) | {"OPTIONS": {"assume_role": "shop_owner"}}))
         ledger.open_account("p1", Decimal(1))
         assert rows(postgres_url, "SELECT tableowner FROM pg_tables WHERE tablename = '{p}bets'") == [("shop_owner",)]
     finally:
@@ -351,7 +353,7 @@ def test_what_cannot_be_a_ledgers_database(added: Callable[[Settings], str], ent
     alias = added(entry)
     try:
         with pytest.raises(ConfigurationError, match=problem):
-            SqlLedger.from_django(alias)
+            DjangoLedger(alias)
     finally:
         connections[alias] = django(added({"ENGINE": "django.db.backends.dummy"}))
 
@@ -360,10 +362,17 @@ def test_an_alias_that_is_not_there(added: Callable[[Settings], str]) -> None:
     """With those that are."""
     known = added({"ENGINE": "django.db.backends.dummy"})
     with pytest.raises(ConfigurationError, match=f"Django's DATABASES has no 'nope'. It has .*'{known}'"):
-        SqlLedger.from_django("nope")
+        DjangoLedger("nope")
 
 
-@pytest.mark.parametrize("make", ["from_django", "asyncpg"])
+def test_django_is_missed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to install."""
+    monkeypatch.setitem(sys.modules, "django.db", None)
+    with pytest.raises(ConfigurationError, match="DjangoLedger needs Django: pip install django"):
+        DjangoLedger()
+
+
+@pytest.mark.parametrize("make", ["django", "asyncpg"])
 def test_psycopg_is_missed_at_once(
     added: Callable[[Settings], str], monkeypatch: pytest.MonkeyPatch, make: str
 ) -> None:
@@ -373,7 +382,7 @@ def test_psycopg_is_missed_at_once(
     monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigurationError, match=r"(?s)psycopg 3, also where .* asyncpg .*game-operator\[postgres\]"):
-        SqlLedger.from_django(alias) if make == "from_django" else AsyncSqlLedger("postgresql+asyncpg://u@h/d")
+        DjangoLedger(alias) if make == "django" else AsyncSqlLedger("postgresql+asyncpg://u@h/d")
 
 
 # --- a project --------------------------------------------------------------------------------------------------------
@@ -407,9 +416,10 @@ class Player(models.Model):
 from functools import partial
 from django.conf import settings
 from django.db import transaction
-from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger import TableAccounts
+from game_operator.ledger.django import DjangoLedger
 from game_operator.wallet import JoinedWallet
-ledger = SqlLedger.from_django(accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents"))
+ledger = DjangoLedger(accounts=TableAccounts(table="players", key="id", balance="balance", unit="cents"))
 wallet = JoinedWallet(ledger, partial(transaction.atomic, durable=True), confirm=settings.WALLET_CONFIRM)
 """,
     "casino/tests.py": """

@@ -30,7 +30,6 @@ from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
-from tests.support.version_3 import bets_of_version_3
 
 pytestmark = pytest.mark.tables
 
@@ -274,31 +273,21 @@ def _switched_off(url: str, table: str) -> str:
     return text.removeprefix("these triggers are missing or switched off: ")
 
 
-@pytest.fixture
-def upgraded(postgres: PostgresServer) -> Iterator[str]:
-    """A database whose tables had version 3."""
-    url = postgres.create_database()
-    bets_of_version_3(url, "b1")
-    SqlLedger(url).close()
-    yield url
-    postgres.drop_database(url)
-
-
-def test_triggers_of_partitions(upgraded: str) -> None:
-    """Each has its own, also the default one, what was there before days were, and a folded day."""
+def test_triggers_of_partitions(on_postgres: str) -> None:
+    """Each has its own, also the default one and a folded day."""
     ahead = datetime.now(UTC).date() + timedelta(10)
-    for more in range(3):
-        run_sql(upgraded, "SELECT {p}make_day(?)", ahead + timedelta(more))
-    assert verdicts(upgraded, "guards") == {"fine"}
-    names = [f"{DEFAULT_PREFIX}postings_{end}" for end in ("default", "before", f"{ahead:%Y%m%d}")]
+    for more in range(4):
+        run_sql(on_postgres, "SELECT {p}make_day(?)", ahead + timedelta(more))
+    assert verdicts(on_postgres, "guards") == {"fine"}
+    names = [f"{DEFAULT_PREFIX}postings_{end}" for end in ("default", f"{ahead:%Y%m%d}")]
     stay, remain = f"{DEFAULT_PREFIX}postings_stay", f"{DEFAULT_PREFIX}postings_remain"
     for name in names:
-        assert _switched_off(upgraded, name) == f"{stay} on {name}, {remain} on {name}"
-    run_sql(upgraded, f"ALTER TABLE {{p}}postings DETACH PARTITION {names[-1]}")
-    assert verdicts(upgraded, "guards") == {"fine"}
-    assert _switched_off(upgraded, names[-1]) == f"{remain} on {names[-1]}"
-    run_sql(upgraded, "ALTER TABLE {p}postings DISABLE TRIGGER ALL")
-    ((_, text),) = found(upgraded, "guards")
+        assert _switched_off(on_postgres, name) == f"{stay} on {name}, {remain} on {name}"
+    run_sql(on_postgres, f"ALTER TABLE {{p}}postings DETACH PARTITION {names[-1]}")
+    assert verdicts(on_postgres, "guards") == {"fine"}
+    assert _switched_off(on_postgres, names[-1]) == f"{remain} on {names[-1]}"
+    run_sql(on_postgres, "ALTER TABLE {p}postings DISABLE TRIGGER ALL")
+    ((_, text),) = found(on_postgres, "guards")
     assert text.endswith(", …")
 
 

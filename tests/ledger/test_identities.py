@@ -85,7 +85,7 @@ def test_rows_do_not_land_in_holes(url: str) -> None:
     """Where ``prune`` has left holes nothing collides; the new row comes last all the same."""
     execute(
         url,
-        "UPDATE game_operator_meta SET value = 4 WHERE name = 'pruning'; "
+        "UPDATE game_operator_meta SET value = 1 WHERE name = 'pruning'; "
         "DELETE FROM game_operator_postings WHERE id < 30; "
         "UPDATE game_operator_meta SET value = 0 WHERE name = 'pruning'",
     )

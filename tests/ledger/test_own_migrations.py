@@ -69,14 +69,14 @@ from casino.models import LedgerBet
 from django.core.management import call_command
 from django.db import connection
 from game_operator import WithdrawCall
-from game_operator.ledger import SqlLedger
+from game_operator.ledger.django import DjangoLedger
 
 call_command("makemigrations", "casino", verbosity=0)
 Path("0002_ledger.py").rename("casino/migrations/0002_ledger.py")
 importlib.invalidate_caches()
 call_command("migrate", verbosity=0)
 call_command("makemigrations", check_changes=True, verbosity=0)
-with SqlLedger.from_django("default", migrate=False) as ledger:
+with DjangoLedger("default", migrate=False) as ledger:
     ledger.open_account("ann", Decimal("10.00"))
     ledger.apply(WithdrawCall(player_id="ann", bet_id="b1", amount_cents=250))
     print(LedgerBet.objects.values_list("state", "wager_cents").get(pk=("b1", "")))

@@ -7,18 +7,25 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from decimal import Decimal
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
+from game_operator.ledger.books.days import drop_day, fold_day, make_day
 from game_operator.ledger.engine.address import address_of, shown_address, without_password
-from game_operator.ledger.engine.tables import VERSION, ddl, sql_texts
+from game_operator.ledger.engine.schema_sql import schema_sql
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, ddl, sql_texts
+from game_operator.ledger.sql import write_with
 from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
@@ -29,6 +36,8 @@ TABLES = [
 ]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"
+P = "game_operator_"
+DAY_MILLIS = 86_400_000
 
 RUN_SCRIPT = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).executescript(sys.argv[2])"
 
@@ -96,6 +105,32 @@ def test_newer_tables_are_refused(database_url: str, migrate: bool) -> None:
     run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", VERSION + 1)
     with pytest.raises(SchemaError, match=f"have version {VERSION + 1}, and this program knows version {VERSION}"):
         SqlLedger(database_url, migrate=migrate)
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+@pytest.mark.parametrize("version", [0, 1, 4, FIRST_VERSION - 1])
+def test_tables_of_an_unreleased_version_are_refused(database_url: str, version: int, migrate: bool) -> None:
+    """They are not migrated, and nothing in them changes."""
+    with SqlLedger(database_url):
+        pass
+    run(database_url, "UPDATE {p}meta SET value = ? WHERE name = 'version'", version)
+    before = rows(database_url, "SELECT * FROM {p}meta ORDER BY 1")
+    with pytest.raises(SchemaError, match=f"have version {version}. An unreleased version .* database anew") as refused:
+        SqlLedger(database_url, migrate=migrate)
+    assert refused.value.statements == ""
+    assert rows(database_url, "SELECT * FROM {p}meta ORDER BY 1") == before
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_the_whole_file_has_the_first_version(dialect: str) -> None:
+    """As a program has it that knows no other; each later version has a file."""
+    text = ddl(dialect, "till_")
+    assert f"VALUES ('version', {FIRST_VERSION}), ('oldest_writer', {FIRST_VERSION})" in text
+    folder = files("game_operator.ledger.engine") / "schema"
+    names = {each.name for each in folder.iterdir() if each.name.startswith(dialect)}
+    later = {f"{dialect}_{version:04}.sql" for version in range(FIRST_VERSION + 1, VERSION + 1)}
+    assert names == {f"{dialect}.sql", *later}
+    assert ddl(dialect, "till_", after=VERSION) == ""
 
 
 OPEN_AND_PLAY = """
@@ -224,6 +259,49 @@ def test_existing_tables_need_no_right_to_make_any(postgres_url: str) -> None:
     finally:
         run(postgres_url, f"DROP OWNED BY {role}")
         run(postgres_url, f"DROP ROLE {role}")
+
+
+@pytest.fixture
+def clerk(postgres_url: str) -> Iterator[str]:
+    """A role that can log in, and has no rights."""
+    role = "Clerk of " + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f'CREATE ROLE "{role}" LOGIN')
+    yield role
+    run(postgres_url, f'DROP OWNED BY "{role}"')
+    run(postgres_url, f'DROP ROLE "{role}"')
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("schema", ["public", "shop"])
+@pytest.mark.drawn(1, schema=("shop",))
+def test_granted_rights_are_enough_for_all_but_migrating(postgres_url: str, clerk: str, schema: str) -> None:
+    """What `ledger schema --sql --grants ROLE` prints; and without it nothing."""
+    path = f"{postgres_url}&options=-csearch_path%3D{schema}"
+    url = path.replace("user=postgres", f"user={quote(clerk)}")
+    run(postgres_url, f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    with psycopg.connect(path, autocommit=True) as owner:
+        owner.execute(schema_sql("postgres", P).encode())
+        with pytest.raises((SchemaError, LedgerUnavailableError)):
+            SqlLedger(url, migrate=False)
+        owner.execute(schema_sql("postgres", P, after=VERSION, role=clerk).encode())
+    day = f"{datetime.now(UTC):%Y-%m-%d}"
+    with SqlLedger(url, migrate=False) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        assert ledger.apply(withdraw("b1")).applied
+        assert ledger.apply(deposit("b1")).applied
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        assert ledger.verify(full=True).sound
+        ledger.prune(90 * DAY_MILLIS)
+        ledger.maintain()
+        ledger.prune(90 * DAY_MILLIS, now_millis=int(time.time() * 1000) + 100 * DAY_MILLIS)
+        assert write_with(ledger, lambda _: make_day(P, day)) in ("made", "there")
+        assert write_with(ledger, lambda _: fold_day(P, day)).reason == "not 90 days over"
+        assert write_with(ledger, lambda _: drop_day(P, "2020-01-01")) == "missing"
+        assert ledger.verify(full=True).sound
+    with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        clerks.execute(f"DROP TABLE {P}slices")
+    with psycopg.connect(url) as clerks, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        clerks.execute(f"DELETE FROM {P}calls")
 
 
 @pytest.mark.parametrize("content", [b"this is no database " * 100, b"\0" * 4096 + b"x" * 4096], ids=["text", "zeros"])

@@ -302,8 +302,8 @@ def test_an_async_wallet_says_it_when_the_ledger_opens(database_url: str) -> Non
     anyio.run(check)
 
 
-def test_calls_of_a_program_of_version_1(database_url: str) -> None:
-    """It knows of no sources, and may have stored calls after the migration: what is there counts, not who asks."""
+def test_a_source_that_was_not_registered(database_url: str) -> None:
+    """Its calls are there, because the transaction that registered it was rolled back: they count, not who asks."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         ledger.apply(withdraw("b1"))

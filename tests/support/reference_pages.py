@@ -196,10 +196,7 @@ def _schema() -> Iterator[str]:
 
 def _postgres_types(statements: str) -> dict[str, dict[str, str]]:
     """Return the type of each column by table."""
-    tables = {name: dict(_COLUMN.findall(body)) for name, body in _CREATE.findall(statements)}
-    for table, name, kind in _ADD.findall(statements):
-        tables[table][name] = kind
-    return tables
+    return {name: dict(_COLUMN.findall(body)) for name, body in _CREATE.findall(statements)}
 
 
 def _primary_keys(statements: str) -> dict[str, list[str]]:
@@ -210,7 +207,6 @@ def _primary_keys(statements: str) -> dict[str, list[str]]:
 
 
 _CREATE: Final = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
-_ADD: Final = re.compile(r"^ALTER TABLE (\w+) ADD COLUMN (?:IF NOT EXISTS )?(\w+) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    ([a-z_]+) ([a-z]+)\b", re.MULTILINE)
 #: Beside the column, or in a line for the whole table.
 _KEY: Final = re.compile(r"^    (?:(\w+) [^\n]*PRIMARY KEY|PRIMARY KEY \(([^)]*)\))", re.MULTILINE)

@@ -71,9 +71,10 @@ class WalletProcess:
         *options: str,
         host: str = "127.0.0.1",
         name: str = "wallet",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._database, self._options = database, options
-        self._host = host
+        self._host, self._environment = host, environment
         self._key_file = folder / "service.pub.pem"
         self._key_file.write_bytes(
             service_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
@@ -125,7 +126,9 @@ class WalletProcess:
         command += ["--host", self._host, *self._options]
         with self._log.open("ab") as log:
             # It stops when our end of its input closes: it does not outlive us.
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment
+            )
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         assert said, f"the wallet did not start:\n{self.log()[-2000:]}"

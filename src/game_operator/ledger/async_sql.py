@@ -19,7 +19,7 @@ from game_operator.ledger.engine.commit_queue import AsyncCommitQueue
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
-from game_operator.ledger.engine.tables import rights_explained
+from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
@@ -205,7 +205,8 @@ class AsyncSqlLedger(LedgerBase):
         check_outside(self)
         async with self._mutex:
             await self._opened()
-            return await awaited(rights_explained(self._prefix, self._written(script)))
+            work = self._written(partial(by_writer, self._prefix, script))
+            return await awaited(rights_explained(self._prefix, work))
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)

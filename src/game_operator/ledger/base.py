@@ -31,12 +31,6 @@ from game_operator.ledger.doctor.opening import look_at_clock, look_at_server
 from game_operator.ledger.engine.address import checked_url, is_postgres, path_of, unknown_database
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.observed_commits import observed_batch
-from game_operator.ledger.engine.online_migration import (
-    TablesAreLargeError,
-    indexes_built,
-    is_prepared_first,
-    postings_bounded,
-)
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items, completed
 from game_operator.ledger.engine.sources import check_source_name
@@ -62,8 +56,6 @@ _MOST_RESOLVED = 100
 #: How often a close asks for its lock, each time for a second, and how many seconds calls then have for themselves.
 _MOST_LOCKS = 5
 _BETWEEN_LOCKS = (0.1, 0.3)
-#: How often to look whether another process has prepared the tables for a migration, in seconds.
-_BETWEEN_LOOKS = 0.5
 
 
 class LedgerBase(Forkable):
@@ -205,7 +197,7 @@ class LedgerBase(Forkable):
             raise unknown_database(self._url)
         try:
             if kind == "postgres":
-                yield from self._migrated_in_postgres(store)
+                yield store.run(self._migration_in_postgres)
             script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
             self._fit = yield store.run(script)
             self._plain = PlainCalls(self._fit) if kind == "sqlite" else None
@@ -215,22 +207,8 @@ class LedgerBase(Forkable):
             raise
         self._store = store
 
-    def _migrated_in_postgres(self, store: Any) -> Work[None]:
-        prefix = self._prefix
-        try:
-            yield store.run(partial(self._migration_in_postgres, may_be_large=False))
-        except TablesAreLargeError:
-            for prepared in (indexes_built, postings_bounded):
-                while not (yield store.outside(lambda: by_owner(prefix, prepared(prefix)))):  # noqa: B023 - run at once
-                    yield self._sleep(_BETWEEN_LOOKS)
-            yield store.run(partial(self._migration_in_postgres, may_be_large=True))
-
-    def _migration_in_postgres(self, *, may_be_large: bool) -> Script[None]:
-        def check() -> Script[None]:
-            yield from check_accounts_first("postgres", self._prefix, self._accounts)
-            if not may_be_large and (yield from is_prepared_first(self._prefix)):
-                raise TablesAreLargeError
-
+    def _migration_in_postgres(self) -> Script[None]:
+        check = partial(check_accounts_first, "postgres", self._prefix, self._accounts)
         yield from look_at_server(self._url, migrate=self._migrate)
         yield from by_owner(self._prefix, migration_in_postgres(self._prefix, self._migrate, check))
 
@@ -366,7 +344,7 @@ class LedgerBase(Forkable):
         for name, batch, start in (yield self._write(run.batches)):
             position = start
             while position is not None and goes_on():
-                dropped, position = yield self._write(partial(run.batch, batch, position))
+                dropped, position = yield self._write(partial(batch, position))
                 run.report = run.report._replace(**{name: getattr(run.report, name) + dropped})
                 if dropped:
                     yield self._sleep(PAUSE_SECONDS)

@@ -34,7 +34,7 @@ from game_operator.ledger.engine.script import (
     apply_items,
     driven,
 )
-from game_operator.ledger.engine.tables import DURABLE, FULL, UNDEFINED_TABLE, VERSION, has_newest_table, stored_version
+from game_operator.ledger.engine.tables import DURABLE, FULL, UNDEFINED_TABLE, VERSION, check_version, stored_version
 from game_operator.ledger.joined_connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
@@ -223,9 +223,9 @@ class Joiner:
         """Return the dialect for *kind*; the first call of each looks at the tables, and later ones trust it."""
         known = self._dialects.get(kind)
         if known is None:
-            is_old = ((yield from stored_version(self._prefix)) or 0) < VERSION
-            # After `ledger migrate --back` the tables are there, and this program may have run before.
-            if is_old and not (yield from has_newest_table(kind, self._prefix)):
+            version = yield from stored_version(self._prefix)
+            if (version or 0) < VERSION:
+                check_version(version, self._prefix)
                 raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
@@ -279,8 +279,8 @@ class Joiner:
             # A ledger with an address does not follow Django to its test database.
             if type(failed).__module__.startswith("django."):
                 advice += (
-                    " In a Django project make the ledger with SqlLedger.from_django(alias): it makes the tables by "
-                    "itself, also in the test database of `manage.py test`."
+                    " In a Django project make the ledger with DjangoLedger(alias) of game_operator.ledger.django: it "
+                    "makes the tables by itself, also in the test database of `manage.py test`."
                 )
             message = f"The tables {self._prefix}* are not in the database of connection=. {advice}"
             raise _TablesNotReadyError(message) from failed

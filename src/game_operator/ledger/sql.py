@@ -6,15 +6,14 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerError, LedgerUnavailableError, SchemaError, UnknownSourceError
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError
 from game_operator.ledger.accounts.choice import check_own, is_marked, most_calls
-from game_operator.ledger.api import DEFAULT_TERMS, AccountsSpec, BetRecord, Outcome, Terms, account_asked_for
+from game_operator.ledger.api import DEFAULT_TERMS, BetRecord, Outcome, Terms, account_asked_for
 from game_operator.ledger.base import LedgerBase
 from game_operator.ledger.books.maintain import MaintainReport
 from game_operator.ledger.books.prune import LEAST_AGE, PruneReport
@@ -35,7 +34,7 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
-from game_operator.ledger.engine.tables import DENIED, back, rights_explained
+from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
@@ -75,8 +74,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
         TypeError: *url* is not a str, or *pooler* is not True, False or None.
-        SchemaError: The tables are newer than this program, or missing with migrate=False; or the columns of a
-            TableAccounts are not there, not unique or not exact.
+        SchemaError: The tables have a version that this program cannot take, or are missing with migrate=False; or the
+            columns of a TableAccounts are not there, not unique or not exact.
         LedgerUnavailableError: The database cannot be reached.
     """
 
@@ -86,43 +85,6 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
 
     def _begin(self) -> None:
         at_once(self._open())
-
-    @classmethod
-    def from_django(
-        cls,
-        alias: str = "default",
-        *,
-        accounts: AccountsSpec = None,
-        migrate: bool = True,
-        table_prefix: str = "game_operator_",
-        patience_seconds: float = 5.0,
-        pooler: bool | None = None,
-        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        telemetry: "Telemetry | None" = None,
-    ) -> "SqlLedger":
-        """
-        Return a ledger in Django's database *alias*, PostgreSQL or SQLite, by its entry in ``DATABASES``.
-
-        It may be made when modules are imported: it connects when it is first used, and follows Django to the test
-        database. Each piece of work has a connection, which is closed after it, so that Django can drop that database.
-        What it costs to connect is spared by calls that join: ``apply(call, connection=django.db.connection)``, which
-        make the tables where they are missing. Everything else is as for ``SqlLedger``.
-
-        Raises:
-            ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
-        """
-        module = import_module("game_operator.ledger.django_sql")  # It imports this one.
-        ledger: SqlLedger = module.DjangoLedger(
-            alias,
-            accounts=accounts,
-            migrate=migrate,
-            table_prefix=table_prefix,
-            patience_seconds=patience_seconds,
-            pooler=pooler,
-            clock_millis=clock_millis,
-            telemetry=telemetry,
-        )
-        return ledger
 
     def _make_queue(self) -> None:
         # PostgreSQL ends a transaction in which nothing happens after six times patience_seconds.
@@ -529,7 +491,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def _write(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)
         with self._alone():
-            return at_once(rights_explained(self._prefix, self._written(script)))
+            return at_once(rights_explained(self._prefix, self._written(partial(by_writer, self._prefix, script))))
 
     def _read(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)
@@ -624,17 +586,6 @@ def sources_of(ledger: SqlLedger, most_bets: int = 1_000) -> list[SourceDetails]
 def clock_of(ledger: SqlLedger) -> int:
     """Return the time by the ledger's clock in Unix milliseconds: on PostgreSQL by the server's."""
     return int(ledger._read(lambda: ledger._fit.now_millis()))
-
-
-def migrated_back(ledger: SqlLedger) -> int:
-    """Undo the latest migration of the tables; return the version they have then."""
-    try:
-        return int(ledger._write(lambda: back(ledger._fit.kind, ledger._prefix)))
-    except SchemaError as refused:
-        if getattr(refused.__cause__, "sqlstate", None) != DENIED:
-            raise
-        remedy = "Let the owner of the tables run `game-operator ledger migrate --back`."
-        raise SchemaError(refused.what, remedy=remedy) from refused.__cause__
 
 
 def oldest_bets(ledger: SqlLedger, wanted: BetsWanted, most: int) -> list[BetRecord]:

@@ -37,7 +37,7 @@ from game_operator.ledger.engine.script import (
     awaited,
     drive,
 )
-from game_operator.ledger.engine.tables import VERSION, Check, found_version, has_newest_table, migration
+from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
 
 T = TypeVar("T")
 
@@ -184,10 +184,8 @@ class SqliteStore(Forkable):
         return found.st_dev, found.st_ino
 
     def _migrate(self, migrate: bool, *, is_first: bool) -> Script[None]:
-        stored = yield from found_version("sqlite", self._prefix)
-        goes_on = not is_first and stored is not None
-        # This process has been running since before a migration or the way back: whether it may, each write asks.
-        if goes_on and ((stored or 0) > VERSION or (yield from has_newest_table("sqlite", self._prefix))):
+        # This process has been running since before a migration: whether it may write, each write asks.
+        if not is_first and ((yield from found_version("sqlite", self._prefix)) or 0) > VERSION:
             return
         yield from migration("sqlite", self._prefix, migrate, self._check)
 

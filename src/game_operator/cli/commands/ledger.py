@@ -1,6 +1,5 @@
 """``game-operator ledger``: accounts, histories and the books of a ledger, for an operator's staff."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
+from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, check_between
-from game_operator.cli.output import answer, say, show_details, show_rows, waiting, wants_json, when
+from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
 from game_operator.cli.reports.ledger import (
     MORE,
     balance_document,
@@ -23,10 +22,9 @@ from game_operator.cli.reports.ledger import (
     show_bets,
     show_books,
     show_maintenance,
-    show_migration_plan,
 )
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, ConfigurationError, SchemaError, one_line, shown
+from game_operator.errors import AccountNotFoundError, ConfigurationError, one_line, shown
 from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
@@ -256,7 +254,7 @@ def sources(place: LedgerOptions) -> None:
     answer({"sources": [source._asdict() for source in found]})
     if found:
         names = ("Source", "Registered by", "Open bets")
-        origins = {"first call": "its first call", "found": "a migration", "added": "add-source"}
+        origins = {"first call": "its first call", "found": "its calls", "added": "add-source"}
         more = {_MOST_BETS: f"{_MOST_BETS} or more"}
         rows = [(each.name or '"" (no name)', origins[each.origin], each.open_bets) for each in found]
         show_rows("", names, [(*row, more.get(bets, bets)) for *row, bets in rows], numbers=names[2:])
@@ -300,35 +298,11 @@ def _open(bets: int) -> str:
     return "1 open bet" if bets == 1 else f"{bets} open bets" if bets < _MOST_BETS else f"{bets} open bets or more"
 
 
-def _show_plan(place: LedgerOptions) -> None:
-    from game_operator.ledger.staff.migration_plan import migration_plan
-
-    address = address_of(place.database)
-    check_file(address, "Check the path. (`game-operator ledger open` makes a new ledger.)")
-    found = migration_plan(address, place.table_prefix)
-    answer(found._asdict())
-    show_migration_plan(found, place.table_prefix)
-
-
 @ledgers.command()
-def migrate(*, back: bool = False, plan: bool = False, place: LedgerOptions) -> None:
-    """Migrate the tables to this program's version, while older programs go on; or undo that."""
+def migrate(*, place: LedgerOptions) -> None:
+    """Make the tables, or migrate them to this program's version, while programs that run go on."""
     from game_operator.ledger.engine.tables import VERSION
-    from game_operator.ledger.sql import migrated_back
 
-    if back and plan:
-        raise typer.BadParameter("--plan lists what a migration does, and --back undoes it. Pass one of the two.")
-    if plan or (not back and sys.stdout.isatty() and not wants_json()):
-        _show_plan(place)
-    if plan:
-        return
-    try:
-        with place.opened(migrate=not back, patience_seconds=_MIGRATION_SECONDS) as ledger:
-            version = migrated_back(ledger) if back else VERSION
-    except SchemaError as old:
-        if not (back and old.version):
-            raise
-        raise ConfigurationError(
-            f"The tables {place.table_prefix}* have version {old.version} already. Nothing was undone."
-        ) from None
-    answer({"version": version}, f"The tables {place.table_prefix}* have version {version}.")
+    with place.opened(migrate=True, patience_seconds=_MIGRATION_SECONDS):
+        pass
+    answer({"version": VERSION}, f"The tables {place.table_prefix}* have version {VERSION}.")

@@ -1,6 +1,6 @@
 """``game-operator ledger schema``: the tables as SQL, for review."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import typer
 
@@ -11,7 +11,6 @@ from game_operator.cli.output import answer, remark, say
 def schema(
     *,
     sql: bool = False,
-    since: Annotated[int | None, typer.Option("--from", min=0)] = None,
     grants: str | None = None,
     dialect: Literal["sqlite", "postgres"] | None = None,
     place: LedgerOptions,
@@ -23,33 +22,28 @@ def schema(
     """
     from game_operator.ledger.engine.schema_sql import schema_sql
     from game_operator.ledger.engine.tables import VERSION
-    from game_operator.ledger.staff.migration_plan import kind_of, online_statements, tables_version
+    from game_operator.ledger.staff.queries import tables_at
 
-    if not sql and (since is not None or grants is not None):
-        raise typer.BadParameter("--from and --grants say which statements to print. Pass --sql too.")
+    if not sql and grants is not None:
+        raise typer.BadParameter("--grants says which statements to print. Pass --sql too.")
     if dialect is not None and place.database:
         raise typer.BadParameter("--dialect asks no database. Pass --dialect or --database.")
-    kind, version, online = dialect, 0, list[str]()
+    kind, version = dialect, 0
     if kind is None:
         address = address_of(place.database, f"Pass --dialect, or --database, or set {DATABASE}.")
         check_file(address, "Check the path, or pass --dialect sqlite.")
-        kind, version = kind_of(address), tables_version(address, place.table_prefix)
-        if since is None or since == version:
-            online = online_statements(address, place.table_prefix)
+        kind, version = tables_at(address, place.table_prefix)
     if grants is not None and kind == "sqlite":
         raise typer.BadParameter("--grants names a role of PostgreSQL. SQLite has no roles.")
-    if since is not None and since > VERSION:
-        raise typer.BadParameter(f"--from {since} is unknown: this program makes version {VERSION}.")
     if dialect is not None and not sql:
         answer({"dialect": kind, "to": VERSION}, f"This program needs version {VERSION}.")
         return
-    version = version if since is None else since
     document: dict[str, object] = {"dialect": kind, "from": version, "to": VERSION}
     if not sql:
         has = f"have version {version}" if version else "do not exist"
         answer(document, f"The tables {place.table_prefix}* {has}, and this program needs version {VERSION}.")
         return
-    statements = schema_sql(kind, place.table_prefix, after=version, role=grants, online=online)
+    statements = schema_sql(kind, place.table_prefix, after=version, role=grants)
     answer(document | {"statements": statements})
     for line in statements.splitlines():
         say(line)

@@ -11,7 +11,6 @@ from game_operator.money import amount_from_cents
 if TYPE_CHECKING:
     from game_operator.ledger import AccountHistory, AnomalyRecord, BetHistory, BetRecord, BooksReport, Finding
     from game_operator.ledger.books.maintain import MaintainReport
-    from game_operator.ledger.staff.migration_plan import MigrationPlan, TablePlan
 
 #: What stands below a list that was cut.
 MORE: Final = "There are more than these {}: pass a greater --limit."
@@ -189,32 +188,3 @@ def show_maintenance(report: "MaintainReport") -> None:
         say(f"· {text}", style="dim")
     if not report.sound:
         _show_findings(report.findings)
-
-
-#: What waits for a migration.
-_LOCKED = {"": "nothing", "writes": "writes", "all": "reads and writes"}
-
-
-def show_migration_plan(plan: "MigrationPlan", prefix: str) -> None:
-    """Print what a migration does to each table."""
-    if plan.version == plan.needed:
-        say(f"The tables {prefix}* have version {plan.version} already. There is nothing to migrate.")
-        return
-    if plan.beside:
-        _show_steps("First, while calls go on", plan.beside)
-    if plan.tables:
-        _show_steps("Then, in one transaction" if plan.beside else "", plan.tables)
-    if plan.made:
-        say(f"New tables: {', '.join(plan.made)}.")
-    begin = f"From version {plan.version} to {plan.needed}"
-    say(f"{begin if plan.version else f'The tables do not exist: version {plan.needed} is made'}, in one transaction.")
-
-
-def _show_steps(title: str, tables: "Iterable[TablePlan]") -> None:
-    rows: list[tuple[object, ...]] = []
-    for table in tables:
-        known = "unknown" if table.rows is None else f"{table.rows:,}"
-        first, *more = table.steps
-        rows.append((table.table, known, _LOCKED[table.locked], first))
-        rows += [("", "", "", step) for step in more]
-    show_rows(title, ("Table", "Rows (estimate)", "What waits", "Step"), rows, numbers=("Rows (estimate)",))

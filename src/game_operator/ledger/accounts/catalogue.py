@@ -260,22 +260,3 @@ def _in_postgres(accounts: TableAccounts) -> Script[TableLook]:
         unique: Rows = yield Execute(CATALOGUE_SQL["unique_indexes"], (accounts.quoted_table,))
         indexes = [set(json.loads(row[0])) for row in unique]
     return TableLook(problems, columns, indexes, has_policies=rows[0][8])
-
-
-def table_update_hooks(kind: Kind, accounts: TableAccounts) -> Script[list[str]]:
-    """
-    Return what could change an update of the ledger, so that the call is refused: triggers, rules, row policies.
-
-    In PostgreSQL also those of the tables that hold the rows of a view. Most are harmless: only one that changes the
-    balance is a LedgerError. It only executes statements that read.
-    """
-    if kind == "postgres":
-        rows: Rows = yield Execute(CATALOGUE_SQL["update_hooks"], (accounts.quoted_table,) * 2)
-        return [f"{hook} of {base or accounts.table}" for hook, base in rows]
-    schema, _, table = accounts.table.rpartition(".")
-    rows = yield Execute(
-        f"SELECT name FROM \"{schema or 'main'}\".sqlite_master WHERE type = 'trigger' "  # noqa: S608 - checked names
-        "AND tbl_name = ? COLLATE NOCASE AND sql LIKE '%UPDATE%'",
-        (table,),
-    )
-    return [f"the trigger {row[0]} of {accounts.table}" for row in rows]

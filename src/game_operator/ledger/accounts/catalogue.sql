@@ -40,7 +40,7 @@ WHERE listed."unique" AND NOT listed.partial AND field.key
 GROUP BY listed.name HAVING min(upper(field.coll) = 'BINARY' AND field.name IS NOT NULL)
 
 -- The tables that hold the rows: those that a view selects from, those that inherit from a table, and its partitions.
--- name: based
+-- name: base_tables
 WITH RECURSIVE based (id) AS (
     SELECT CAST(to_regclass(?) AS oid)
     UNION
@@ -51,24 +51,6 @@ WITH RECURSIVE based (id) AS (
         UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
     ) AS linked ON linked.own = based.id AND linked.id <> based.id
 )
-
--- name: base_tables
-{based}
 SELECT CAST(class.oid AS bigint), quote_ident(space.nspname) || '.' || quote_ident(class.relname)
 FROM based JOIN pg_class AS class ON class.oid = based.id AND class.relkind IN ('r', 'p')
 JOIN pg_namespace AS space ON space.oid = class.relnamespace ORDER BY 1
-
--- What could change an update, and of which table if it is another one that holds the rows.
--- name: update_hooks
-{based}
-SELECT hook.name, CASE WHEN class.oid <> to_regclass(?) THEN
-    quote_ident(space.nspname) || '.' || quote_ident(class.relname) END
-FROM based JOIN pg_class AS class ON class.oid = based.id
-JOIN pg_namespace AS space ON space.oid = class.relnamespace
-CROSS JOIN LATERAL (
-    SELECT 'the trigger ' || tgname FROM pg_trigger
-    WHERE tgrelid = class.oid AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 16 <> 0
-    UNION ALL SELECT 'the rule ' || rulename FROM pg_rewrite
-    WHERE ev_class = class.oid AND ev_type = '2' AND ev_enabled <> 'D'
-    UNION ALL SELECT 'row level security' WHERE row_security_active(class.oid)
-) AS hook (name) ORDER BY 2 NULLS FIRST, 1

@@ -9,7 +9,6 @@ other's calls: the same bet debits through each, and both books are sound. So a 
 prefix beside that table's name and id, in a table that all ledgers of a database share.
 """
 
-import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.sources import stands_alone
 from game_operator.ledger.engine.tables import BALANCE_TABLES, DENIED, has_table
 
-_LOG = logging.getLogger("game_operator.ledger")
 _MARK = "balances_elsewhere"
 
 
@@ -157,7 +155,7 @@ def base_tables(kind: Kind, accounts: TableAccounts) -> Script[list[_Table]]:
 
 
 def owner_of(kind: Kind, table: _Table) -> Script[str | None]:
-    """Return the prefix of the ledger that moves the balances in *table*, or None; read only, tables of version 2."""
+    """Return the prefix of the ledger that moves the balances in *table*, or None; read only."""
     if kind == "sqlite":
         rows: Rows = yield Execute(f"SELECT prefix FROM {BALANCE_TABLES} WHERE name = ?", (table.name,))  # noqa: S608
     else:
@@ -186,21 +184,8 @@ def claim(kind: Kind, prefix: str, accounts: TableAccounts, *, joined: bool = Fa
         if owner is None:
             yield from _note(kind, table, prefix, joined=joined)
             owner = yield from owner_of(kind, table)
-            if owner == prefix and not joined:  # If it shares one, it is with another that comes later.
-                yield Execute(f"UPDATE {prefix}meta SET value = 0 WHERE name = 'balances_shared'", ())  # noqa: S608
-        if owner in (None, prefix) or accounts.shared:
-            continue
-        shared: Rows = yield Execute(f"SELECT 1 FROM {prefix}meta WHERE name = 'balances_shared' AND value = 1", ())  # noqa: S608
-        if not shared:
+        if not (owner in (None, prefix) or accounts.shared):
             raise _refused(owner, table, prefix)
-        _LOG.warning(
-            "The balances in %s are moved by the ledger with the table prefix %s already, and by that with %s too: a "
-            "call that comes through both moves money twice. If that is right, pass TableAccounts(shared=True).",
-            table.name,
-            owner,
-            prefix,
-            extra={"event": "ledger.balances_shared"},
-        )
 
 
 def _note(kind: Kind, table: _Table, prefix: str, *, joined: bool) -> Script[None]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.engine.address import address_of, limits_of, sentences
 from game_operator.ledger.engine.script import Execute, Rows, Script
-from game_operator.ledger.engine.tables import check_writer, sql_texts
+from game_operator.ledger.engine.tables import sql_texts
 
 #: How many days ahead are made unless more are asked for; 60 at most.
 DAYS_AHEAD = 14
@@ -57,7 +57,7 @@ def detached_days(prefix: str) -> Script[list[str]]:
 
 
 def make_day(prefix: str, day: str) -> Script[str]:
-    """Make the partition of *day*: ``made``, ``there``, ``before`` (the upgrade) or ``out of range``."""
+    """Make the partition of *day*: ``made``, ``there`` or ``out of range``."""
     return str((yield from _changed(prefix, "make", day))[0][0])
 
 
@@ -120,7 +120,6 @@ def _store(path: Path, blocks: Iterable[bytes]) -> None:
 
 
 def _changed(prefix: str, name: str, day: str) -> Script[Rows]:
-    yield from check_writer(prefix)
     yield from _asked(prefix, "patient")
     return (yield from _asked(prefix, name, day))
 

@@ -1,19 +1,16 @@
--- Partitions of postings by day, through the functions that the migration has made.
+-- Partitions of postings by day, through the functions of the schema.
 
 -- The functions give up a lock soon; what they do with it may take long.
 -- name: patient
 SELECT set_config('statement_timeout', '0', true), set_config('enable_seqscan', 'on', true),
     set_config('enable_hashjoin', 'on', true), set_config('work_mem', '64MB', true)
 
--- Days without a partition, of those up to so many ahead; the first is that of the day that is not partitioned.
+-- Days without a partition, from today to so many ahead.
 -- name: missing
 SELECT CAST(day AS text) FROM (
     SELECT CAST(to_timestamp(CAST(number AS double precision) * 86400) AT TIME ZONE 'UTC' AS date) AS day
     FROM generate_series(
-        greatest(
-            CAST(floor(extract(epoch FROM clock_timestamp()) / 86400) AS bigint),
-            (SELECT value FROM {prefix}meta WHERE name = 'days_since')
-        ),
+        CAST(floor(extract(epoch FROM clock_timestamp()) / 86400) AS bigint),
         CAST(floor(extract(epoch FROM clock_timestamp()) / 86400) AS bigint) + CAST(? AS bigint)
     ) AS number
 ) AS wanted WHERE to_regclass('{prefix}postings_' || to_char(day, 'YYYYMMDD')) IS NULL ORDER BY day

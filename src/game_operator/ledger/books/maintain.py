@@ -33,7 +33,7 @@ from game_operator.ledger.books.totals import DAY_MILLIS, LOCKED, TotalsClose, d
 from game_operator.ledger.books.verify import Finding, Marks, Reader, Verification, read_marks
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script, Work
-from game_operator.ledger.engine.tables import check_writer, sql_texts
+from game_operator.ledger.engine.tables import sql_texts
 
 #: All is read again within 30 days, with a margin for nights without a run.
 _REREAD_MILLIS = 25 * DAY_MILLIS
@@ -351,7 +351,6 @@ class Maintenance:
         yield self._write(partial(self._keep_position, position))
 
     def _keep_position(self, position: Position) -> Script[None]:
-        yield from check_writer(self._prefix)
         now_millis = yield from self._dialect.now_millis()
         yield Execute(self._sql["keep_position"], [(json.dumps(position).encode(), now_millis)], many=True)
 

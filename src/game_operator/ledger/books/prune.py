@@ -14,7 +14,7 @@ from game_operator.errors import LedgerError, shown
 from game_operator.ledger.books.slices import AccountSum, Slice, add_sums, live_slices, mark, sealed, slice_rows
 from game_operator.ledger.books.totals import DAY_MILLIS, last_close, newest_posting
 from game_operator.ledger.engine.script import Dialect, Execute, Kind, Script
-from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, check_writer, sql_texts
+from game_operator.ledger.engine.tables import POSTING_ACCOUNT, POSTING_DELTA, sql_texts
 from game_operator.ledger.rules.book import Needs
 
 #: Services repeat calls for months, and a provider's look-ups reach back as far (spec §4.2).
@@ -104,7 +104,6 @@ class Prune:
 
     def begin(self, age: int, now_millis: int | None, dialect: Dialect) -> Script[bool]:
         """Return whether anything can be old enough, by the clock."""
-        yield from check_writer(self._prefix)
         is_given = now_millis is not None
         if now_millis is None:
             now_millis = (yield from dialect.load(Needs(""))).clock_millis
@@ -121,24 +120,14 @@ class Prune:
         """
         Note how far this run goes, before anything is dropped, so that what is missing can be explained.
 
-        Return the kinds of batches: the name in the report, what does a batch, and the first position.
+        Return the kinds of batches: the name in the report, what does a batch, and the first position. A batch that was
+        not committed may be done again.
         """
-        yield from check_writer(self._prefix)
         batches: list[tuple[str, _Batch, Any]] = []
         if self.is_needed:
             yield from mark(self._prefix, "pruned_before", self._before)
             batches = [("postings", self._fold, (-_FAR, 0))]
         return [*batches, ("calls", self._drop_calls_bodies, 0), ("anomalies", self._drop_bodies, 0)]
-
-    def batch(self, batch: _Batch, position: Any) -> Script[tuple[int, Any]]:
-        """
-        Do the batch at *position*; return how much it dropped and the next position.
-
-        It does nothing once a newer program has shut out those of our version. One that was not committed may be run
-        again.
-        """
-        yield from check_writer(self._prefix)
-        return (yield from batch(position))
 
     def _fold(self, after: tuple[int, int]) -> Script[tuple[int, Any]]:
         """Fold what is old of the next slice that has any; days in which something is damaged stay as they are."""
@@ -153,7 +142,7 @@ class Prune:
             if is_kept or not slices[0].postings or not (yield Execute(self._sql["has_old"], self._bounds(slices[0]))):
                 continue
             # Another run of prune waits here, and then finds nothing left of what was folded meanwhile.
-            yield Execute(self._sql["unlock"], [(4,)], many=True)
+            yield Execute(self._sql["unlock"], [(1,)], many=True)
             folded = yield from self._taken(slices[0])
             yield Execute(self._sql["unlock"], [(0,)], many=True)
             return len(folded), position

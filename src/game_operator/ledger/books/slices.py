@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from game_operator.ledger.books.totals import DAY_MILLIS, day_text
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
-from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, check_writer, sql_texts
+from game_operator.ledger.engine.tables import JSON_ROWS, POSTING_ACCOUNT, sql_texts
 
 _BILLION = 1_000_000_000
 #: How many postings are sealed in one transaction: SQLite's one write lock is held for some 20 ms.
@@ -141,7 +141,6 @@ def seal(dialect: SqlDialect, after: int, window: Window, damaged: Collection[in
     Those of *damaged* days are marked in the same transaction: no run that was killed leaves damage that seems sound.
     """
     sql = _sql(dialect.prefix)
-    yield from check_writer(dialect.prefix)
     yield Execute(sql["first_position"], ())
     if not (yield Execute(sql["advance"], (window.last_id, after))):
         return False
@@ -167,7 +166,6 @@ def mark(prefix: str, name: str, value: int) -> Script[None]:
 def note_days(dialect: SqlDialect, damaged: Collection[int], sound: Collection[int]) -> Script[None]:
     """Mark days whose postings, calls or bets are *damaged*, so that they are read again; and those *sound* by now."""
     sql = _sql(dialect.prefix)
-    yield from check_writer(dialect.prefix)
     now_millis = yield from dialect.now_millis()
     for day, mark in (yield from _marked(sql, damaged)).items():
         yield Execute(sql["day_without_slices"], [(day, _EMPTY, mark, now_millis, now_millis, day)], many=True)
@@ -187,7 +185,6 @@ def _marked(sql: dict[str, str], damaged: Collection[int]) -> Script[dict[int, i
 
 def note_read(dialect: SqlDialect, slices: Iterable[Slice]) -> Script[None]:
     """Note that *slices* were read again."""
-    yield from check_writer(dialect.prefix)
     now_millis = yield from dialect.now_millis()
     yield Execute(
         _sql(dialect.prefix)["set_read"], [(now_millis, each.day, each.last_id) for each in slices], many=True

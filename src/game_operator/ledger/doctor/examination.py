@@ -19,7 +19,7 @@ from game_operator.ledger.doctor.server_checks import SERVER_CHECKS, TABLE_CHECK
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.sources import check_source_name
-from game_operator.ledger.engine.tables import DENIED, VERSION, check_prefix, toml_texts
+from game_operator.ledger.engine.tables import DENIED, FIRST_VERSION, VERSION, check_prefix, toml_texts
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
 
 #: Also what a service that runs PostgreSQL for others leaves out, and a table that somebody has locked.
@@ -102,7 +102,7 @@ def _examination(examined: Examined, only: str | None) -> Script[DoctorReport]:
         examined.now_millis = time.time_ns() // 1_000_000
     for name, check in first.items():
         checks += yield from _checked(examined, name, check)
-    has_tables = 0 < examined.version <= VERSION
+    has_tables = FIRST_VERSION <= examined.version <= VERSION
     for name, check in (place | of_tables if has_tables else place).items():
         if only in (None, name):
             checks += yield from _checked(examined, name, check)

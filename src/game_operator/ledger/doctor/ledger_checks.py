@@ -8,7 +8,7 @@ from game_operator.ledger.doctor.examined import DAY_MILLIS, Case, Check, Examin
 from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.sources import Sources
-from game_operator.ledger.engine.tables import VERSION, check_version, refuse_writer
+from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_version, refuse_writer
 
 _MOST_NAMED = 5
 _HOUR_MILLIS = 3_600_000
@@ -34,8 +34,8 @@ def tables(examined: Examined) -> Script[list[Case]]:
     try:
         check_version(examined.version, prefix)
         refuse_writer(examined.meta.get("oldest_writer"), prefix)
-    except SchemaError as newer:
-        return [case("newer", problem=newer)]
+    except SchemaError as refused:
+        return [case("unreleased" if examined.version < FIRST_VERSION else "newer", problem=refused)]
     name = "fit" if examined.version == VERSION else "older"
     return [case(name, prefix=prefix, version=examined.version, needed=VERSION)]
 

@@ -1,7 +1,6 @@
 """Addresses of databases: what libpq is given, and what a message may show of one, which is never a password."""
 
 import re
-from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -53,7 +52,18 @@ def path_of(url: str) -> str:
 
 def check_psycopg() -> None:
     """Load the driver of PostgreSQL; raise ConfigurationError, which names the extra, if it is not installed."""
-    import_module("game_operator.ledger.postgres.store")
+    try:
+        import psycopg  # noqa: F401 - an extra
+    except ImportError as missing:
+        raise missing_psycopg() from missing
+
+
+def missing_psycopg() -> ConfigurationError:
+    """Return the error for a driver that is not installed."""
+    return ConfigurationError(
+        "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
+        'psycopg2. Install the extra "postgres": pip install "game-operator[postgres]"'
+    )
 
 
 def address_of(url: str) -> str:

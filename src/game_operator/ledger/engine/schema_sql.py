@@ -1,25 +1,19 @@
 """The tables as SQL that a person reviews and runs: what makes or migrates them, and the rights to serve from them."""
 
 import re
-from collections.abc import Sequence
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.ledger.engine.script import Kind
-from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl, lock_of_calls
+from game_operator.ledger.engine.tables import BALANCE_TABLES, VERSION, check_prefix, ddl, lock_of_calls, table_names
 
 #: A role that can stand in a statement as it is, in quotes.
 _ROLE = re.compile(r"[\w .@-]{1,63}")
-#: A table that a migration makes; those that a DO block makes are indented.
-_MADE = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+)", re.MULTILINE)
 #: The tables that prune deletes from.
 _PRUNED = ("postings", "slices")
 #: The tables whose ids come from a sequence, which the ledger sets where it is behind.
 _NUMBERED = ("postings", "anomalies")
 _FUNCTIONS = ("make_day", "fold_day", "drop_day")
 
-_ONLINE = """-- First, while calls go on. It waits for transactions that are under way, and no call waits for it.
-SET statement_timeout = 0;
-"""
 _BEGIN = {
     "sqlite": "BEGIN IMMEDIATE;\n\n",
     # As when a program migrates: it gives up soon, waits for others that do the same, and stays beside older tables.
@@ -40,7 +34,7 @@ _USE_SCHEMA = """DO $$ BEGIN
 END $$;"""
 
 
-def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None, online: Sequence[str] = ()) -> str:
+def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = None) -> str:
     """
     Return one transaction that makes or migrates the tables, "" if there is nothing to do.
 
@@ -48,7 +42,6 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         kind: The database.
         prefix: How the names of the tables begin.
         after: The version that the tables have; 0 without tables.
-        online: What is run first, while calls go on.
         role: In PostgreSQL, who serves from them, and needs rights for all but migrating.
 
     Raises:
@@ -61,8 +54,7 @@ def schema_sql(kind: Kind, prefix: str, *, after: int = 0, role: str | None = No
         parts.append(grants(prefix, role))
     if not parts:
         return ""
-    first = [_ONLINE, *(f"{statement};\n" for statement in online)] if online else []
-    return "".join(first) + _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
+    return _BEGIN[kind].format(prefix=prefix, shared=BALANCE_TABLES) + "\n".join(parts) + "\nCOMMIT;\n"
 
 
 def grants(prefix: str, role: str) -> str:
@@ -73,7 +65,7 @@ def grants(prefix: str, role: str) -> str:
             remedy="Pass 1 to 63 letters, digits, blanks and _ . @ - of its name.",
         )
     quoted = f'"{role}"'
-    tables = ", ".join(sorted(set(_MADE.findall(ddl("postgres", prefix)))))
+    tables = ", ".join(table_names("postgres", prefix))
     pruned = ", ".join(prefix + name for name in _PRUNED)
     sequences = ", ".join(f"{prefix}{name}_id_seq" for name in _NUMBERED)
     functions = ", ".join(f"{prefix}{name}(date)" for name in _FUNCTIONS)

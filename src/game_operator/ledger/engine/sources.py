@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
-from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
+from game_operator.ledger.engine.tables import CLOCK, sql_texts
 from game_operator.ledger.rules.book import Needs
 from game_operator.models.webhooks import problem_of_id
 
@@ -27,7 +27,7 @@ class SourceDetails(NamedTuple):
 
     Attributes:
         name: Its name.
-        origin: ``first call``, ``found`` (by a migration) or ``added``.
+        origin: ``first call``, ``found`` (among calls that are there) or ``added``.
         at_millis: When it was registered.
         open_bets: How many of its bets are OPEN, up to the limit of the question.
     """
@@ -104,7 +104,6 @@ class Sources:
 
     def add(self, name: str, dialect: Dialect) -> Script[None]:
         """Register *name* beside the others; a known one stays as it is."""
-        yield from check_writer(self._prefix)
         at_millis = (yield from dialect.load(Needs(""))).clock_millis
         known: list[str] = []
         while name not in known:  # Once more, if another first source was registered while this one waited for it.
@@ -126,8 +125,8 @@ class Sources:
 
     def _register(self, source: str) -> Script[list[str]]:
         """Register *source* as the first, or the sources of calls that are there already; return those registered."""
-        # A program of version 1 may have stored calls since the migration.
-        found = yield from sources_found(self._prefix)
+        # A call whose source another transaction was about to register is stored, even if that one was rolled back.
+        found = yield from _sources_found(self._prefix)
         none_is_first = _sql(self._prefix)["none_is_first"]
         clock = CLOCK if self._kind == "postgres" else "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
         # Another process that registers the same source now does it for us, so nobody waits.
@@ -161,8 +160,8 @@ def stands_alone(topic: str, value: str) -> Script[bool]:
     return not others
 
 
-def sources_found(prefix: str) -> Script[list[str]]:
-    """Return the sources of the calls and bets that are there; tables of any version, and read only."""
+def _sources_found(prefix: str) -> Script[list[str]]:
+    """Return the sources of the calls and bets that are there."""
     rows: Rows = yield Execute(_sql(prefix)["found"], ())
     return [source for (source,) in rows]
 

@@ -1,12 +1,12 @@
 """
-The tables: made and migrated on opening, printed on request, and refused when they are newer than this program.
+The tables: made and migrated on opening, printed on request, and refused when their version is unknown.
 
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
 
-A new version of the tables needs a file in ``migrations`` for each database, and ``VERSION``. Ask for what it adds in
-``has_newest_table``, and for the rights it needs in ``doctor/upgrade.sql``. Raise ``oldest_writer`` if older programs
-must not write any more: on SQLite those of version 1 cannot write to a table that has a new column. The way back leaves
-what was added, so each statement must be able to run again. A column that is there already is not added again.
+The folder ``schema`` has the tables of ``FIRST_VERSION`` whole, and for each later version a file of its own per
+database, such as ``postgres_0006.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
+if older programs must not write any more. Until the first release, change the tables in the whole files, and raise the
+number there and both numbers here.
 """
 
 import json
@@ -28,12 +28,12 @@ from game_operator.ledger.rules.book import Anomaly, Changes
 T = TypeVar("T")
 
 #: The version of the tables that this program reads and writes.
-VERSION = 4
+VERSION = 5
+#: The oldest version that can be migrated. Those before it were never released.
+FIRST_VERSION = 5
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"
-#: Something refers to a table that a migration replaces.
-_IN_USE = "55006"
 UNDEFINED_TABLE = "42P01"
 
 #: SQLite's ``synchronous`` from which a commit waits for the disk: FULL and EXTRA.
@@ -42,26 +42,20 @@ FULL = 2
 #: What all ledgers of a database share: which of them moves the balances in a table of the operator's.
 BALANCE_TABLES = "game_operator_balance_tables"
 
-#: The tables with a prefix that versions after the first have added.
-ADDED_TABLES = (
-    *("carried", "checkpoints", "chunks", "closes", "corrections", "documents", "findings", "items", "looks", "runs"),
-    *("slices", "sources", "totals"),
-)
-
-#: The tables that calls write, without those of later versions.
+#: The tables that calls write.
 CALL_TABLES = ("accounts", "bets", "calls", "postings", "anomalies")
 
 #: Raises SchemaError for accounts that cannot be used, before tables are made.
 Check: TypeAlias = Callable[[], Script[object]]
 
-#: The question for the oldest version whose programs may still write; NULL in tables of version 1.
+#: The question for the oldest version whose programs may still write.
 OLDEST_WRITER = "SELECT value FROM {prefix}meta WHERE name = 'oldest_writer'"
 
 #: What the names of a ledger's tables may begin with.
 PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,30}")
 #: Between two statements: each begins in the first column, and what a trigger or a function holds is indented.
-_ADD_COLUMN = re.compile(r"ALTER TABLE (\w+) ADD COLUMN (\w+)")
 _BETWEEN_STATEMENTS = re.compile(r"(?<=;)\n+(?!END|\s)")
+_MADE = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\w+)(?! PARTITION)\b", re.MULTILINE)
 
 
 def check_prefix(prefix: str) -> str:
@@ -98,10 +92,12 @@ def toml_texts(package: str, file: str) -> dict[str, Any]:
 
 
 def ddl(dialect: str, prefix: str, *, after: int = 0) -> str:
-    """Return the statements that make the tables of *dialect*, from version *after* on."""
-    folder = files(__package__) / "migrations"
-    texts = [(folder / f"{dialect}_{version:04}.sql").read_text() for version in range(after + 1, VERSION + 1)]
-    return "\n".join(texts).replace("{prefix}", prefix)
+    """Return the statements that make the tables of *dialect*, or migrate those of version *after*."""
+    folder = files(__package__) / "schema"
+    later = range(max(after, FIRST_VERSION) + 1, VERSION + 1)
+    names = [] if after else [f"{dialect}.sql"]
+    names += [f"{dialect}_{version:04}.sql" for version in later]
+    return "\n".join((folder / name).read_text() for name in names).replace("{prefix}", prefix)
 
 
 def statements(dialect: str, prefix: str, *, after: int) -> list[str]:
@@ -109,12 +105,28 @@ def statements(dialect: str, prefix: str, *, after: int) -> list[str]:
     return [each for each in _BETWEEN_STATEMENTS.split(ddl(dialect, prefix, after=after)) if each]
 
 
+@lru_cache
+def table_names(dialect: str, prefix: str) -> list[str]:
+    """Return the names of all tables that a ledger uses in *dialect*, without partitions."""
+    return sorted(_MADE.findall(ddl(dialect, prefix)))
+
+
 def check_version(version: int | None, prefix: str) -> int:
-    """Return the version to migrate from, 0 without tables; raise SchemaError if they are newer than this program."""
+    """
+    Return the version to migrate from, 0 without tables.
+
+    Raises:
+        SchemaError: The tables are newer than this program, or were made by a version that was never released.
+    """
     if version is not None and version > VERSION:
         raise SchemaError(
             f"The tables {prefix}* have version {version}, and this program knows version {VERSION}. "
             "A newer program has migrated them: upgrade this one. Programs that ran before go on."
+        )
+    if version is not None and version < FIRST_VERSION:
+        raise SchemaError(
+            f"The tables {prefix}* have version {version}. An unreleased version of this program made them, and they "
+            "cannot be migrated: make the ledger's database anew."
         )
     return version or 0
 
@@ -138,15 +150,14 @@ def migration(kind: Kind, prefix: str, migrate: bool, check: Check) -> Script[No
         # All in one schema: an empty table in another one would hide what is known.
         yield Execute(_BESIDE_OLDER, (f"{prefix}meta",))
         if version:
-            yield Execute(waiting_briefly(prefix), ())
+            yield Execute(_waiting_briefly(prefix), ())
             yield Execute(lock_of_calls(prefix), ())
         for statement in statements(kind, prefix, after=version):
             yield Execute(statement, ())
         yield Execute("SELECT set_config('search_path', ?, true)", (path,))
         return
     for statement in statements(kind, prefix, after=version):
-        if not (yield from _has_column(statement)):
-            yield Execute(statement, ())
+        yield Execute(statement, ())
 
 
 def lock_of_calls(prefix: str) -> str:
@@ -160,7 +171,7 @@ def lock_of_calls(prefix: str) -> str:
     return f"LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE"
 
 
-def waiting_briefly(prefix: str, *, local: bool = True) -> str:
+def _waiting_briefly(prefix: str) -> str:
     """
     Return the statement that says how long to wait for such a lock: all calls queue behind who waits for it.
 
@@ -170,16 +181,8 @@ def waiting_briefly(prefix: str, *, local: bool = True) -> str:
     return (
         "SELECT set_config('lock_timeout', CASE WHEN EXISTS (SELECT FROM pg_locks WHERE relation IN "  # noqa: S608
         f"({tables}) AND mode = 'ShareUpdateExclusiveLock' AND pid <> pg_backend_pid()) "
-        f"THEN '1500ms' ELSE '300ms' END, {str(local).lower()})"
+        "THEN '1500ms' ELSE '300ms' END, true)"
     )
-
-
-def _has_column(statement: str) -> Script[bool]:
-    """Return whether the column that *statement* adds is there already: SQLite has no ADD COLUMN IF NOT EXISTS."""
-    added = _ADD_COLUMN.search(statement)
-    if added is None:
-        return False
-    return bool((yield Execute("SELECT 1 FROM pragma_table_info(?) WHERE name = ?", added.groups())))
 
 
 #: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
@@ -206,13 +209,10 @@ def migration_in_postgres(prefix: str, migrate: bool, check: Check) -> Script[No
 
 
 def by_owner(prefix: str, script: Script[T]) -> Script[T]:
-    """Run *script*, which changes tables; raise SchemaError if this user may not, or others refer to a table."""
+    """Run *script*, which changes tables; raise SchemaError if this user may not."""
     try:
         return (yield from script)
-    except Exception as failed:
-        if getattr(failed, "sqlstate", None) == _IN_USE:
-            remedy = "Drop them, migrate, and make them again. Nothing was changed."
-            raise SchemaError(f"{str(failed).splitlines()[0]}.", remedy=remedy) from failed
+    except Exception as failed:  # Psycopg's, as below.
         if getattr(failed, "sqlstate", None) != DENIED:
             raise
         raise SchemaError(
@@ -236,8 +236,9 @@ def rights_explained(prefix: str, work: Work[T]) -> Work[T]:
 
 
 def _check_grants(prefix: str) -> Script[None]:
-    """Raise SchemaError if who may write the ledger's calls may not write the tables that later versions added."""
-    names = [BALANCE_TABLES, *(f"{prefix}{name}" for name in ADDED_TABLES)]
+    """Raise SchemaError if who may write the ledger's calls may not write other tables, such as one just added."""
+    of_calls = {prefix + name for name in CALL_TABLES}
+    names = [name for name in table_names("postgres", prefix) if name not in of_calls]
     rows = yield Execute(
         "SELECT name, quote_ident(current_user) FROM unnest(CAST(? AS text[])) AS name "
         "WHERE NOT has_table_privilege(name, 'SELECT') OR (has_table_privilege(?, 'INSERT') "
@@ -247,7 +248,7 @@ def _check_grants(prefix: str) -> Script[None]:
     if rows:
         missing = ", ".join(row[0] for row in rows)
         raise SchemaError(
-            f"The ledger's user may not read and write tables that a migration added. Let their owner run: "
+            f"The ledger's user may not read and write some of the tables {prefix}*. Let their owner run: "
             f"GRANT SELECT, INSERT, UPDATE ON {missing} TO {rows[0][1]};"
         )
 
@@ -267,51 +268,10 @@ def check_writer(prefix: str) -> Script[None]:
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
-#: With the id of the last one that was folded, so that an account's postings stay in the order of their times.
-_CARRIED_BACK = (
-    "INSERT INTO {prefix}postings (id, from_account, to_account, amount_cents, source, operation, tx_id, at_millis) "
-    "SELECT {id}, CASE WHEN cents < 0 THEN account END, CASE WHEN cents > 0 THEN account END, abs(cents), '', 'carry', "
-    "account, at_millis FROM {prefix}carried AS kept WHERE cents <> 0"
-)
-_CARRIED_ID: dict[Kind, str] = {
-    "postgres": "last_id",
-    # Several rows may have the id of one posting, see lower_carried. Those below all others are not given to new ones.
-    "sqlite": (
-        "CASE WHEN row_number() OVER (PARTITION BY last_id ORDER BY account) > 1 "
-        "OR EXISTS (SELECT 1 FROM {prefix}postings AS p WHERE p.id = last_id) "
-        "THEN -row_number() OVER (ORDER BY account) ELSE last_id END"
-    ),
-}
-
-
-def back(kind: Kind, prefix: str) -> Script[int]:
-    """
-    Undo the latest migration, so that programs of the version before can be started again; return that version.
-
-    The tables it added stay, with what is known: programs of the version before do not look at them, and going
-    forward again finds all of it.
-
-    Raises:
-        SchemaError: The migration is not one that only adds tables, or there is none to undo.
-    """
-    version = (yield from stored_version(prefix)) or 0
-    rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
-    oldest = int(rows[0][0]) if rows else version
-    if version != VERSION or oldest >= version:
-        raise SchemaError(
-            f"The tables {prefix}* have version {version}, and programs older than version {oldest} cannot work with "
-            "them: there is no way back. Restore a backup, or stay with this version."
-        )
-    if version == 4:  # Version 3 looks for what is carried among the postings.
-        if kind == "postgres":  # What others carry at this moment is either moved as well, or waits and stays.
-            yield Execute(f"SELECT pg_advisory_xact_lock(hashtext('{prefix}days'))", ())
-            yield Execute(f"LOCK TABLE {prefix}carried IN SHARE ROW EXCLUSIVE MODE", ())
-        yield Execute(_CARRIED_BACK.format(prefix=prefix, id=_CARRIED_ID[kind].format(prefix=prefix)), ())
-        yield Execute(f"UPDATE {prefix}carried SET cents = 0", ())  # noqa: S608
-    if version == 2:  # Version 1 knows of no such row.
-        yield Execute(f"DELETE FROM {prefix}meta WHERE name = 'oldest_writer'", ())  # noqa: S608 - a checked prefix
-    yield Execute(f"UPDATE {prefix}meta SET value = {version - 1} WHERE name = 'version'", ())  # noqa: S608
-    return version - 1
+def by_writer(prefix: str, script: Callable[[], Script[T]]) -> Script[T]:
+    """Run *script*, which may write; raise SchemaError if programs of this version may not write any more."""
+    yield from check_writer(prefix)
+    return (yield from script())
 
 
 def has_table(kind: Kind, name: str) -> Script[bool]:
@@ -319,11 +279,6 @@ def has_table(kind: Kind, name: str) -> Script[bool]:
     sql = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
     rows: Rows = yield Execute(sql if kind == "sqlite" else "SELECT 1 WHERE to_regclass(?) IS NOT NULL", (name,))
     return bool(rows)
-
-
-def has_newest_table(kind: Kind, prefix: str) -> Script[bool]:
-    """Return whether the tables that the latest migration adds are there; the way back leaves them."""
-    return (yield from has_table(kind, f"{prefix}slices"))
 
 
 def found_version(kind: Kind, prefix: str) -> Script[int | None]:

@@ -9,9 +9,9 @@ from functools import lru_cache, partial
 from random import uniform
 from typing import Any, ClassVar, TypeVar
 
-from game_operator.errors import ConfigurationError, LedgerUnavailableError
+from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
-from game_operator.ledger.engine.address import CHECK_SERVER, address_of, limits_of, sentences
+from game_operator.ledger.engine.address import CHECK_SERVER, address_of, limits_of, missing_psycopg, sentences
 from game_operator.ledger.engine.script import (
     SAVE,
     AskOperator,
@@ -46,10 +46,7 @@ try:
     )
     from game_operator.ledger.postgres.socket_reader import SocketReader
 except ImportError as missing:
-    raise ConfigurationError(
-        "The ledger's own connection to PostgreSQL needs psycopg 3, also where your application uses asyncpg or "
-        'psycopg2. Install the extra "postgres": pip install "game-operator[postgres]"'
-    ) from missing
+    raise missing_psycopg() from missing
 
 
 T = TypeVar("T")
@@ -134,15 +131,6 @@ class _Store:
         return self._done(self._run(script))
 
     read = run
-
-    def outside(self, script: Callable[[], Script[bool]]) -> Any:
-        """
-        Run *script* outside a transaction, each statement committed by itself, and return what it returns.
-
-        It may set the connection, which is closed afterwards. Behind a pooler there is no such connection: then the
-        script is left out, and True returned.
-        """
-        return self._done(self._run(script, self._unbound))
 
     def express(self, items: Sequence[Item]) -> Any:
         """Apply what the express statement can take of *items*; return outcomes by index, committed."""
@@ -244,16 +232,6 @@ class _Store:
             raise
         self._raise_if_warned()
         return result
-
-    def _unbound(self, script: Callable[[], Script[bool]]) -> Work[bool]:
-        connection = self._live() or (yield from self._connected())
-        assert self._session is not None
-        if self._session.pooled:
-            return True
-        try:
-            return (yield from driven(script(), lambda step: _unprepared(step, connection)))
-        finally:
-            yield from self._drop()
 
     def _live(self) -> Any:
         """Return the connection, or None where it has to be opened first."""

@@ -20,18 +20,30 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import AccountNotFoundError, LedgerUnavailableError, shown
+from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import is_marked
 from game_operator.ledger.api import OPEN_FIRST, BetRecord, CallRecord, Outcome
-from game_operator.ledger.engine.address import CHECK_SERVER, address_of, is_postgres, limits_of, path_of, sentences
+from game_operator.ledger.engine.address import (
+    CHECK_SERVER,
+    address_of,
+    check_psycopg,
+    is_postgres,
+    limits_of,
+    path_of,
+    sentences,
+    unknown_database,
+)
 from game_operator.ledger.engine.dialects import Balances
-from game_operator.ledger.engine.script import AskOperator, Execute, Script, Step, drive
+from game_operator.ledger.engine.script import AskOperator, Execute, Kind, Script, Step, drive
 from game_operator.ledger.engine.tables import (
     BET_COLUMNS,
     CALL_COLUMNS,
     POSTING_ACCOUNT,
     POSTING_DELTA,
     bet_of,
+    check_prefix,
+    check_version,
+    found_version,
     sql_texts,
 )
 from game_operator.ledger.rules.book import body_of
@@ -448,6 +460,26 @@ class Listing:
         assert isinstance(step, Execute)
         cursor = connection.execute(self._spelled(step.sql), step.parameters)
         return cursor.fetchall() if cursor.description else []
+
+
+def tables_at(url: str, prefix: str) -> tuple[Kind, int]:
+    """
+    Return which database *url* names, and the version of the tables there, 0 without tables.
+
+    Raises:
+        ConfigurationError: *url* or *prefix* is invalid.
+        LedgerUnavailableError: The database cannot be read.
+        SchemaError: The tables have a version that this program cannot take.
+    """
+    kind: Kind = "postgres" if is_postgres(url) else "sqlite"
+    if kind == "postgres":
+        check_psycopg()
+    elif not url.startswith("sqlite:///"):
+        raise unknown_database(url)
+    elif not has_own_snapshot(url):
+        raise ConfigurationError("A database in memory ends with its process: it has no tables yet.")
+    version = survey(url, partial(found_version, kind, check_prefix(prefix)), "listing")
+    return kind, check_version(version, prefix)
 
 
 def survey(url: str, script: Callable[[], Script[T]], use: Use = "survey", prefix: str = "") -> T:

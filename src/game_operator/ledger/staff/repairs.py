@@ -14,7 +14,7 @@ from game_operator.errors import FindingError, RepairRefusedError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import AskOperator, Execute, Loaded, Script
-from game_operator.ledger.engine.tables import check_writer, sql_texts
+from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
 from game_operator.ledger.staff.queries import bet as bet_script
@@ -82,7 +82,6 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     found = yield from bet_script(dialect.prefix, call.bet_id, source)
     if found is None:
         raise RepairRefusedError(f"There is no bet {shown(call.bet_id)} in the ledger. Nothing was moved.")
-    yield from check_writer(dialect.prefix)
     loaded, bet = yield from _locked(found, dialect)
     claims = yield Execute(_sql(dialect)["claims"], (source, bet.bet_id))
     if claims:
@@ -142,7 +141,6 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
         FindingError: There is no such finding, it is resolved, or nothing is owed; its bet is not settled; or the
             account is gone, has too little, or cannot hold the money.
     """
-    yield from check_writer(dialect.prefix)
     wanted = yield from finding(payment.finding_id, dialect)
     found = yield from bet_script(dialect.prefix, wanted.subject, wanted.source)
     if wanted.owed_cents is None or found is None or wanted.source != terms.source:

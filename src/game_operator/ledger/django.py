@@ -1,21 +1,30 @@
 """A ledger in a database of a Django project, found by its entry in ``DATABASES``."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from game_operator.errors import ConfigurationError, LedgerUnavailableError, SchemaError, shown
+from game_operator.ledger.api import AccountsSpec
 from game_operator.ledger.books.verify import Reader
 from game_operator.ledger.engine.address import check_psycopg, path_of
 from game_operator.ledger.engine.process_safety import check_outside
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
-from game_operator.ledger.engine.tables import UNDEFINED_TABLE, found_version, statements
+from game_operator.ledger.engine.tables import UNDEFINED_TABLE, check_version, found_version, statements
 from game_operator.ledger.joined_connections import KINDS, sqlstates
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.queries import Use
+
+if TYPE_CHECKING:
+    from game_operator.telemetry import Telemetry
+else:
+    Telemetry = object  # Who reads hints at run time loads no OpenTelemetry.
+
+__all__ = ["DjangoLedger"]
 
 T = TypeVar("T")
 
@@ -24,10 +33,43 @@ _SETTINGS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "
 
 
 class DjangoLedger(SqlLedger):
-    """A SqlLedger in a database of Django's, with a connection for each piece of work."""
+    """
+    A ledger in Django's database *alias*, PostgreSQL or SQLite, by its entry in ``DATABASES``.
+
+    It may be made when modules are imported: it connects when it is first used, and follows Django to the test
+    database. Each piece of work has a connection, which is closed after it, so that Django can drop that database.
+    What it costs to connect is spared by calls that join: ``apply(call, connection=django.db.connection)``, which make
+    the tables where they are missing. Everything else is as for ``SqlLedger``.
+
+    Raises:
+        ConfigurationError: Django's settings cannot be used, have no such database, or one of another kind.
+    """
 
     _database: object = None
     _is_closed = False
+
+    def __init__(
+        self,
+        alias: str = "default",
+        *,
+        accounts: AccountsSpec = None,
+        migrate: bool = True,
+        table_prefix: str = "game_operator_",
+        patience_seconds: float = 5.0,
+        pooler: bool | None = None,
+        clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        telemetry: "Telemetry | None" = None,
+    ) -> None:
+        super().__init__(
+            alias,
+            accounts=accounts,
+            migrate=migrate,
+            table_prefix=table_prefix,
+            patience_seconds=patience_seconds,
+            pooler=pooler,
+            clock_millis=clock_millis,
+            telemetry=telemetry,
+        )
 
     def _locate(self, url: str) -> None:
         self._alias = url
@@ -130,8 +172,8 @@ class DjangoLedger(SqlLedger):
                 f"The tables {self._prefix}* are not in the database of connection=, and it is not Django's "
                 f"{shown(self._alias)}. Pass django.db.connections[{self._alias!r}]."
             )
-        version = yield from found_version("sqlite", self._prefix)
-        for statement in statements("sqlite", self._prefix, after=version or 0):
+        version = check_version((yield from found_version("sqlite", self._prefix)), self._prefix)
+        for statement in statements("sqlite", self._prefix, after=version):
             yield Execute(statement, ())
 
 
@@ -197,7 +239,7 @@ def _django_connection(alias: str) -> Any:  # Any: Django has no types.
         from django.db import connections
         from django.db.utils import ConnectionDoesNotExist
     except ImportError as missing:
-        raise ConfigurationError("from_django needs Django: pip install django") from missing
+        raise ConfigurationError("DjangoLedger needs Django: pip install django") from missing
     try:
         return connections[alias]
     except ConnectionDoesNotExist:

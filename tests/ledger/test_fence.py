@@ -1,0 +1,348 @@
+"""
+The fence: once a later version has raised ``oldest_writer``, a program that runs already writes nothing any more.
+
+It answers SYSTEM_ERROR from the next call on, whichever way the call takes. Each way to write is tried by itself.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import anyio
+import psycopg
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.backoffice.journal.documents import keep_document
+from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal.records import Chunk, ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.by_hand import resolve
+from game_operator.errors import SchemaError, UnknownSourceError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.api import DEFAULT_TERMS
+from game_operator.ledger.books.days import make_day
+from game_operator.ledger.engine.address import path_of
+from game_operator.ledger.engine.script import at_once
+from game_operator.ledger.engine.tables import VERSION, table_names
+from game_operator.ledger.rules.book import Item, NewFinding
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models.webhooks import WebhookCall
+from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.next_version import NEXT, raise_fence, run_next_migration
+from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
+from tests.support.repairs import lost, nothing, pay, repair
+from tests.support.webhooks import DEPOSIT, ROLLBACK, WITHDRAW, code_of, encoded, signed
+
+P = DEFAULT_PREFIX
+REFUSED = f"older than version {NEXT} may not write any more.*upgrade it and repeat the call"
+_FAR_MILLIS = 4_102_444_800_000
+
+
+class Stage(NamedTuple):
+    """A ledger that runs, with something for each way to write."""
+
+    url: str
+    ledger: SqlLedger
+    journal: Journal
+    run: Run
+    chunk: Chunk
+
+    def together(self, *calls: WebhookCall) -> None:
+        """Apply calls that share a commit."""
+        for result in at_once(self.ledger._applied([Item(call, DEFAULT_TERMS) for call in calls])):
+            if isinstance(result, Exception):
+                raise result
+
+    def joined(self, write: Callable[[Any], object]) -> None:
+        """Write in a transaction of the caller's, and commit it."""
+        with closing(connected(self.url)) as connection:
+            write(connection)
+            connection.commit()
+
+    def in_joined_wallet(self, write: Callable[[JoinedWallet], object]) -> None:
+        """Write by a JoinedWallet, which opens and commits the transactions."""
+
+        def transaction() -> Any:
+            connection = connected(self.url)
+            return connection if isinstance(connection, psycopg.Connection) else _Committed(connection)
+
+        write(JoinedWallet(self.ledger, transaction))
+
+
+class _Committed:
+    """A transaction of sqlite3 as a block, which does not close its connection by itself."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> sqlite3.Connection:
+        return self._connection
+
+    def __exit__(self, kind: object, *_exc: object) -> None:
+        self._connection.rollback() if kind else self._connection.commit()
+        self._connection.close()
+
+
+def connected(url: str) -> Any:
+    """Return a connection of the operator's with a transaction open."""
+    if not is_sqlite(url):
+        return psycopg.connect(url)
+    connection = sqlite3.connect(path_of(url), isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return connection
+
+
+_FINDING = (
+    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, cents, first_at_millis, last_at_millis, seen) "
+    "VALUES (1, 'amount_differs', '', 'b1', '', 'd', 1, 1, 1, 1)"
+)
+_OWED = (
+    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, "
+    "first_at_millis, last_at_millis, seen) "
+    "VALUES (2, 'late_deposit', '', 'b5', 't', 'p1', 'p1', 'd', 700, 200, 1, 1, 1)"
+)
+
+
+@pytest.fixture
+def stage(database_url: str) -> Iterator[Stage]:
+    """The tables are migrated, which only adds; the fence is where it was."""
+    with SqlLedger(database_url) as ledger:
+        for player_id in ("p1", "p2", "later"):
+            ledger.open_account(player_id, Decimal(100))
+        for bet_id in ("b1", "b5"):
+            assert ledger.apply(withdraw(bet_id)).applied
+        assert ledger.apply(deposit("b5", amount_cents=500)).applied
+        ledger.keep_anomaly("deposit", "unreadable", b"[")
+        for statement in (
+            _FINDING,
+            _OWED,
+            "UPDATE {p}accounts SET at_millis = at_millis + 1000000 WHERE account = 'later'",
+        ):
+            run(database_url, statement)
+        journal = Journal(ledger)
+        begun = journal.begin("campaign", source="", service="s", parameters={}, interval_micros=0, name="summer")
+        journal.add_page(begun, [NewItem("a", {}, 100), NewItem("b", {}, 100)], cursor="", ready=True)
+        chunk = journal.claim(begun.id, "one")
+        assert chunk is not None
+        run_next_migration(database_url)
+        yield Stage(database_url, ledger, journal, begun, chunk)
+
+
+WRITING: dict[str, Callable[[Stage], object]] = {
+    # The lone form of the express statement, and its set-based form; on SQLite the plain calls.
+    "a withdraw": lambda on: on.ledger.apply(withdraw("b2")),
+    "withdraws together": lambda on: on.together(withdraw("b2"), withdraw("b3", "p2")),
+    "a deposit": lambda on: on.ledger.apply(deposit("b1")),
+    # The long way.
+    "an early deposit": lambda on: on.ledger.apply(deposit("b9")),
+    "a declined withdraw": lambda on: on.ledger.apply(withdraw("b2", amount_cents=99_999)),
+    "a rollback": lambda on: on.ledger.apply(rollback("b1")),
+    "a tombstone": lambda on: on.ledger.apply(rollback("b9", tx_id="withdraw:bet:b9")),
+    "a claim": lambda on: on.ledger.apply(claim()),
+    "a withdraw with within": lambda on: on.ledger.apply(withdraw("b2"), terms=Terms(within=lambda *_: None)),
+    "an unknown source": lambda on: on.ledger.apply(deposit("b1"), terms=Terms(source="other")),
+    "an anomaly": lambda on: on.ledger.keep_anomaly("deposit", "unreadable", b"{"),
+    # The caller's transaction.
+    "a joined withdraw": lambda on: on.joined(lambda each: on.ledger.apply(withdraw("b2"), connection=each)),
+    "a joined deposit": lambda on: on.joined(lambda each: on.ledger.apply(deposit("b1"), connection=each)),
+    "a joined early deposit": lambda on: on.joined(lambda each: on.ledger.apply(deposit("b9"), connection=each)),
+    "a joined anomaly": lambda on: on.joined(
+        lambda each: on.ledger.keep_anomaly("deposit", "unreadable", b"{", connection=each)
+    ),
+    "a joined wallet": lambda on: on.in_joined_wallet(lambda wallet: wallet.withdraw(withdraw("b2"))),
+    "a joined repair": lambda on: on.in_joined_wallet(
+        lambda wallet: wallet.repair(Repair(lost("b1"), "reconcile", nothing))
+    ),
+    # Staff.
+    "opening": lambda on: on.ledger.open_account("p3"),
+    "adjusting": lambda on: on.ledger.adjust("p1", Decimal(1), reference="r"),
+    "resolving": lambda on: on.ledger.resolve(1),
+    "adding a source": lambda on: on.ledger.add_source("new"),
+    "correcting the time": lambda on: on.ledger.correct_time("later"),
+    "closing totals": lambda on: on.ledger.close_totals(now_millis=_FAR_MILLIS),
+    "pruning": lambda on: on.ledger.prune(90 * 86_400_000, now_millis=_FAR_MILLIS),
+    "maintaining": lambda on: on.ledger.maintain(),
+    # The back office.
+    "a repair": lambda on: repair(on.ledger, lost("b1")),
+    "a payment": lambda on: pay(on.ledger, 2),
+    "resolving a finding": lambda on: resolve(on.ledger, 1, actor="ann", reason="looked"),
+    "keeping a document": lambda on: keep_document(on.ledger, "games", b"[]", before=None),
+    "beginning a run": lambda on: on.journal.begin(
+        "reconcile", source="", service="s", parameters={}, interval_micros=0
+    ),
+    "pausing a run": lambda on: on.journal.set_state(on.run.id, "paused", "by hand"),
+    "beginning an item": lambda on: on.journal.begin_items(on.chunk, ["a"], "sending"),
+    "saving an item": lambda on: on.journal.save(on.chunk, [ItemResult("a", "granted", {})]),
+    "saving a finding": lambda on: on.journal.save(on.chunk, [], findings=[NewFinding("amount_differs", "b", "No.")]),
+}
+
+
+def content(url: str) -> dict[str, list[Any]]:
+    """Return all rows of all tables, and on PostgreSQL the partitions."""
+    kind = "sqlite" if is_sqlite(url) else "postgres"
+    found = {name: sorted(rows(url, f"SELECT * FROM {name}"), key=repr) for name in table_names(kind, P)}
+    if kind == "postgres":
+        found["partitions"] = rows(url, "SELECT relname::text FROM pg_class WHERE relkind = 'r' ORDER BY 1")
+    return found
+
+
+@pytest.mark.parametrize("writing", WRITING)
+@pytest.mark.drawn(8, database_url=("postgres",))
+def test_nothing_is_written_behind_the_fence(stage: Stage, writing: str) -> None:
+    """The very next write is refused. With the fence where it was, the same write is done."""
+    raise_fence(stage.url)
+    before = content(stage.url)
+    with pytest.raises(SchemaError, match=REFUSED):
+        WRITING[writing](stage)
+    assert content(stage.url) == before
+    assert stage.ledger.balance("p1") == 9_500 - 500 + 500
+    raise_fence(stage.url, VERSION)
+    with suppress(UnknownSourceError):  # An anomaly of it is kept.
+        WRITING[writing](stage)
+    after = content(stage.url)
+    assert after != before | {f"{P}meta": after[f"{P}meta"]}
+
+
+def test_partitions_are_made_by_no_older_program(postgres_url: str) -> None:
+    """The functions of the schema look at no version; who calls them does."""
+    with SqlLedger(postgres_url) as ledger:
+        raise_fence(postgres_url)
+        before = content(postgres_url)
+        with pytest.raises(SchemaError, match=REFUSED):
+            ledger._write(lambda: make_day(P, "2999-01-01"))
+        assert content(postgres_url) == before
+
+
+@pytest.fixture
+def receiver(private_key: RSAPrivateKey) -> WebhookReceiver:
+    """A receiver that knows the service's key."""
+    return WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+
+
+CALLS = [("/withdraw", {**WITHDRAW, "action_id": "b2", "tx_id": "t2"}), ("/deposit", DEPOSIT), ("/rollback", ROLLBACK)]
+
+
+@pytest.mark.parametrize(("path", "body"), CALLS, ids=["withdraw", "deposit", "rollback"])
+def test_the_service_is_answered_system_error(
+    database_url: str, receiver: WebhookReceiver, private_key: RSAPrivateKey, path: str, body: dict[str, Any]
+) -> None:
+    """At once, so that it sends the call again: to a newer program, which has taken over by then."""
+    raw = encoded(body)
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        wallet = Wallet(ledger)
+        assert (
+            code_of(receiver.handle("/withdraw", signed(private_key, encoded(WITHDRAW)), encoded(WITHDRAW), wallet))
+            is None
+        )
+        run_next_migration(database_url)
+        raise_fence(database_url)
+        before = content(database_url)
+        assert code_of(receiver.handle(path, signed(private_key, raw), raw, wallet)) == "SYSTEM_ERROR"
+        assert content(database_url) == before
+
+
+async def test_an_awaited_ledger_stops_too(
+    database_url: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """Calls that wait for the same commit, one by itself, one that joins, and what staff does."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        await ledger.apply(withdraw("b1"))
+        await ledger.keep_anomaly("deposit", "unreadable", b"[")
+        run_next_migration(database_url)
+        await ledger.apply(withdraw("b0"))
+        raise_fence(database_url)
+        before = content(database_url)
+        refused: list[str] = []
+
+        async def refuse(write: Callable[[], Any]) -> None:
+            with pytest.raises(SchemaError, match=REFUSED):
+                await write()
+            refused.append("once")
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(refuse, lambda number=number: ledger.apply(withdraw(f"c{number}")))
+        await refuse(lambda: ledger.apply(deposit("b1")))
+        await refuse(lambda: ledger.apply(deposit("b9")))
+        await refuse(lambda: ledger.adjust("p1", Decimal(1), reference="r"))
+        await refuse(lambda: ledger.resolve(1))
+        await refuse(lambda: ledger.keep_anomaly("deposit", "unreadable", b"{"))
+        if not is_sqlite(database_url):
+            async with await psycopg.AsyncConnection.connect(database_url) as connection:
+                await refuse(lambda: ledger.apply(withdraw("b2"), connection=connection))
+        raw = encoded(DEPOSIT)
+        reply = await receiver.handle_async("/deposit", signed(private_key, raw), raw, AsyncWallet(ledger))
+        assert code_of(reply) == "SYSTEM_ERROR"
+        assert len(refused) == (10 if is_sqlite(database_url) else 11)
+        assert content(database_url) == before
+
+
+def test_balances_in_the_operators_own_table_stay(database_url: str) -> None:
+    """What was moved in it is rolled back."""
+    run(database_url, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
+    accounts = TableAccounts(table="players", key="id", balance="balance")
+    with SqlLedger(database_url, accounts=accounts) as ledger:
+        ledger.apply(withdraw("b1"))
+        raise_fence(database_url)
+        with pytest.raises(SchemaError, match=REFUSED):
+            ledger.apply(withdraw("b2"))
+    assert rows(database_url, "SELECT balance FROM players") == [(9_500,)]
+
+
+def test_a_program_that_connects_again_goes_on(database_url: str) -> None:
+    """After a lost connection, on tables that a newer program has added to; not once it is shut out."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        run_next_migration(database_url)
+        _disconnect(ledger)
+        assert ledger.apply(withdraw("b1")).applied
+        raise_fence(database_url)
+        _disconnect(ledger)
+        with pytest.raises(SchemaError, match=REFUSED):
+            ledger.apply(withdraw("b2"))
+    with pytest.raises(SchemaError, match="upgrade this one"):
+        SqlLedger(database_url)
+
+
+def test_a_joined_call_refuses_unreleased_tables(database_url: str) -> None:
+    """Its first one looks at the version, because another database may have come under the name."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        run(database_url, "UPDATE {p}meta SET value = 4 WHERE name = 'version'")
+        with closing(connected(database_url)) as connection:
+            with pytest.raises(SchemaError, match=r"have version 4\. An unreleased version"):
+                ledger.apply(withdraw("b1"), connection=connection)
+            connection.rollback()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
+@pytest.mark.parametrize("is_fenced", [False, True], ids=["goes on", "is shut out"])
+def test_a_child_that_is_forked_after_a_migration(sqlite_url: str, is_fenced: bool) -> None:
+    """It opens the file anew, and is still a program that ran before."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        run_next_migration(sqlite_url)
+        if is_fenced:
+            raise_fence(sqlite_url)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(0 if ledger.apply(withdraw("b1")).applied else 1)
+            except SchemaError:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == (2 if is_fenced else 0)
+
+
+def _disconnect(ledger: SqlLedger) -> None:
+    if is_sqlite(ledger._url):
+        ledger._store._discard()
+    else:
+        ledger._store._connection.close()
