@@ -1,0 +1,62 @@
+"""No module of ours is imported by its name as a text, which import-linter would not see."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import game_operator
+
+ROOT = Path(game_operator.__file__).parent
+#: What imports a module by its name.
+_IMPORTERS = {"__import__", "exec_module", "import_module", "resolve_name", "run_module", "spec_from_file_location"}
+#: Where a name is not written in the place itself: lazy public names, and what a user names on the command line.
+_ALLOWED = {"_lazy.py": ["import_module(home_of[name], package)"], "cli/own_wallet.py": ["import_module(module)"]}
+
+
+def _string_imports(source: str) -> Iterator[str]:
+    """Yield the calls in *source* that import what is ours, or may be."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if name in _IMPORTERS and not _is_anothers(node.args[0] if node.args else None):
+            yield ast.unparse(node)
+
+
+def _is_anothers(name: ast.expr | None) -> bool:
+    """Return whether *name* is written out and no module of ours."""
+    return (
+        isinstance(name, ast.Constant)
+        and isinstance(name.value, str)
+        and name.value.partition(".")[0] not in ("", "game_operator")
+    )
+
+
+def test_no_module_of_ours_is_imported_by_a_string() -> None:
+    """A package's imports are those that import-linter sees; lazy public names are in ``_lazy.py`` alone."""
+    found = {
+        str(file.relative_to(ROOT)): calls
+        for file in ROOT.rglob("*.py")
+        if (calls := list(_string_imports(file.read_text())))
+    }
+    assert found == _ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("source", "is_seen"),
+    [
+        ("import_module('game_operator.ledger')", True),
+        ("importlib.import_module('game_operator')", True),
+        ("import_module('.sql', __package__)", True),
+        ("import_module(f'{__package__}.sql')", True),
+        ("import_module(name=module)", True),
+        ("__import__('game_operator.ledger', fromlist=['api'])", True),
+        ("import_module('psycopg')", False),
+        ("from game_operator.ledger import api", False),
+    ],
+)
+def test_a_string_import_is_seen(source: str, is_seen: bool) -> None:
+    """The search finds what it is for, and nothing else."""
+    assert list(_string_imports(source)) == ([source] if is_seen else [])
