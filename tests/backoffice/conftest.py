@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.ledger import SqlLedger
 from tests.support.catalogues import ListedGames, named
+from tests.support.sqlite_tables import sqlite_url_in
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def service(private_key: RSAPrivateKey) -> Iterator[ListedGames]:
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of an empty database of each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
+        return sqlite_url_in(tmp_path, request)
     url: str = request.getfixturevalue("postgres_url")
     return url
 
@@ -38,6 +39,6 @@ def ledger(database_url: str) -> Iterator[SqlLedger]:
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """The URL of an empty database, for what no database decides."""
-    return f"sqlite:///{tmp_path / 'wallet.db'}"
+def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, for what no database decides; with the mark ``tables``, of one with tables."""
+    return sqlite_url_in(tmp_path, request)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.postgres import PostgresServer
+from tests.support.sqlite_tables import sqlite_url_in
 from tests.support.times import RunningClock
 
 pytest.register_assert_rewrite("tests.ledger_contract")
@@ -34,14 +34,6 @@ def clock() -> RunningClock:
     return RunningClock()
 
 
-@pytest.fixture(scope="module")
-def module_url(postgres: PostgresServer) -> Iterator[str]:
-    """One PostgreSQL database for the tests of a module, which is quicker than one for each."""
-    url = postgres.create_database()
-    yield url
-    postgres.drop_database(url)
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a database of each kind."""
@@ -56,12 +48,12 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
+        return sqlite_url_in(tmp_path, request)
     url: str = request.getfixturevalue("postgres_url")
     return url
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """The URL of an empty database, for what no database decides."""
-    return f"sqlite:///{tmp_path / 'wallet.db'}"
+def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, for what no database decides; with the mark ``tables``, of one with tables."""
+    return sqlite_url_in(tmp_path, request)

@@ -19,6 +19,7 @@ from game_operator.models.webhooks import BalanceCall, WebhookCall
 from game_operator.wallet import Wallet
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.sqlite_tables import sqlite_url_in
 
 pytestmark = [
     pytest.mark.tables,
@@ -50,9 +51,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def _database(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path / 'wallet.db'}"
-    if kind == "postgres":
-        url = request.getfixturevalue("postgres_url")
+    url = sqlite_url_in(tmp_path, request) if kind == "sqlite" else request.getfixturevalue("postgres_url")
     _run(
         url,
         "CREATE TABLE wallets (player_id varchar(256) NOT NULL, currency varchar(256) NOT NULL, "

@@ -16,6 +16,8 @@ from game_operator.ledger import Accounts, AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
+from tests.support.raw_sql import path_in
+from tests.support.sqlite_tables import sqlite_url_in
 
 pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, url=("postgres",))]
 
@@ -62,10 +64,10 @@ class AsyncPurses(Purses):
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the operator's purses."""
     if request.param == "sqlite":
-        path = tmp_path / "wallet.db"
-        with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        url = sqlite_url_in(tmp_path, request)
+        with closing(sqlite3.connect(path_in(url), isolation_level=None)) as file:
             _make(file)
-        return f"sqlite:///{path}"
+        return url
     address: str = request.getfixturevalue("postgres_url")
     with psycopg.connect(address, autocommit=True) as connection:
         _make(connection)

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger_contract import DatabaseContract, LedgerContract
+from tests.ledger_contract import AtOnceContract, DatabaseContract, LedgerContract
 from tests.support.ledgers import KINDS, AnyLedger, AsyncInDatabase, InDatabase, InMemory
-
-pytestmark = pytest.mark.drawn(60, ledger=("async sqlite", "postgres"))
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.replace(" ", "-"))
@@ -31,13 +29,19 @@ def _opened(request: pytest.FixtureRequest, folder: Path) -> AnyLedger:
 
 @pytest.fixture(params=[1, pytest.param(10, marks=[pytest.mark.torture, pytest.mark.timeout(3_600)])])
 def operations(request: pytest.FixtureRequest, ledger: AnyLedger) -> int:
-    """How many random operations are tried: 10^4 where nothing waits for a disk or a server, and ten times as many."""
-    tenfold: int = request.param
-    return tenfold * 10_000 if isinstance(ledger, InMemory) or tenfold > 1 else 600
+    """How many random operations are tried: 2,000 where nothing waits for a disk or a server, and 10^5."""
+    if request.param > 1:
+        return 100_000
+    return 2_000 if isinstance(ledger, InMemory) else 600
 
 
+@pytest.mark.drawn(30, ledger=("async sqlite", "async postgres"))
 class TestContract(LedgerContract):
-    """The suite."""
+    """The suite; behind asyncio are the same statements."""
+
+
+class TestAtOnceContract(AtOnceContract):
+    """What has a commit queue and a lock of its own behind asyncio."""
 
 
 @pytest.mark.parametrize("ledger", [kind for kind in KINDS if kind != "memory"], indirect=True)

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -110,12 +111,12 @@ def test_days_are_made_ahead(ledger: SqlLedger, postgres_url: str) -> None:
     assert rows(postgres_url, "SELECT value FROM {p}meta WHERE name = 'pruning'") == [(0,)]
 
 
-@pytest.mark.parametrize(("ahead", "answer"), [(-2, "out of range"), (-1, "made"), (60, "made"), (61, "out of range")])
-def test_which_days_are_made(ledger: SqlLedger, ahead: int, answer: str) -> None:
+def test_which_days_are_made(ledger: SqlLedger) -> None:
     """From yesterday to 60 days ahead; a second time nothing is done."""
-    day = str(today() + timedelta(ahead))
-    assert ledger._write(lambda: make_day(P, day)) == answer
-    assert ledger._write(lambda: make_day(P, day)) == ("there" if answer == "made" else answer)
+    for ahead, answer in ((-2, "out of range"), (-1, "made"), (60, "made"), (61, "out of range")):
+        day = str(today() + timedelta(ahead))
+        assert ledger._write(partial(make_day, P, day)) == answer
+        assert ledger._write(partial(make_day, P, day)) == ("there" if answer == "made" else answer)
 
 
 def test_partitions_refuse_changes(ledger: SqlLedger, postgres_url: str) -> None:
@@ -245,23 +246,25 @@ def test_a_copy_with_a_name_that_is_no_day(ledger: SqlLedger, postgres_url: str)
     assert next(check for check in ledger.doctor().checks if check.name == "guards").verdict == "fine"
 
 
-@pytest.mark.parametrize("kind", ["VIEW", "TABLE"])
-def test_what_somebody_else_has_made_is_not_dropped(ledger: SqlLedger, postgres_url: str, kind: str) -> None:
+def test_what_somebody_else_has_made_is_not_dropped(ledger: SqlLedger, postgres_url: str) -> None:
     """The owner of a view would have its functions run by the owner of the tables."""
     role = "stranger_" + postgres_url.partition("///")[2].partition("?")[0]
-    name = f"{P}postings_20200101"
     run(postgres_url, f"CREATE ROLE {role}")
     try:
-        run(postgres_url, f"CREATE {kind} {name} AS SELECT 1 AS one")
-        run(postgres_url, f"ALTER {kind} {name} OWNER TO {role}")
-        assert ledger._write(lambda: drop_day(P, "2020-01-01")) == "missing"
+        for day, kind in ((1, "VIEW"), (2, "TABLE")):
+            name = f"{P}postings_2020010{day}"
+            run(postgres_url, f"CREATE {kind} {name} AS SELECT 1 AS one")
+            run(postgres_url, f"ALTER {kind} {name} OWNER TO {role}")
+            assert ledger._write(partial(drop_day, P, f"2020-01-0{day}")) == "missing"
         assert ledger.maintain().finished
-        assert rows(postgres_url, f"SELECT one FROM {name}") == [(1,)]
+        for day in (1, 2):
+            assert rows(postgres_url, f"SELECT one FROM {P}postings_2020010{day}") == [(1,)]
     finally:
         run(postgres_url, f"DROP OWNED BY {role}")
         run(postgres_url, f"DROP ROLE {role}")
 
 
+@pytest.mark.tables
 def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str) -> None:
     """PUBLIC may not run them, their path is fixed, and all run as the tables' owner."""
     sql = (
@@ -314,13 +317,13 @@ def test_what_others_make_is_never_run(ledger: SqlLedger, postgres_url: str, nam
     assert ledger.verify(full=True).sound
 
 
-@pytest.mark.parametrize(
-    "wrong", ["infinity", "-infinity", "5874897-12-31", "294277-01-01", "4713-01-01 BC", "0001-01-01"]
-)
-def test_days_at_the_ends_of_time(ledger: SqlLedger, postgres_url: str, wrong: str) -> None:
+@pytest.mark.tables
+@pytest.mark.usefixtures("ledger")
+def test_days_at_the_ends_of_time(postgres_url: str) -> None:
     """They are refused or an error, and nothing is changed."""
     parts = rows(postgres_url, PARTS)
-    for name in ("make", "fold", "drop"):
+    ends = ("infinity", "-infinity", "5874897-12-31", "294277-01-01", "4713-01-01 BC", "0001-01-01")
+    for wrong, name in product(ends, ("make", "fold", "drop")):
         with psycopg.connect(postgres_url) as caller:
             try:
                 found = caller.execute(f"SELECT CAST({P}{name}_day('{wrong}') AS text)".encode()).fetchone()
@@ -659,15 +662,14 @@ def test_what_another_run_does_meanwhile_is_not_listed(
     assert ledger.verify(full=True).sound
 
 
-@pytest.mark.parametrize(("export", "error"), [("", ValueError), ("missing", NotADirectoryError)])
-def test_an_export_to_no_folder_changes_nothing(
-    ledger: SqlLedger, postgres_url: str, tmp_path: Path, export: str, error: type[Exception]
-) -> None:
+def test_an_export_to_no_folder_changes_nothing(ledger: SqlLedger, postgres_url: str, tmp_path: Path) -> None:
     """Found at the end, it would leave folded days behind, and no statistics."""
     day = age(postgres_url, 100)
     close_and_seal(ledger)
-    with pytest.raises(error, match="export is '"):
-        ledger.maintain(export=export and tmp_path / export)
+    with pytest.raises(ValueError, match="export is '"):
+        ledger.maintain(export="")
+    with pytest.raises(NotADirectoryError, match="export is '"):
+        ledger.maintain(export=tmp_path / "missing")
     assert rows(postgres_url, f"SELECT count(*) FROM pg_inherits WHERE inhrelid = '{part(day)}'::regclass") == [(1,)]
 
 

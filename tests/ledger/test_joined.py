@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-import psycopg
 import pytest
 
 from game_operator.errors import GameOperatorError, TransactionRequiredError
 from game_operator.ledger import TableAccounts, Terms
 from tests.support.callers import KINDS, CallerKind, Joining
 from tests.support.calls import deposit, rollback, withdraw
+from tests.support.sqlite_tables import sqlite_url_in
 
-pytestmark = pytest.mark.drawn(50, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")])
+pytestmark = [
+    pytest.mark.tables,
+    pytest.mark.drawn(50, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
+]
 
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
 
 _PSYCOPG = next(kind for kind in KINDS if kind.name == "psycopg")
-_SCHEMAS = count(1)
 
 _TABLES = (
     "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance numeric(14, 2) NOT NULL)",
@@ -37,21 +38,13 @@ def kind(request: pytest.FixtureRequest) -> CallerKind:
     return chosen
 
 
-def _postgres_schema(url: str) -> str:
-    name = f"test_{next(_SCHEMAS)}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}".encode())
-        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET search_path = {name}".encode())
-    return url
-
-
 @pytest.fixture
 def url(kind: CallerKind, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A database with the operator's tables, of the kind that the connection is for."""
     if kind.database == "sqlite":
-        address, maker = f"sqlite:///{tmp_path / 'wallet.db'}", KINDS[0]
+        address, maker = sqlite_url_in(tmp_path, request), KINDS[0]
     else:
-        address, maker = _postgres_schema(request.getfixturevalue("module_url")), _PSYCOPG
+        address, maker = request.getfixturevalue("postgres_url"), _PSYCOPG
     with maker.open(address) as joining:
         joining.begin()
         for statement in _TABLES:

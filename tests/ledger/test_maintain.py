@@ -22,7 +22,7 @@ from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY = 86_400_000
 

@@ -202,7 +202,7 @@ def _everywhere(letters: Mapping[str, MovingCall], rules: Profile, longest: int)
 
 @pytest.mark.parametrize("rules", PROFILES.values(), ids=PROFILES)
 @pytest.mark.parametrize("letters", WORLDS.values(), ids=WORLDS)
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(5)
 def test_c09_all_histories(
     letters: Mapping[str, MovingCall], rules: Profile, record_property: Callable[[str, object], None]
 ) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sqlite_tables import sqlite_url_in
+
 
 @pytest.fixture(autouse=True)
 def quiet_ledger() -> Iterator[None]:
@@ -27,7 +29,7 @@ def anyio_backend() -> str:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
+        return sqlite_url_in(tmp_path, request)
     address: str = request.getfixturevalue("postgres_url")
     return address
 

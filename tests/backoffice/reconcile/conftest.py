@@ -6,21 +6,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.reconciling import WALLETS, Desk, WalletKind, desk_of
+from tests.support.sqlite_tables import sqlite_url_in
 
 
 @pytest.fixture(params=WALLETS, ids=str)
 def any_desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """A desk with each kind of wallet."""
     kind: WalletKind = request.param
-    url = (
-        f"sqlite:///{tmp_path / 'wallet.db'}" if kind.database == "sqlite" else request.getfixturevalue("postgres_url")
-    )
+    is_sqlite = kind.database == "sqlite"
+    url = sqlite_url_in(tmp_path, request) if is_sqlite else request.getfixturevalue("postgres_url")
     with desk_of(kind, url) as desk:
         yield desk
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
     """A desk with a Wallet on SQLite."""
-    with desk_of(WALLETS[0], f"sqlite:///{tmp_path / 'wallet.db'}") as desk:
+    with desk_of(WALLETS[0], sqlite_url_in(tmp_path, request)) as desk:
         yield desk
