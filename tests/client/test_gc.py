@@ -24,6 +24,14 @@ from tests.support.wire import game, wire
 _MINE = (601, 9, 8)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _frozen_again() -> Iterator[None]:
+    """Freeze what conftest.py had frozen: else each collection of the tests after these walks over all of it."""
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _mine() -> Iterator[None]:
     before = gc.get_threshold()

@@ -191,6 +191,7 @@ def _letters_of(told: str) -> str:
     return re.sub(r"\\+[rnt]|[\\\s=]", "", told).replace("+", "-").replace("/", "_")
 
 
+@pytest.mark.drawn(24)
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("status", [200, 400, 500])
 def test_an_echo_in_any_form_is_cut_out(form: str, status: int, private_key: RSAPrivateKey) -> None:
@@ -275,6 +276,7 @@ def test_a_key_in_the_wrong_place_is_not_shown(
     ],
 )
 @pytest.mark.parametrize("flavour", ["sync", "asyncio"])
+@pytest.mark.drawn(15)
 def test_a_proxy_that_cannot_be_read_is_not_shown(
     kind: str, proxy: str, perform: Perform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,6 +368,7 @@ def test_no_exchange_gives_a_secret_away(private_key: RSAPrivateKey, secrets: di
     ],
 )
 @pytest.mark.parametrize("from_env", [False, True], ids=["arguments", "environment"])
+@pytest.mark.drawn(18)
 def test_no_error_of_a_constructor_gives_a_secret_away(
     kind: Any,
     wrong: dict[str, Any],
