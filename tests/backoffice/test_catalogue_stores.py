@@ -1,7 +1,6 @@
 """Where a catalogue keeps what it has seen: over a restart, in several processes, and when the place is damaged."""
 
 import json
-import multiprocessing
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,6 +27,7 @@ from game_operator.backoffice.journal.documents import document, keep_document
 from game_operator.ledger import SqlLedger
 from game_operator.models.wire import decode
 from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
+from tests.support.crowds import worker_context
 from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
 
 pytestmark = pytest.mark.tables
@@ -206,26 +206,28 @@ def _refresh_often(place: str, number: int, pem: bytes, start: Any) -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize("kind", ["file", "sqlite", "postgres"])
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.torture)])
 @pytest.mark.drawn(1)
 def test_processes_share_a_store_and_lose_nothing(
-    request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str
+    request: pytest.FixtureRequest, service: ListedGames, path: Path, private_pem: bytes, kind: str, count: int
 ) -> None:
-    """Four processes, each with twenty lists: every instance that any has seen is known at the end."""
+    """Processes, each with twenty lists: every instance that any has seen is known at the end."""
     place = str(path) if kind == "file" else f"sqlite:///{path}.db"
     if kind == "postgres":
         place = request.getfixturevalue("postgres_url")
-    context = multiprocessing.get_context("spawn")
-    start = context.Barrier(4)
-    workers = [context.Process(target=_refresh_often, args=(place, number, private_pem, start)) for number in range(4)]
+    context = worker_context()
+    start = context.Barrier(count)
+    numbers = range(count)
+    workers = [context.Process(target=_refresh_often, args=(place, number, private_pem, start)) for number in numbers]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join(120)
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert [worker.exitcode for worker in workers] == [0] * count
     with ExitStack() as opened:
         store = opened.enter_context(SqlLedger(place)) if "://" in place else place
         seen = service.catalogue(store).instances
-    assert seen == {"shared", *(f"i{number}-{each}" for number in range(4) for each in range(20))}
+    assert seen == {"shared", *(f"i{number}-{each}" for number in numbers for each in range(20))}
 
 
 def test_services_share_a_ledger(service: ListedGames, tmp_path: Path, private_key: RSAPrivateKey) -> None:

@@ -190,6 +190,7 @@ def _casino(server: PostgresServer) -> Iterator[str]:
             server.drop_database(_address(server, name))
 
 
+@pytest.mark.artefact
 def test_a_dump(postgres: PostgresServer, tmp_path: Path) -> None:
     """Dumped while calls go on, and restored into another database, whose sequences go on behind their ids."""
     dump, restore, fence = BLOCKS["PostgreSQL: a dump"]

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import errno
 import gc
-import multiprocessing
 import os
 import sqlite3
 import time
@@ -21,7 +20,7 @@ from game_operator.ledger import AsyncSqlLedger, Outcome, SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from tests.support.books import problems, read_books
 from tests.support.calls import deposit, rollback, withdraw
-from tests.support.crowds import Child, open_accounts
+from tests.support.crowds import Child, open_accounts, worker_context
 from tests.support.leftovers import assert_idle, nothing_grows
 
 pytestmark = pytest.mark.slow
@@ -278,7 +277,7 @@ def _open(url: str, start_at: float) -> int:
 
 def test_many_processes_make_one_file(tmp_path: Path) -> None:
     """Eight processes, then sixteen threads, open what is not there yet: the tables are made once, and all succeed."""
-    with multiprocessing.get_context("spawn").Pool(8) as pool:
+    with worker_context().Pool(8) as pool:
         pool.starmap(_open, [(f"sqlite:///{tmp_path / 'warm.db'}", 0.0)] * 8, chunksize=1)
         for number in range(5):
             url = f"sqlite:///{tmp_path / f'{number}.db'}"

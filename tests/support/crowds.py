@@ -19,7 +19,7 @@ from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
 from tests.support.traffic import Answer, Log, deliver
 
-__all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes"]
+__all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes", "worker_context"]
 
 PATIENCE_SECONDS = 30.0
 
@@ -64,16 +64,25 @@ def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
         return in_threads(ledger, shares)
 
 
+def worker_context() -> multiprocessing.context.BaseContext:
+    """Return how workers begin: as children of a process that has loaded all this once, where the system has that."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
 class Processes:
-    """Worker processes, spawned once and used again."""
+    """Worker processes, begun once and used again."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        context = multiprocessing.get_context("spawn")
+        context = worker_context()
         self._pool = ProcessPoolExecutor(
             count, mp_context=context, initializer=_begin, initargs=(context.Barrier(count),)
         )
-        # Each takes one task, so that all are spawned.
+        # Each takes one task, so that all begin.
         list(self._pool.map(meet, range(count)))
 
     def send(self, url: str, shares: Sequence[Sequence[Sequence[WebhookCall]]]) -> Log:
@@ -92,7 +101,7 @@ class Processes:
 
 @contextmanager
 def processes(count: int) -> Iterator[Processes]:
-    """Spawn workers for the block."""
+    """Begin workers for the block."""
     crowd = Processes(count)
     try:
         yield crowd
