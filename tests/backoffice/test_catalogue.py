@@ -25,6 +25,7 @@ from game_operator.backoffice import Catalogue
 from game_operator.backoffice.catalogue import (
     CatalogueChange,
     GameAdded,
+    snapshots,
 )
 from tests.support.catalogues import ListedGames, games_of, named
 from tests.support.wire import JsonObject, bet_config, game, game_instance, hole, wire
@@ -252,9 +253,21 @@ def test_an_empty_first_list_is_held(service: ListedGames, answer: list[JsonObje
     assert catalogue.held is None
 
 
-@pytest.mark.parametrize(("count", "is_held"), [(100_000, False), (100_001, True)])
-def test_a_list_without_measure_is_held(service: ListedGames, count: int, is_held: bool) -> None:
-    """More instances than any operator has."""
+@pytest.mark.parametrize(
+    ("most", "count", "is_held"),
+    [
+        (300, 300, False),
+        (300, 301, True),
+        pytest.param(100_000, 100_000, False, marks=pytest.mark.torture),
+        pytest.param(100_000, 100_001, True, marks=pytest.mark.torture),
+    ],
+)
+def test_a_list_without_measure_is_held(
+    service: ListedGames, monkeypatch: pytest.MonkeyPatch, most: int, count: int, is_held: bool
+) -> None:
+    """More instances than any operator has, 100,000; a small limit costs less to try."""
+    assert snapshots._MOST_INSTANCES == 100_000
+    monkeypatch.setattr(snapshots, "_MOST_INSTANCES", most)
     limits = bet_config()
     long = game(instances=[{"id": f"{n:x}", "name": "", "active": True, "bet_config": limits} for n in range(count)])
     service.games = [long]

@@ -32,8 +32,8 @@ from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, rows, run
 
 pytestmark = pytest.mark.outside
 
-_BETS: Final = 20_000
-_PLAYERS: Final = 1_000
+_BETS: Final = 10_000
+_PLAYERS: Final = 500
 _DAY: Final = 86_400_000
 #: Indexes of few rows, which may be read whole: what is open, what is to be looked at, and what names nobody.
 _FEW: Final = {

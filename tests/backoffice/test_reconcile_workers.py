@@ -27,7 +27,7 @@ from tests.support.servers import wsgi_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
 
-BETS = 40
+BETS = 24
 QUICK: dict[str, Any] = {
     "min_age": timedelta(0),
     "second_look": timedelta(0),
@@ -154,6 +154,7 @@ def test_an_executor_that_fails(world: World) -> None:
     world.check(reconciler)
 
 
+@pytest.mark.torture
 def test_dask_with_a_killed_worker(world: World) -> None:
     """A local cluster of two processes; one is killed in the middle: every bet is judged once, and settled once."""
     from distributed import Client, LocalCluster

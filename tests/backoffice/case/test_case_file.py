@@ -29,6 +29,7 @@ from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import of_sqlite3
 from tests.support.raw_sql import is_sqlite, run
+from tests.support.reconciling import KEYS
 
 pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, database_url=("postgres",))]
 
@@ -49,7 +50,7 @@ def played(ledger: SqlLedger, *calls: WebhookCall) -> None:
 @pytest.fixture
 def sandbox() -> Iterator[InProcessSandbox]:
     """A service in this process."""
-    with InProcessSandbox() as sandbox:
+    with InProcessSandbox(keys=KEYS) as sandbox:
         yield sandbox
 
 

@@ -23,6 +23,7 @@ from game_operator.sandbox.in_process import InProcessSandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import Authenticator, HmacSignature, RsaSignature
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.reconciling import KEYS
 
 #: Signs a call and gives it as a log has it.
 Sign = Callable[..., LoggedExchange]
@@ -201,7 +202,7 @@ def test_what_is_no_exchange(own: SqlLedger, exchange: Any) -> None:
 
 def test_what_the_sandbox_has_sent(sqlite_url: str) -> None:
     """The exchanges of a real round verify by the sandbox's key."""
-    with SqlLedger(sqlite_url) as ledger, InProcessSandbox() as sandbox:
+    with SqlLedger(sqlite_url) as ledger, InProcessSandbox(keys=KEYS) as sandbox:
         ledger.open_account("p1", Decimal(100))
         sandbox.wallet = Wallet(ledger)
         (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=900).bet_ids

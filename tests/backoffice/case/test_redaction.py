@@ -25,6 +25,7 @@ from game_operator.sandbox.in_process import InProcessSandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature
 from tests.support.calls import claim, deposit, withdraw
+from tests.support.reconciling import KEYS
 from tests.support.seeds import random_of
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJwMSJ9.c2lnbmF0dXJl"
@@ -50,7 +51,7 @@ def played(ledger: SqlLedger, *calls: WebhookCall) -> None:
 
 def test_a_player_is_one_pseudonym_all_over_a_case_file(own: SqlLedger) -> None:
     """In rows, in bodies, in transaction ids and in answers; another case file has another one."""
-    with InProcessSandbox() as sandbox, sandbox.client() as client:
+    with InProcessSandbox(keys=KEYS) as sandbox, sandbox.client() as client:
         sandbox.wallet = Wallet(own)
         (bet_id,) = sandbox.play_round(player_id="player-77", wager_cents=500, won_cents=900).bet_ids
         extra = deposit(bet_id, "player-77", 5, tx_id="more:player-77:x")
@@ -84,7 +85,7 @@ def test_no_hash_shows_whether_a_guessed_player_is_right(own: SqlLedger, private
     played(own, claim("c1", "player-77", bet_id="b1"), deposit("b1", "player-77", 5, tx_id="early"))
     own.apply(read_call("withdraw", body, Profile())[0])
     trusted = RsaSignature(private_key.public_key())
-    with InProcessSandbox() as sandbox, sandbox.client() as client:
+    with InProcessSandbox(keys=KEYS) as sandbox, sandbox.client() as client:
         texts = [
             case_file(own, "b1", client=client, authenticator=trusted, exchanges=exchanges, redact=redact).to_json()
             for redact in (False, True)
@@ -100,7 +101,7 @@ def test_no_hash_shows_whether_a_guessed_player_is_right(own: SqlLedger, private
 
 def test_other_players_of_a_round_are_never_named(sqlite_url: str) -> None:
     """A case is about one player, redacted or not."""
-    with SqlLedger(sqlite_url) as ledger, InProcessSandbox() as sandbox, sandbox.client() as client:
+    with SqlLedger(sqlite_url) as ledger, InProcessSandbox(keys=KEYS) as sandbox, sandbox.client() as client:
         found = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=sandbox.round_id)
         assert found.status == "OK"
         bet = found.bets[0]

@@ -86,7 +86,7 @@ class History:
         desk.check()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(STEPS, min_size=3, max_size=14))
 def test_any_history_ends_with_the_providers_books(steps: list[tuple[str, Any, Any]]) -> None:
     """No step moves money that is not due, and in the end all is settled, once, and nothing is found."""

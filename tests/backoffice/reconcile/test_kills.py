@@ -133,8 +133,8 @@ def _check(url: str, lost: dict[str, int], before: int) -> None:
 
 @pytest.mark.drawn(1)
 def test_killed_while_reconciling(url: str, lost: dict[str, int], tmp_path: Path) -> None:
-    """Three times; on PostgreSQL another process is at work beside it."""
-    killed(url, lost, tmp_path / "log", kills=3, seed=1)
+    """Twice; on PostgreSQL another process is at work beside it."""
+    killed(url, lost, tmp_path / "log", kills=2, seed=1)
 
 
 @pytest.mark.torture

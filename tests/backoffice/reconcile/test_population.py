@@ -131,18 +131,18 @@ def test_bets_of_unresolved_anomalies(ledger: SqlLedger, database_url: str) -> N
 def test_the_sample(ledger: SqlLedger, database_url: str) -> None:
     """None, all, or a share by the seed: of settled, refused and cancelled bets that a service still knows."""
     states = ("CLOSED", "ROLLED_BACK", "TOMBSTONE", "DECLINED")
-    put(database_url, [a_bet(f"b{number:05}", states[number % 4], MIN_AGE) for number in range(20_000)])
+    put(database_url, [a_bet(f"b{number:05}", states[number % 4], MIN_AGE) for number in range(4_000)])
     put(database_url, [a_bet("young", "CLOSED", MIN_AGE - 1), a_bet("old", "CLOSED", 89 * DAY_MILLIS + 1)])
     put(database_url, [a_bet("theirs", "CLOSED", MIN_AGE, source="other"), a_bet("spent", "SPENT", MIN_AGE - 1)])
     put(database_url, [a_bet("late", "CLOSED", MIN_AGE, settled=NOW - MIN_AGE + 1)])
     assert found(ledger, begun(ledger, sample=0.0)) == []
     everything = found(ledger, begun(ledger, sample=1.0))
-    assert sorted(everything) == [f"b{number:05}" for number in range(20_000)]
+    assert sorted(everything) == [f"b{number:05}" for number in range(4_000)]
     drawn = found(ledger, begun(ledger, sample=0.1, seed=1))
     assert drawn == found(ledger, begun(ledger, sample=0.1, seed=1))
     assert set(drawn) != set(found(ledger, begun(ledger, sample=0.1, seed=2)))
     assert len(drawn) == len(set(drawn))
-    assert 1_000 < len(drawn) < 3_000
+    assert 200 < len(drawn) < 600
 
 
 ODD = ["", " ", "'", '"', "\\", "%s", "?", "{p}", "\n", "\x01", "é", "\U0001f3b0", "b" * 256, "B", "b", "[1]", "null"]
@@ -161,7 +161,7 @@ def test_pages_with_equal_times_and_odd_ids(ledger: SqlLedger, database_url: str
 @pytest.mark.drawn(1)
 def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
     """However many bets there are, a page at a time is in memory."""
-    put(database_url, [a_bet(f"b{number:06}", "OPEN", MIN_AGE) for number in range(20_000)])
+    put(database_url, [a_bet(f"b{number:06}", "OPEN", MIN_AGE) for number in range(10_000)])
     run_, count = begun(ledger), 0
     read_with(ledger, partial(page, run_))
     tracemalloc.start()
@@ -173,7 +173,7 @@ def test_memory_is_flat(ledger: SqlLedger, database_url: str) -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert count == 20_000
+    assert count == 10_000
     assert peak < 2_000_000
 
 

@@ -19,6 +19,7 @@ from tests.sandbox.dealing import START_MILLIS, InProcess
 from tests.sandbox.storming import head_of
 from tests.support.raw_sql import run
 from tests.support.reconciling import KEYS, REPAIR
+from tests.support.sqlite_tables import sqlite_url_in
 from tests.support.times import StoppedClock
 
 pytestmark = [pytest.mark.tables, pytest.mark.outside]
@@ -30,7 +31,7 @@ OWN = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database of each kind."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'wallet.db'}"
+        return sqlite_url_in(tmp_path, request)
     found: str = request.getfixturevalue("postgres_url")
     return found
 
@@ -85,8 +86,8 @@ def stormed_and_reconciled(url: str, accounts: TableAccounts | None, bets: int) 
 @pytest.mark.drawn(1)
 @pytest.mark.parametrize("accounts", [None, OWN], ids=["own ledger", "own table"])
 def test_a_storm_of_lost_settlements(url: str, accounts: TableAccounts | None) -> None:
-    """Hundreds of bets, each with the provider's word in the end."""
-    stormed_and_reconciled(url, accounts, 300)
+    """Many bets, each with the provider's word in the end."""
+    stormed_and_reconciled(url, accounts, 150)
 
 
 @pytest.mark.torture
