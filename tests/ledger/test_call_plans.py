@@ -11,7 +11,7 @@ from tests.support.calls import deposit, rollback, withdraw
 
 pytestmark = [pytest.mark.tables, pytest.mark.outside]
 
-_BETS = 300
+_BETS = 150
 _PLAYERS = 20
 #: A call looks up a few rows, and again if somebody else had locked its account.
 _MOST_ROWS = 10

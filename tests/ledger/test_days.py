@@ -38,6 +38,7 @@ from game_operator.ledger.books.days import (
 from game_operator.ledger.books.maintain import Progress
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from tests.support.calls import deposit, withdraw
+from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import damage, rows, run
 
 pytestmark = pytest.mark.outside
@@ -80,20 +81,51 @@ def age(url: str, days: int) -> date:
     return day
 
 
+@pytest.fixture(scope="module")
+def template(postgres: PostgresServer) -> Iterator[str]:
+    """A database with one bet that was settled: what changes tables gets a copy of it, quicker made than tables."""
+    url = postgres.create_database()
+    with SqlLedger(url) as opened:
+        opened.open_account("p1", Decimal(100))
+        assert opened.apply(withdraw("b1")).applied
+        assert opened.apply(deposit("b1")).applied
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer, template: str) -> Iterator[str]:
+    """The URL of such a copy."""
+    url = postgres.create_database(template=template)
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def empty_url(postgres: PostgresServer) -> Iterator[str]:
+    """The URL of an empty database."""
+    url = postgres.lend_database()
+    yield url
+    postgres.take_back(url)
+
+
 @pytest.fixture
 def ledger(postgres_url: str) -> Iterator[SqlLedger]:
     """A ledger with one bet that was settled."""
     with SqlLedger(postgres_url) as opened:
-        opened.open_account("p1", Decimal(100))
-        assert opened.apply(withdraw("b1")).applied
-        assert opened.apply(deposit("b1")).applied
         yield opened
 
 
-def close_and_seal(ledger: SqlLedger) -> None:
-    """Close all days that are over, and seal what is stored; a posting of today says that the clock is right."""
+def close_and_seal(ledger: SqlLedger, ahead: int = 1) -> None:
+    """
+    Close all days that are over, and seal what is stored; a posting of today says that the clock is right.
+
+    Fewer days are made ahead than usual: each is a table, which takes the server long.
+    """
     ledger.open_account("p2", Decimal(1))
-    ledger.maintain(older_than=timedelta(days=1000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(missing_days, "__defaults__", (ahead,))
+        ledger.maintain(older_than=timedelta(days=1000))
 
 
 def test_days_are_made_ahead(ledger: SqlLedger, postgres_url: str) -> None:
@@ -264,7 +296,6 @@ def test_what_somebody_else_has_made_is_not_dropped(ledger: SqlLedger, postgres_
         run(postgres_url, f"DROP ROLE {role}")
 
 
-@pytest.mark.tables
 def test_the_functions_are_for_nobody_else(ledger: SqlLedger, postgres_url: str) -> None:
     """PUBLIC may not run them, their path is fixed, and all run as the tables' owner."""
     sql = (
@@ -317,7 +348,6 @@ def test_what_others_make_is_never_run(ledger: SqlLedger, postgres_url: str, nam
     assert ledger.verify(full=True).sound
 
 
-@pytest.mark.tables
 @pytest.mark.usefixtures("ledger")
 def test_days_at_the_ends_of_time(postgres_url: str) -> None:
     """They are refused or an error, and nothing is changed."""
@@ -481,7 +511,7 @@ def test_a_sequence_that_is_set_back_by_less_loses_nothing(ledger: SqlLedger, po
 def test_days_beside_traffic(ledger: SqlLedger, postgres_url: str) -> None:
     """Calls wait for milliseconds, and none fails, while days are made, folded and dropped around them."""
     old = age(postgres_url, 100)
-    close_and_seal(ledger)
+    close_and_seal(ledger, DAYS_AHEAD)
     stop, failures, longest = threading.Event(), [], [0.0] * 4
 
     def calls(number: int) -> None:

@@ -16,7 +16,7 @@ from tests.support.calls import withdraw
 
 pytestmark = pytest.mark.outside
 
-_SMALL, _LARGE = 1_000, 4_000
+_SMALL, _LARGE = 600, 2_400
 _PLAYERS: Final = 50
 _PAGE: Final = 100
 #: Indexes are deeper in large books, a last page may be short, and a little is done for each day.

@@ -16,7 +16,7 @@ from tests.support.sqlite_tables import sqlite_url_in
 
 pytestmark = [
     pytest.mark.tables,
-    pytest.mark.drawn(50, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
+    pytest.mark.drawn(36, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
 ]
 
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")

@@ -15,6 +15,7 @@ import pytest
 from game_operator.ledger import AsyncSqlLedger, MaintainReport, SqlLedger
 from game_operator.ledger.books import maintain as module
 from game_operator.ledger.books import slices, verify
+from game_operator.ledger.books.days import missing_days
 from game_operator.ledger.books.maintain import Progress
 from game_operator.ledger.books.verify import read_marks
 from tests.support.calendar import Calendar
@@ -25,6 +26,10 @@ from tests.support.times import RunningClock
 pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY = 86_400_000
+#: What takes many runs, each of which is slow on PostgreSQL; what it does there is held by the other tests.
+ON_SQLITE = pytest.mark.parametrize(
+    "database_url", ["sqlite", pytest.param("postgres", marks=pytest.mark.torture)], indirect=True
+)
 
 
 def played(ledger: SqlLedger, name: str = "b") -> None:
@@ -43,6 +48,12 @@ def sealed(database_url: str, clock: RunningClock, monkeypatch: pytest.MonkeyPat
         clock.millis += 60_000
         assert ledger.maintain().finished
         yield ledger
+
+
+@pytest.fixture(autouse=True)
+def few_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make fewer days ahead than usual: each is a table, which takes PostgreSQL long."""
+    monkeypatch.setattr(missing_days, "__defaults__", (1,))
 
 
 @pytest.fixture
@@ -223,7 +234,7 @@ def test_postings_out_of_order_are_read_again_until_they_are_right(sealed: SqlLe
     assert kinds(sealed.maintain()) == {"slice_differs"}
 
 
-@pytest.mark.drawn(1)
+@ON_SQLITE
 def test_out_of_time(sealed: SqlLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that has no time left says so, and the next ones go on where it stopped."""
     monkeypatch.setattr(module, "WINDOW", 2)
@@ -504,7 +515,7 @@ def test_statistics_of_postings_alone(sqlite_url: str, clock: RunningClock) -> N
             clock.millis += DAY
 
 
-@pytest.mark.drawn(1)
+@ON_SQLITE
 def test_a_call_without_a_posting_is_found_however_old_it_is(database_url: str) -> None:
     """Its day stays when those around it are folded, and each run says so until the posting is there."""
     folded = 0

@@ -104,6 +104,7 @@ def test_a_task(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     _run_section(heading, monkeypatch, url)
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 @pytest.mark.parametrize("heading", ON_POSTGRES)
 def test_a_task_of_postgres(heading: str, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

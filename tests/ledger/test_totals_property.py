@@ -290,11 +290,11 @@ def _tried(machine: Any, histories: int, steps: int) -> None:  # Any: a class of
 
 def test_on_sqlite() -> None:
     """Months of calls, closes and prunes."""
-    _tried(_SqliteMachine, 4, 25)
+    _tried(_SqliteMachine, 3, 25)
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize(("histories", "steps"), [(1, 15), pytest.param(20, 40, marks=pytest.mark.torture)])
+@pytest.mark.parametrize(("histories", "steps"), [(1, 12), pytest.param(20, 40, marks=pytest.mark.torture)])
 def test_on_postgresql(lent_tables: LentTables, histories: int, steps: int) -> None:
     """The same; the server's clock is shifted past the ledger."""
     urls: list[str] = []

@@ -1,6 +1,8 @@
 """What the tests of campaigns share: a service that grants, and a ledger with players."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -8,6 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator.backoffice.campaigns import granting
 from game_operator.ledger import SqlLedger
 from tests.support.grants import GrantingService, players
+from tests.support.postgres import PostgresServer
+from tests.support.postgres_tables import LentTables
 
 
 @pytest.fixture
@@ -24,12 +28,42 @@ def memory() -> Iterator[SqlLedger]:
         yield ledger
 
 
+@pytest.fixture(scope="session")
+def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the players p1 to p40, to be copied."""
+    path = tmp_path_factory.mktemp("players") / "wallet.db"
+    _fill(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def lent_players(postgres: PostgresServer) -> LentTables:
+    """Databases with the players p1 to p40."""
+    return LentTables(postgres, _fill)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database of each kind, with the players p1 to p40."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{shutil.copy(request.getfixturevalue('filled_file'), tmp_path / 'wallet.db')}"
+        return
+    lent: LentTables = request.getfixturevalue("lent_players")
+    url = lent.lend_database()
+    yield url
+    lent.take_back(url)
+
+
 @pytest.fixture
 def books(database_url: str) -> Iterator[SqlLedger]:
     """A ledger of each kind of database, with the players p1 to p40."""
     with SqlLedger(database_url) as ledger:
-        _open_all(ledger)
         yield ledger
+
+
+def _fill(url: str) -> None:
+    with SqlLedger(url) as ledger:
+        _open_all(ledger)
 
 
 def _open_all(ledger: SqlLedger) -> None:
