@@ -122,7 +122,7 @@ def _bets_beside(world: World) -> list[BetRecord]:
     source = f"{world.source}-beside"
     world.ledger.add_source(source)
     work = [(withdraw(bet_id, world.p1, 0), replace(world.terms, source=source)) for bet_id in ("b1", "b2", "b9")]
-    assert codes(world.ledger.at_once(work)) == [None] * 3
+    assert [world.ledger.apply(*each).code for each in work] == [None] * 3
     return world.ledger.bets(source=source)
 
 

@@ -145,6 +145,7 @@ def test_the_same_amount_by_two_calls_is_paid_once(ledger: SqlLedger) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.drawn(2)
 def test_any_payments_leave_what_the_last_one_says(sqlite_url: str, seed: int) -> None:
     """Whatever comes late and is paid in whichever order, a bet never has more than the last payment says is due."""
     random = random_of(seed)
