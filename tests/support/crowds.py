@@ -12,12 +12,16 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.synchronize import Barrier as BarrierOfProcesses
 from threading import Barrier
+from typing import TYPE_CHECKING
 
 from game_operator.ledger import Outcome, SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
 from tests.support.calls import withdraw
 from tests.support.traffic import Answer, Log, deliver
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 __all__ = ["Child", "Processes", "in_threads", "meet", "open_accounts", "processes", "worker_context"]
 
@@ -64,7 +68,7 @@ def _work(url: str, shares: Sequence[Sequence[WebhookCall]]) -> list[Answer]:
         return in_threads(ledger, shares)
 
 
-def worker_context() -> multiprocessing.context.BaseContext:
+def worker_context() -> "SpawnContext | ForkServerContext":
     """Return how workers begin: as children of a process that has loaded all this once, where the system has that."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
