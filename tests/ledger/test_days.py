@@ -102,14 +102,6 @@ def postgres_url(postgres: PostgresServer, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def empty_url(postgres: PostgresServer) -> Iterator[str]:
-    """The URL of an empty database."""
-    url = postgres.lend_database()
-    yield url
-    postgres.take_back(url)
-
-
-@pytest.fixture
 def ledger(postgres_url: str) -> Iterator[SqlLedger]:
     """A ledger with one bet that was settled."""
     with SqlLedger(postgres_url) as opened:

@@ -16,7 +16,7 @@ from tests.support.calls import deposit, withdraw
 from tests.support.next_version import NEXT, next_program
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
+pytestmark = [pytest.mark.bare, pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
 P = "game_operator_"
 OPEN = "SqlLedger(url, patience_seconds=0.1).close()"

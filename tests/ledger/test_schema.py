@@ -30,6 +30,8 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import is_sqlite, path_in, rows, run
 
+pytestmark = pytest.mark.bare
+
 TABLES = [
     *("accounts", "anomalies", "bets", "calls", "carried", "checkpoints", "chunks", "clocks", "closes", "corrections"),
     *("documents", "findings", "items", "looks", "meta", "postings", "runs", "slices", "sources", "totals"),
@@ -66,7 +68,6 @@ def test_made_on_opening_and_found_again(database_url: str) -> None:
             assert ledger.balance("p1") == 100
 
 
-@pytest.mark.bare
 @pytest.mark.outside
 def test_not_made_without_leave(database_url: str) -> None:
     """The statements are in the error, and make the very tables."""
@@ -88,7 +89,6 @@ def test_not_made_without_leave(database_url: str) -> None:
         assert ledger.verify().sound
 
 
-@pytest.mark.bare
 async def test_not_made_without_leave_awaited(database_url: str) -> None:
     """An AsyncSqlLedger says it when it is entered."""
     with pytest.raises(SchemaError, match="CREATE TABLE game_operator_accounts"):
@@ -210,7 +210,6 @@ def test_every_commit_to_sqlite_waits_for_the_disk(sqlite_url: str, monkeypatch:
         assert writer.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-@pytest.mark.bare
 def test_the_longest_prefix_on_postgres(postgres_url: str) -> None:
     """Its names are cut at 63 bytes, and none of ours is."""
     with SqlLedger(postgres_url, table_prefix="a" * 31) as ledger:
