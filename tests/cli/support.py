@@ -1,9 +1,7 @@
 """What the tests of the command line share: runs of it, and a service that answers whatever a test says."""
 
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,10 +9,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["CannedService", "Reply", "Run", "Told", "command", "said", "stopped"]
+from tests.support.forked import COMMAND, Forked, clean_environment
 
-#: ``game-operator``, as a process of its own.
-COMMAND = (sys.executable, "-W", "error", "-m", "game_operator.cli")
+__all__ = [
+    "COMMAND",
+    "CannedService",
+    "Forked",
+    "Reply",
+    "Run",
+    "Told",
+    "clean_environment",
+    "command",
+    "mode_of",
+    "said",
+    "started",
+    "stopped",
+]
 
 
 @dataclass(frozen=True)
@@ -46,35 +56,21 @@ Run = Callable[..., Told]
 
 def command(*args: str, **environ: str) -> Told:
     """Run ``game-operator`` with *args* in a process of its own, whose settings are *environ* alone."""
-    ran = subprocess.run(
-        [*COMMAND, *args], capture_output=True, text=True, env=clean_environment(environ), timeout=50, check=False
-    )
-    return Told(ran.returncode, ran.stdout, ran.stderr)
+    with started(*args, **environ) as process:
+        out, err = process.communicate(timeout=50)
+    return Told(process.wait(), out, err)
 
 
-def started(*args: str, **environ: str) -> "subprocess.Popen[str]":
+def started(*args: str, **environ: str) -> Forked:
     """Start ``game-operator`` with *args* in a process of its own."""
-    return subprocess.Popen(
-        [*COMMAND, *args],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(environ),
-    )
+    return Forked(args, environ=environ)
 
 
-def clean_environment(settings: dict[str, str]) -> dict[str, str]:
-    """Return *settings* on top of what any process needs."""
-    needed = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return needed | settings
-
-
-def stopped(process: "subprocess.Popen[str]", number: int) -> Told:
+def stopped(process: "Forked | subprocess.Popen[str]", number: int) -> Told:
     """Send the signal *number* to *process* and return how it ended."""
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
-    return Told(process.returncode, out, err)
+    return Told(process.wait(), out, err)
 
 
 def said(text: str) -> dict[str, str]:

@@ -3,7 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,7 +12,7 @@ import pytest
 
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
-from tests.cli.support import Run, started
+from tests.cli.support import Forked, Run, started
 
 pytestmark = pytest.mark.outside
 
@@ -153,7 +152,7 @@ def test_wrong_usage(
     assert problem in told.err
 
 
-def _running(settings: dict[str, str], database: str, name: str, *options: str) -> "subprocess.Popen[str]":
+def _running(settings: dict[str, str], database: str, name: str, *options: str) -> Forked:
     environ = settings | {"GAME_OPERATOR_DATABASE_URL": database}
     return started("campaign", "run", name, "--rate", "100", *options, **environ)
 

@@ -22,7 +22,7 @@ from game_operator.cli.hooks import HOOKS
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.wallet import Wallet
 from tests.cli.certified import GivesBackWhatItNeverTook, Served, answering, served
-from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.cli.support import Forked, Run, Told, mode_of
 from tests.support.documents import ROOT
 from tests.support.scenario_table import PAGE, between_markers, tables
 from tests.support.servers import asgi_server
@@ -455,9 +455,8 @@ def test_a_hook_without_a_program_is_2(run: Run, wallet: Served, service_pem: Pa
 # --- at a terminal ----------------------------------------------------------------------------------------------------
 
 
-def _started(*args: object, **options: Any) -> "subprocess.Popen[bytes]":
-    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-    return subprocess.Popen([*COMMAND, "certify", *map(str, args)], env=clean_environment({}), **settings)
+def _started(*args: object, stderr: int = subprocess.PIPE) -> Forked:
+    return Forked(["certify", *map(str, args)], environ={}, stderr=stderr)
 
 
 def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
@@ -473,8 +472,8 @@ def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path
     assert "keeps the source of its first call for good" in shown.splitlines()[-1]
     assert "3/3" in shown
     assert "B01 passed: " in shown
-    assert out.startswith(b"PASSED: ")
-    assert b"\x1b" not in out
+    assert out.startswith("PASSED: ")
+    assert "\x1b" not in out
 
 
 @pytest.mark.outside
@@ -496,7 +495,7 @@ def test_a_run_that_is_stopped_puts_money_back(
         asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01", "--junit", report)
         with _started(app.url, *asked) as process:
             out, err = process.communicate(timeout=50)
-    told = Told(process.returncode, out.decode(), err.decode())
+    told = Told(process.wait(), out, err)
     assert told.code == 128 + number
     assert told.err == "Stopping: money is put back first. Ctrl-C once more leaves at once.\n"
     assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
@@ -520,8 +519,8 @@ def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
             connection.close()
-    assert first.startswith(b"Stopping: ")
-    told = Told(process.returncode, out.decode(), err.decode())
+    assert first.startswith("Stopping: ")
+    told = Told(process.wait(), out, err)
     assert (told.code, told.out) == (130, "")
     assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)
     assert "Traceback" not in told.err

@@ -17,7 +17,7 @@ from game_operator._version import __version__
 from game_operator.cli import main, options
 from game_operator.cli.app import app
 from game_operator.sandbox import Sandbox
-from tests.cli.support import COMMAND, CannedService, Reply, Run, clean_environment, command, started, stopped
+from tests.cli.support import COMMAND, CannedService, Forked, Reply, Run, clean_environment, started, stopped
 from tests.support.wire import game, wire
 
 # Any: Typer keeps the class of a group to itself.
@@ -312,33 +312,50 @@ def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> 
     body = wire({"games": [game(name="日本 Crash")]})
     with CannedService([Reply(body=body)]) as service:
         ascii_only = settings | {"PYTHONIOENCODING": "ascii", "GAME_OPERATOR_BASE_URL": service.base_url}
-        told = command("games", **ascii_only)
-    assert (told.code, told.err) == (0, "")
-    assert r"\u65e5\u672c" in told.out
+        ran = subprocess.run(
+            [*COMMAND, "games"], capture_output=True, text=True, env=clean_environment(ascii_only), check=False
+        )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert r"\u65e5\u672c" in ran.stdout
 
 
 def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: dict[str, str]) -> None:
     """`game-operator games | head -1` ends quietly, and as well as the call did."""
     body = wire({"games": [game(id=f"game-{number}") for number in range(1000)]})
     with CannedService([Reply(body=body)]) as service:
-        environ = clean_environment(settings | {"GAME_OPERATOR_BASE_URL": service.base_url})
-        for args in (["games"], ["games", "--json"]):
-            with subprocess.Popen(
-                [*COMMAND, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ
-            ) as process:
-                assert process.stdout is not None
-                assert process.stderr is not None
-                process.stdout.read(1)
-                process.stdout.close()
-                assert process.stderr.read() == b""
-                assert process.wait(30) == 0
+        environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
+        with subprocess.Popen(
+            [*COMMAND, "games", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(environ),
+        ) as for_programs:
+            _leave_early(for_programs)
+        with started("games", **environ) as for_people:
+            _leave_early(for_people)
+
+
+def _leave_early(process: "Forked | subprocess.Popen[str]") -> None:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(30) == 0
 
 
 def test_ctrl_c_ends_a_call_without_a_traceback(settings: dict[str, str]) -> None:
     """130, as a shell has it; with --json still one document."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with started("games", "--json", **settings | {"GAME_OPERATOR_BASE_URL": address}) as process:
+        with subprocess.Popen(
+            [*COMMAND, "games", "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(settings | {"GAME_OPERATOR_BASE_URL": address}),
+        ) as process:
             connection, _ = silent.accept()
             with connection:
                 connection.recv(1)

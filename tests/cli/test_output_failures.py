@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from game_operator.sandbox import Sandbox
-from tests.cli.support import COMMAND, CannedService, Reply, Run, Told, clean_environment
+from tests.cli.support import COMMAND, CannedService, Forked, Reply, Run, Told, clean_environment
 from tests.support.seeds import random_of
 from tests.support.wire import bet, granted, wire
 
@@ -20,6 +20,18 @@ AS_TEXT_AND_JSON = pytest.mark.parametrize("more", [(), ("--json",)], ids=["text
 CARRIED_OUT = Reply(body=wire(granted()))
 REFUSED = Reply(400, b'{"success": false, "message": "no", "error_code": "PLAYER_NOT_FOUND"}')
 UNKNOWN = Reply(body=None)
+
+
+def on_a_full_disk(*args: str, streams: str = "stdout", **environ: str) -> Told:
+    """Run the command with *streams* that have no space left."""
+    full = os.open("/dev/full", os.O_WRONLY)
+    try:
+        stdout, stderr = (full if name in streams else subprocess.PIPE for name in ("stdout", "stderr"))
+        with Forked(args, environ=environ, stdout=stdout, stderr=stderr) as process:
+            out, err = process.communicate(timeout=50)
+    finally:
+        os.close(full)
+    return Told(process.wait(), out, err)
 
 
 def through_shell(redirection: str, *args: str, **environ: str) -> Told:
@@ -96,7 +108,7 @@ def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -
     """74 is for what was carried out: a refused grant is none (spec §7)."""
     with CannedService([REFUSED]) as service:
         environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
-        told = through_shell(">/dev/full", *GRANT, "--json", **environ)
+        told = on_a_full_disk(*GRANT, "--json", **environ)
     assert (told.code, told.err) == (1, "The output could not be written (No space left on device).\n")
 
 
@@ -105,8 +117,7 @@ def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -
 def test_commands_that_ask_nobody(settings: dict[str, str], args: tuple[str, ...]) -> None:
     """Help and tokens have no verdict but the one that they were written, or not read."""
     assert without_reader(*args, **settings).code == 0
-    for redirection in (">/dev/full", ">&-"):
-        told = through_shell(redirection, *args, **settings)
+    for told in (on_a_full_disk(*args, **settings), through_shell(">&-", *args, **settings)):
         assert (told.code, told.err.count("\n")) == (74, 1)
 
 
@@ -114,15 +125,18 @@ def test_no_stderr_hides_no_verdict(settings: dict[str, str]) -> None:
     """A grant in doubt is 3 (spec §4.2), although nothing could be said about it."""
     with CannedService([UNKNOWN]) as service:
         environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
-        for redirection in random_of(3).sample(["2>/dev/full", "2>&-", ">/dev/full 2>/dev/full", ">&- 2>&-"], 2):
-            assert through_shell(redirection, *GRANT, "--deadline=0.3", **environ).code == 3
+        doubtful = (*GRANT, "--deadline=0.3")
+        for streams in ("stderr", "stdout and stderr"):
+            assert on_a_full_disk(*doubtful, streams=streams, **environ).code == 3
+        closed = random_of(3).choice(["2>&-", ">&- 2>&-"])
+        assert through_shell(closed, *doubtful, **environ).code == 3
 
 
 def test_a_sandbox_that_nobody_hears_of_ends(tmp_path: Path) -> None:
     """It cannot be asked for its address, so it does not wait for ever."""
     args = ("sandbox", "--directory", str(tmp_path))
     assert without_reader(*args).code == 141
-    told = through_shell(">/dev/full", *args)
+    told = on_a_full_disk(*args)
     assert (told.code, told.err) == (74, "The output could not be written (No space left on device).\n")
 
 

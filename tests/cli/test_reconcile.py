@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
-from tests.cli.support import COMMAND, Run, Told, clean_environment, said, started, stopped
+from tests.cli.support import Forked, Run, Told, said, started, stopped
 from tests.support.servers import wsgi_server
 
 pytestmark = [pytest.mark.tables, pytest.mark.outside]
@@ -558,13 +557,7 @@ def test_progress_is_shown_on_a_terminal(world: World, key_file: Path) -> None:
     }
     slow = ("--min-age", "0s", "--sample", "0", "--rate", "0.01")
     terminal, stderr = os.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, "reconcile", "run", *slow, *world.options],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        env=clean_environment(environ),
-    )
+    process = Forked(["reconcile", "run", *slow, *world.options], environ=environ, stderr=stderr)
     os.close(stderr)
     shown = b""
     with suppress(OSError):  # A terminal whose other end is closed.
@@ -575,7 +568,7 @@ def test_progress_is_shown_on_a_terminal(world: World, key_file: Path) -> None:
             shown += part
     os.close(terminal)
     out, _ = process.communicate(timeout=30)
-    assert (process.returncode, out) == (130, b"")
+    assert (process.returncode, out) == (130, "")
     assert b"0/1" in shown
     assert b"Run 1 is kept" in shown[shown.rindex(b"parts of up to 25 bets") :]
 

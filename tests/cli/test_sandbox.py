@@ -17,13 +17,13 @@ import pytest
 
 from game_operator import OperatorClient
 from game_operator.cli.keys import write_pair
-from tests.cli.support import Run, Told, command, mode_of, started, stopped
+from tests.cli.support import Forked, Run, Told, command, mode_of, started, stopped
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
 
 
 @contextmanager
-def served(*args: str, **environ: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]":
+def served(*args: str, **environ: str) -> Iterator[tuple[dict[str, Any], Forked]]:
     """Start a sandbox, and yield what it says about itself."""
     with started("sandbox", "--json", *args, **environ) as process:
         try:

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,14 @@ from game_operator.cli.keys import key_directory, write_pair
 from game_operator.errors import ConfigurationError
 from game_operator.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator.sandbox import Sandbox
-from tests.cli.support import command, mode_of, started, stopped
+from tests.cli.support import Forked, command, mode_of, started, stopped
 from tests.support.leaks import everything_told
 
 pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
 
 
 @contextmanager
-def served(*args: str) -> "Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]":
+def served(*args: str) -> Iterator[tuple[dict[str, Any], Forked]]:
     """Start a sandbox, and yield what it says about itself."""
     with started("sandbox", "--json", *args) as process:
         try:

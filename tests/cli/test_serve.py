@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -39,7 +38,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
-from tests.cli.support import COMMAND, Run, clean_environment, started, stopped
+from tests.cli.support import Forked, Run, started, stopped
 from tests.support.raw_sql import run as run_sql
 
 PASSWORD = "pa55-of-the-wallet"
@@ -47,7 +46,7 @@ BALANCE = BalanceCall(player_id="p1")
 
 
 @contextmanager
-def serving(*args: object, **environ: str) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` on a free port, and yield where it answers."""
     with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
         try:
@@ -172,13 +171,7 @@ def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, priv
     """For work on one's own machine; --access-log has a line for the call."""
     options = ("--insecure-accept-unsigned", "--access-log", "--database", sqlite_url)
     opened(sqlite_url, p1="100.00")
-    with subprocess.Popen(
-        [*COMMAND, "serve", "--port", "0", "--json", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment({}),
-    ) as process:
+    with started("serve", "--port", "0", "--json", *options) as process:
         assert process.stdout is not None
         with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as anybody:
             assert anybody.post("/player-balance", b'{"player_id":"p1"}', signed=False).code is None

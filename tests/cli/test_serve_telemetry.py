@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import WithdrawCall
 from game_operator.ledger import SqlLedger
 from game_operator.provider.caller import WebhookCaller
-from tests.cli.support import Run, stopped
-from tests.cli.test_serve import serving
+from tests.cli.support import COMMAND, Run, clean_environment, stopped
 
 #: What `opentelemetry-instrument` does: Python runs it before the command, in each process.
 _SDK = """
@@ -60,9 +60,16 @@ def test_spans_and_metrics_go_to_the_sdk_of_the_process(
     (tmp_path / "service.pem").write_bytes(public_pem)
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal(100))
-    command = ("--database", url, "--service-key", tmp_path / "service.pem", "--telemetry", *options)
-    with serving(*command, PYTHONPATH=str(tmp_path)) as (address, process):
-        with WebhookCaller(address, private_key) as caller:
+    command = ("--port", "0", "--json", "--database", url, "--service-key", str(tmp_path / "service.pem"))
+    with subprocess.Popen(
+        [*COMMAND, "serve", *command, "--telemetry", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment({"PYTHONPATH": str(tmp_path)}),
+    ) as process:
+        assert process.stdout is not None
+        with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as caller:
             caller.send(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
         assert stopped(process, signal.SIGTERM).code == 0
     reported = _reported(tmp_path)

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.sandbox import Sandbox
-from tests.cli.support import Run, started, stopped
+from tests.cli.support import Forked, Run, started, stopped
 from tests.support.raw_sql import damage
 from tests.support.servers import RawClient, request_bytes
 
@@ -40,7 +39,7 @@ PATIENCE_SECONDS = 30.0
 
 
 @contextmanager
-def serving(*args: object, **environ: str) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` on a free port, and yield where it answers."""
     with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
         try:
@@ -50,7 +49,7 @@ def serving(*args: object, **environ: str) -> "Iterator[tuple[str, subprocess.Po
             process.kill()
 
 
-def workers_of(process: "subprocess.Popen[str]") -> list[int]:
+def workers_of(process: Forked) -> list[int]:
     text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     return [int(pid) for pid in text.split()]
 
@@ -248,7 +247,7 @@ def _check_probes(url: str) -> None:
     assert probe(url, "/wallet/healthz")[0] == 404
 
 
-def _check_stop(port: int, whole: bytes, process: "subprocess.Popen[str]") -> None:
+def _check_stop(port: int, whole: bytes, process: Forked) -> None:
     """A request that comes in the last moment is answered, and so is one that was half there; idle ones are closed."""
     with RawClient(port) as kept, RawClient(port) as half, RawClient(port) as idle:
         for client in (kept, idle):

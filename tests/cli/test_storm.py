@@ -31,7 +31,7 @@ from game_operator.sandbox.dealing.deliveries import RETRY_PRESETS
 from game_operator.sandbox.storm.storm import Storm
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.cli.support import COMMAND, Run, Told, clean_environment, mode_of
+from tests.cli.support import COMMAND, Forked, Run, Told, clean_environment, mode_of
 from tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
 from tests.support.documents import ROOT
 from tests.support.postgres import PostgresServer
@@ -74,19 +74,18 @@ def wallet(database: str, private_key: RSAPrivateKey, tmp_path: Path) -> Iterato
         yield wallet
 
 
-def started(*args: object, **options: Any) -> "subprocess.Popen[str]":  # Any: those of Popen.
+def started(*args: object, stderr: int = subprocess.PIPE) -> Forked:
     """Start ``game-operator storm`` in a process of its own."""
-    settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([*COMMAND, "storm", *map(str, args)], env=clean_environment({}), **settings)
+    return Forked(["storm", *map(str, args)], environ={}, stderr=stderr)
 
 
-def ended(process: "subprocess.Popen[str]", seconds: float = _PATIENCE_SECONDS) -> Told:
+def ended(process: Forked, seconds: float = _PATIENCE_SECONDS) -> Told:
     """Return how a storm ended; it does not outlive its test."""
     try:
         out, err = process.communicate(timeout=seconds)
     finally:
         process.kill()
-    return Told(process.returncode, out or "", err or "")
+    return Told(process.wait(), out, err)
 
 
 def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tuple[object, ...]:
@@ -166,7 +165,7 @@ def test_a_wallet_that_is_killed_in_mid_storm(
         assert report["expected_differences"] == []
 
 
-def _wait_for_bets(file: Path, bets: int, storm: "subprocess.Popen[str]") -> None:
+def _wait_for_bets(file: Path, bets: int, storm: Forked) -> None:
     def is_stormed() -> bool:
         assert storm.poll() is None, storm.communicate()
         return _count_of_bets(file) >= bets
