@@ -156,6 +156,7 @@ def test_loading_it_costs_nothing(pytester: pytest.Pytester) -> None:
     _run(pytester, "game_operator").assert_outcomes(passed=3)
 
 
+@pytest.mark.artefact
 def test_the_page_is_a_suite_that_passes(pytester: pytest.Pytester) -> None:
     """The blocks of docs/how-to/testing.md, as one file: the wallet it calls wrong fails as it says."""
     pytester.makepyfile("\n\n".join(_BLOCK.findall(_PAGE.read_text())))

@@ -430,10 +430,10 @@ _OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider"
 
 
 def _run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
-    """Run the suite with our plugin alone."""
+    """Run the suite with our plugin alone, in this process: what a process of its own prints is ``shown``."""
     pytester.plugins = []
     pytester.makepyfile(_SUITE + suite)
-    return pytester.runpytest_subprocess(*_OPTIONS, *options, timeout=50)
+    return pytester.runpytest_inprocess(*_OPTIONS, *options)
 
 
 @pytest.fixture(scope="module")
