@@ -68,12 +68,12 @@ def test_out_of_turn(seed: int) -> None:
 def test_taking_many_by_name_is_no_search() -> None:
     """A trace of a hundred thousand bets is read in its order: each thing has its place at once."""
     agenda = Agenda()
-    for number in range(50_000):
+    for number in range(20_000):
         agenda.add(number, named(str(number)))
-    began = time.monotonic()
-    for number in reversed(range(50_000)):
+    began = time.process_time()
+    for number in reversed(range(20_000)):
         assert agenda.take(named(str(number)).name) is not None
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 4
     assert agenda.first() is None
 
 

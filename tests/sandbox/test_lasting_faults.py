@@ -252,7 +252,7 @@ def sqlite_url(tmp_path: Path) -> str:
 @pytest.mark.parametrize("audit", ["ledger", "balances"])
 def test_a_storm_with_lasting_faults_passes(audit: str) -> None:
     """A right wallet is not blamed: what differs is what was asked for, and the report says how much is owed."""
-    report, _ = storm(audit=audit, bets=600, faults=MIXED)
+    report, _ = storm(audit=audit, bets=400, faults=MIXED)
     assert report.passed, report.differences
     assert report.expected == ()
     struck = {fault: report.faults[fault] for fault in LASTING_FAULTS}
@@ -269,7 +269,7 @@ def test_a_storm_with_lasting_faults_passes(audit: str) -> None:
 @pytest.mark.parametrize("wallet", [PaysRepeatsTwice, LeavesLossesOpen])
 def test_a_bug_does_not_hide_behind_lasting_faults(wallet: type[RightWallet]) -> None:
     """What the wallet did wrong is no expected difference."""
-    report, _ = storm(wallet, bets=300, faults=MIXED)
+    report, _ = storm(wallet, bets=200, faults=MIXED)
     assert not report.passed
     assert report.differences
     assert report.left_open
@@ -291,7 +291,7 @@ def test_a_trace_with_lasting_faults_is_replayed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None:
     """Deposits that are due together go in a batch, without those of struck bets."""
-    report, courier = storm(bets=400, batches=True, faults=MIXED, concurrency=concurrency)
+    report, courier = storm(bets=250, batches=True, faults=MIXED, concurrency=concurrency)
     assert report.passed, report.differences
     assert len(report.left_open) > 5
     in_batches = {call.bet_id for post, _, _ in courier.posts if len(post.calls) > 1 for call in post.calls}
@@ -304,7 +304,7 @@ def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None
 @pytest.mark.drawn(1)
 def test_a_storm_is_asked_again_after_late_calls(ledger_url: str) -> None:
     """SQLite and PostgreSQL: differences, fewer after the held calls, only other wins after the lost ones."""
-    with storm_of_ledger(ledger_url, bets=400, faults=MIXED) as (stormed, ledger):
+    with storm_of_ledger(ledger_url, bets=250, faults=MIXED) as (stormed, ledger):
         with pytest.raises(ConfigurationError, match="Call run"):
             stormed.differences()
         report = stormed.run()
@@ -322,7 +322,7 @@ def test_a_storm_is_asked_again_after_late_calls(ledger_url: str) -> None:
 @pytest.mark.slow
 def test_a_storm_is_reconciled_by_hand_and_hears_late_calls(sqlite_url: str, clock: StoppedClock) -> None:
     """Looked up by a client and applied: no difference of bets is left; what comes late moves no money."""
-    with storm_of_ledger(sqlite_url, bets=400, faults="settlement-lost=0.03,settlement-held=0.03") as (stormed, ledger):
+    with storm_of_ledger(sqlite_url, bets=150, faults="settlement-lost=0.08,settlement-held=0.08") as (stormed, ledger):
         stormed.run()
         with InProcessSandbox(seed=3, clock=clock, keys=KEYS) as sandbox, sandbox.client() as client:
             stormed.record_in(sandbox)
@@ -352,7 +352,7 @@ def test_a_storm_is_reconciled_by_hand_and_hears_late_calls(sqlite_url: str, clo
 def test_a_sandbox_answers_for_the_rounds_of_a_storm(sqlite_url: str, clock: StoppedClock) -> None:
     """With all bets of several players, strangers' bets, and the free bets of claims if that is asked for."""
     with (
-        storm_of_ledger(sqlite_url, bets=300, faults="settlement-lost=0.05") as (stormed, ledger),
+        storm_of_ledger(sqlite_url, bets=150, faults="settlement-lost=0.05") as (stormed, ledger),
         InProcessSandbox(seed=3, clock=clock, keys=KEYS) as sandbox,
         sandbox.client() as client,
     ):

@@ -144,6 +144,7 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     ],
 )
 @pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.drawn(4)
 def test_a_right_wallet_passes(changes: dict[str, Any], audit: str) -> None:
     """Whatever went wrong before."""
     report, _ = storm(audit=audit, concurrency=4, **changes)

@@ -4,6 +4,7 @@ import ast
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,16 +20,18 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.support.webhooks import WITHDRAW, Handler, encoded, signed
 
 _METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+_LOGGERS = re.compile(r"\b(_log|log|_refusals)\.", re.IGNORECASE)
 _FIELDS = {"event", "message", "peer", "operation", "code", "correlation_id", "elapsed_seconds", "reason"}
 
 
 def _log_calls() -> Iterator[tuple[str, ast.Call]]:
     """Yield where each of our modules logs, and how."""
     for file in sorted(Path(game_operator.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        text = file.read_text()
+        for node in ast.walk(ast.parse(text)) if _LOGGERS.search(text) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
                 logger = node.func.value
-                if isinstance(logger, ast.Name) and logger.id.lower() in ("_log", "log", "_refusals"):
+                if isinstance(logger, ast.Name) and _LOGGERS.fullmatch(f"{logger.id}."):
                     yield f"{file.name}:{node.lineno}", node
 
 

@@ -20,10 +20,10 @@ from tests.support.observed import Observed
 @pytest.mark.slow
 @pytest.mark.drawn(1)
 def test_metrics_of_a_storm_are_the_totals_of_the_ledger(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    """1,000 bets, sixteen calls at once: no cent is missing, and every call has the span of its commit."""
+    """300 bets, sixteen calls at once: no cent is missing, and every call has the span of its commit."""
     caplog.set_level(logging.CRITICAL, "game_operator")  # Thousands of refusals.
     observed, handled = Observed(), list[HandledCall]()
-    head = head_of(bets=1_000, faults="all", players=40)
+    head = head_of(bets=300, faults="all", players=40)
     with SqlLedger(url, telemetry=observed.telemetry) as ledger:
         wallet = Wallet(ledger, currency_of=lambda _: "EUR")
         courier = InProcess(opening=head.opening, handler=lambda _: wallet, in_threads=True)
