@@ -3,6 +3,8 @@
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -50,9 +52,7 @@ def through_shell(redirection: str, *args: str, **environ: str) -> Told:
 
 def without_reader(*args: str, **environ: str) -> Told:
     """Run the command with a pipe as stdout that nobody reads any more."""
-    reading, writing = os.pipe()
-    os.close(reading)
-    try:
+    with unread() as writing:
         ran = subprocess.run(
             [*COMMAND, *args],
             stdout=writing,
@@ -62,9 +62,16 @@ def without_reader(*args: str, **environ: str) -> Told:
             timeout=50,
             check=False,
         )
-    finally:
-        os.close(writing)
     return Told(ran.returncode, "", ran.stderr)
+
+
+@contextmanager
+def unread() -> Iterator[int]:
+    """Make a pipe that nobody reads any more; yield where to write."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    yield writing
+    os.close(writing)
 
 
 @AS_TEXT_AND_JSON
@@ -116,7 +123,8 @@ def test_a_refusal_that_cannot_be_written_is_still_1(settings: dict[str, str]) -
 @pytest.mark.drawn(2)
 def test_commands_that_ask_nobody(settings: dict[str, str], args: tuple[str, ...]) -> None:
     """Help and tokens have no verdict but the one that they were written, or not read."""
-    assert without_reader(*args, **settings).code == 0
+    with unread() as writing, Forked(args, environ=settings, stdout=writing) as process:
+        assert process.wait(50) == 0
     for told in (on_a_full_disk(*args, **settings), through_shell(">&-", *args, **settings)):
         assert (told.code, told.err.count("\n")) == (74, 1)
 

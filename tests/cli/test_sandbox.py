@@ -182,10 +182,10 @@ def test_a_port_that_is_none_is_2(run: Run, port: str) -> None:
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
-def test_without_its_extra_it_says_what_to_install(missing: str) -> None:
+def test_without_its_extra_it_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     """The extra `cli` does not bring a web server."""
-    program = f"import sys; sys.modules[{missing!r}] = None\nfrom game_operator.cli import main; sys.exit(main())"
-    ran = subprocess.run([sys.executable, "-c", program, "sandbox"], capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    assert "pip install 'game-operator[sandbox]'" in ran.stderr
-    assert ran.stderr.count("\n") == 1
+    monkeypatch.setitem(sys.modules, missing, None)
+    told = run("sandbox")
+    assert (told.code, told.out) == (2, "")
+    assert "pip install 'game-operator[sandbox]'" in told.err
+    assert told.err.count("\n") == 1

@@ -6,7 +6,6 @@ import json
 import resource
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from game_operator.cli.keys import KeyFiles
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
-from tests.cli.support import COMMAND, Run, clean_environment, stopped
+from tests.cli.support import Forked, Run, stopped
 from tests.support.haproxy import haproxy, needs_haproxy
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
 from tests.support.webhooks import AsyncHandler
@@ -39,18 +38,10 @@ LISTED, STRANGER = "198.51.100.7", "203.0.113.9"
 
 
 @contextmanager
-def serving(
-    keys: KeyFiles, database: str, *args: object, files: int = 1024
-) -> "Iterator[tuple[str, subprocess.Popen[str]]]":
+def serving(keys: KeyFiles, database: str, *args: object, files: int = 1024) -> Iterator[tuple[str, Forked]]:
     """Start ``game-operator serve`` with a limit of open files, and yield where it answers."""
     options = ["--port", "0", "--json", "--database", database, "--service-key", str(keys.public), *map(str, args)]
-    with subprocess.Popen(
-        ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *COMMAND, "serve", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment({}),
-    ) as process:
+    with Forked(["serve", *options], environ={}, open_files=files) as process:
         try:
             assert process.stdout is not None
             yield json.loads(process.stdout.readline())["url"], process

@@ -46,6 +46,7 @@ def _reported(folder: Path) -> list[dict[str, Any]]:
     ("database", "options"),
     [pytest.param("sqlite", (), id="one process"), pytest.param("postgres", ("--workers", "2"), id="two workers")],
 )
+@pytest.mark.drawn(1)
 def test_spans_and_metrics_go_to_the_sdk_of_the_process(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -98,10 +98,10 @@ def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tu
 def _agreed(wallet: WalletProcess, key: Path, database: str, *, bets: int, players: int, seconds: float) -> str:
     """Storm *wallet* with all faults, assert that every bet agrees, and return figures."""
     arguments = _against(wallet, key, database, "--players", players, "--bets", bets, "--faults", "all", "--json")
-    told = ended(started(*arguments, "--seed", 1), seconds)
+    told = ended(started(*arguments, "--seed", 9), seconds)  # By which each fault strikes, be the bets few.
     assert told.code == 0, told
     report = told.document
-    assert (report["passed"], report["bets"], report["seed"]) == (True, bets, 1)
+    assert (report["passed"], report["bets"], report["seed"]) == (True, bets, 9)
     assert (report["differences"], report["expected_differences"], report["not_200"]) == ([], [], 0)
     assert report["faults"].keys() == _OF_WEBHOOKS - _LASTING
     assert sum(report["states"].values()) == report["bets"] + report["claims"]
@@ -124,11 +124,11 @@ def after_notice(err: str) -> str:
 
 @pytest.mark.timeout(300)
 @pytest.mark.drawn(1)
-def test_five_hundred_bets_with_all_faults(
+def test_two_hundred_bets_with_all_faults(
     wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
 ) -> None:
-    """Every bet of 500 agrees, on either database, whatever goes wrong on the way."""
-    figures = _agreed(wallet, service_pem, database, bets=500, players=50, seconds=_PATIENCE_SECONDS)
+    """Every bet of 200 agrees, on either database, whatever goes wrong on the way."""
+    figures = _agreed(wallet, service_pem, database, bets=200, players=20, seconds=_PATIENCE_SECONDS)
     record_property("figures", figures)
 
 
@@ -150,9 +150,9 @@ def test_a_wallet_that_is_killed_in_mid_storm(
 ) -> None:
     """H05: killed twice and started again, by each way of repeating: nothing lost, nothing doubled."""
     with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
-        arguments = _against(wallet, service_pem, sqlite_url, "--players", 20, "--bets", 200, "--retries", retries)
+        arguments = _against(wallet, service_pem, sqlite_url, "--players", 20, "--bets", 120, "--retries", retries)
         storm = started(*arguments, "--seed", 3, "--faults", "all", "--json")
-        for bets in (40, 100):
+        for bets in (25, 60):
             _wait_for_bets(tmp_path / "wallet.db", bets, storm)
             wallet.kill()
             wallet.start()
@@ -160,7 +160,7 @@ def test_a_wallet_that_is_killed_in_mid_storm(
         told = ended(storm)
     report = told.document
     assert (told.code, report["passed"], report["differences"]) == (0, True, []), told
-    assert report["bets"] == 200
+    assert report["bets"] == 120
     if retries != "none":
         assert report["expected_differences"] == []
 
@@ -242,15 +242,22 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-_SMALL = ("--bets", 60, "--players", 10, "--seed", 5, "--concurrency", 4)
+_SMALL = ("--bets", 30, "--players", 6, "--seed", 5, "--concurrency", 4)
 
 
 @pytest.mark.outside
 def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
-    """Figures, a histogram and the verdict; no progress where there is no terminal."""
+    """
+    Figures, a histogram and the verdict; no progress where there is no terminal.
+
+    The same seed again on the same ledger: each storm has players and bets of its own.
+    """
     with served(own_folder, private_key) as (url, app):
-        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
-    assert told.code == 0
+        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+        told = run("storm", *arguments)
+        time.sleep(0.002)  # Ids are made of seed and time.
+        again = run("storm", *arguments)
+    assert (told.code, again.code) == (0, 0), again
     # What it registers permanently is said where a pipeline logs it, too.
     assert told.err.startswith(
         "The ledger has no source yet, and this storm registers the wallet's source permanently."
@@ -260,7 +267,7 @@ def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivat
         assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
     assert "How long answers took, in ms:" in told.out
     assert "█" in told.out
-    assert told.out.endswith("Service and wallet agree on all 60 bets and 1 claim.\n")
+    assert told.out.endswith("Service and wallet agree on all 30 bets and 1 claim.\n")
     assert list(own_folder.glob("*.trace")) == []
 
 
@@ -332,7 +339,7 @@ def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPriv
         assert told.code == code
         document = told.document
         assert document["passed"] is (code == 0)
-        assert (document["bets"], document["trace"]) == (60, "storm-5.trace" if code else None)
+        assert (document["bets"], document["trace"]) == (30, "storm-5.trace" if code else None)
         assert bool(document["differences"]) is bool(code)
     first = document["differences"][0]
     assert first.keys() == {"subject", "service", "wallet", "history", "gap_cents", "diagnosis"}
@@ -512,18 +519,6 @@ def test_a_wallet_that_is_set_to_its_own_instances(
 
 
 @pytest.mark.outside
-def test_the_same_seed_twice_on_one_ledger(
-    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
-) -> None:
-    """Each storm has players and bets of its own, whatever its seed."""
-    with served(own_folder, private_key) as (url, app):
-        for _ in range(2):
-            told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
-            assert told.code == 0, told
-            time.sleep(0.002)  # Ids are made of seed and time.
-
-
-@pytest.mark.outside
 def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
     """On stderr, where that is one; stdout is the document alone."""
     person, terminal = pty.openpty()
@@ -541,7 +536,7 @@ def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey
     os.close(person)
     assert (told.code, told.document["passed"]) == (0, True)
     assert b"calls/s" in seen
-    assert b"/60" in seen
+    assert b"/30" in seen
 
 
 def _read(person: int) -> bytes:
@@ -1071,6 +1066,7 @@ def test_the_page_names_all_there_is(run: Run) -> None:
 
 
 @pytest.mark.outside
+@pytest.mark.artefact
 def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
     """Its commands, the wallet on a port that is free; what is printed has the lines that the page shows."""
     commands = [shlex.split(line[2:]) for line in _PAGE.splitlines() if line.startswith("$ game-operator ")]
@@ -1094,6 +1090,7 @@ def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
 
 
 @pytest.mark.outside
+@pytest.mark.artefact
 def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
     """The wallet of the page, stormed: all that is shown of the bug is printed, but for the ids of a run."""
     program = "\n".join(re.findall(r"```python\n(.*?)```", _PAGE, flags=re.DOTALL))

@@ -27,7 +27,7 @@ COMMAND: Final = (sys.executable, "-W", "error", "-m", "game_operator.cli")
 
 #: Loads the command, then forks for each request. The child returns from _asked() and runs as the module's main would.
 _LOADED: Final = """
-import gc, importlib, json, os, pkgutil, signal, socket, sys, tempfile, time
+import gc, importlib, json, os, pkgutil, resource, signal, socket, sys, tempfile, time
 
 import game_operator.cli.app, game_operator.cli.commands, game_operator.sandbox, game_operator.ledger.sql
 import aiohttp, h11, httpcore, httptools, httpx, httpx_aiohttp, jinja2, jwt, psycopg, trio, uvicorn, uvloop
@@ -95,6 +95,8 @@ tempfile.tempdir = None
 sys.path[0] = request["folder"]
 sys.argv = ["game-operator", *request["args"]]
 sys.orig_argv = request["command"]
+if request["open_files"]:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (request["open_files"], request["open_files"]))
 sys.stdin = sys.__stdin__ = open(0, closefd=False)
 sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
 sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)
@@ -135,7 +137,11 @@ _loaders: list[_Loader] = []
 
 
 class Forked:
-    """``game-operator`` with *args* in a process; of `subprocess.Popen` it has what tests use."""
+    """
+    ``game-operator`` with *args* in a process, which has what tests use of `subprocess.Popen`.
+
+    *open_files* is what ``ulimit -n`` sets.
+    """
 
     def __init__(
         self,
@@ -144,6 +150,7 @@ class Forked:
         environ: Mapping[str, str],
         stdout: int = subprocess.PIPE,
         stderr: int = subprocess.PIPE,
+        open_files: int | None = None,
     ) -> None:
         command = [*COMMAND, *args]
         sys.audit("subprocess.Popen", COMMAND[0], command, None, None)  # The fast lane refuses it like any process.
@@ -155,7 +162,7 @@ class Forked:
         reading, report = os.pipe()
         self._report = os.fdopen(reading, encoding="ascii")
         nothing = os.open(os.devnull, os.O_RDONLY)
-        request = {"args": list(args), "command": command, "folder": str(Path.cwd())}
+        request = {"args": list(args), "command": command, "folder": str(Path.cwd()), "open_files": open_files}
         _loaders[0].ask(request | {"environ": clean_environment(environ)}, [nothing, out, err, report])
         ours = [nothing, report, *([out] if self.stdout else []), *([err] if self.stderr else [])]
         for fd in ours:
