@@ -21,10 +21,10 @@ Plan = Callable[..., list[object]]
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A ledger with the players p1 to p400, in the environment."""
+    """A ledger with the players p1 to p100, in the environment."""
     url = f"sqlite:///{tmp_path / 'wallet.db'}"
     with SqlLedger(url) as ledger:
-        for number in range(1, 401):
+        for number in range(1, 101):
             ledger.open_account(f"p{number}", Decimal(1))
     monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
     return url
@@ -154,7 +154,7 @@ def test_wrong_usage(
 
 def _running(settings: dict[str, str], database: str, name: str, *options: str) -> Forked:
     environ = settings | {"GAME_OPERATOR_DATABASE_URL": database}
-    return started("campaign", "run", name, "--rate", "100", *options, **environ)
+    return started("campaign", "run", name, "--rate", "40", *options, **environ)
 
 
 def _wait_for_grants(sandbox: Sandbox, name: str, number: int) -> None:
@@ -169,7 +169,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     run: Run, plan: Plan, sandbox: Sandbox, settings: dict[str, str], database: str, number: signal.Signals
 ) -> None:
     name = f"ctrl-c-{number.value}"
-    run(*plan(name, 400))
+    run(*plan(name, 100))
     process = _running(settings, database, name)
     _wait_for_grants(sandbox, name, 15)
     process.send_signal(number)
@@ -178,7 +178,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
     assert "Stopping: the calls under way are finished first." in err
     assert f"To go on: game-operator campaign run {name}" in err
     granted = _granted(sandbox, name)
-    assert 15 <= len(granted) < 400
+    assert 15 <= len(granted) < 100
     assert f"{len(granted)} granted" in out
     document = run("campaign", "status", name, "--json").document
     assert (document["by_state"].get("sending"), document["at_work"]) == (None, 0)

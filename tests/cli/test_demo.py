@@ -101,6 +101,7 @@ def test_the_whole_story(tmp_path: Path) -> None:
         f" faults of {sum(info.side == 'webhook' and not info.is_lasting for info in FAULTS)} kinds occurred: "
         in told.out
     )
+    assert "both balances are what they were before: PASSED\n" in told.out
     assert max(map(len, told.out.splitlines())) <= 110
     assert list(tmp_path.iterdir()) == []
 

@@ -92,7 +92,6 @@ def played(
 @pytest.mark.parametrize(
     ("make", "trouble", "problem", "last"),
     [
-        pytest.param(Wallet, no_trouble, "", "all 9 bets compared once more: ", id="all is well"),
         pytest.param(
             PaysLateCallsAgain, no_trouble, "the balance after the late calls is ", "credited: 29.00, ", id="pays twice"
         ),
@@ -107,27 +106,24 @@ def played(
 def test_the_demo_finds_what_a_reconciliation_leaves(
     make: Make, trouble: Trouble, problem: str, last: str, tmp_path: Path, private_key: RSAPrivateKey
 ) -> None:
-    """Three settlements are lost: repaired after two equal looks, and the late calls move nothing (decision 14)."""
+    """
+    Three settlements are lost: repaired after two equal looks, and the late calls move nothing (decision 14).
+
+    That all is well otherwise is told by the whole story of test_demo.
+    """
     found, lines = played(tmp_path, private_key, make, reconciliation_steps, "a dry run", trouble)
     assert found.startswith(problem)
-    assert bool(found) == bool(problem)
     assert lines[-1].startswith(last)
     assert lines[1] == "a dry run changes nothing: agrees 6, refund 1 (4.00), settle 2 (25.00)"
 
 
-@pytest.mark.parametrize(
-    ("trouble", "problem"),
-    [
-        pytest.param(no_trouble, "", id="all is well"),
-        pytest.param(one_grant_more, "the number of grants of each player is ", id="granted twice"),
-    ],
-)
-def test_the_demo_counts_the_grants_of_each_player(
-    trouble: Trouble, problem: str, tmp_path: Path, private_key: RSAPrivateKey
-) -> None:
-    """An interruption with an answer lost leads to the same reference id again, and to one grant (spec §2.2)."""
-    found, lines = played(tmp_path, private_key, Wallet, campaign_steps, "interrupted", trouble)
-    assert found.startswith(problem)
-    assert bool(found) == bool(problem)
+def test_the_demo_counts_the_grants_of_each_player(tmp_path: Path, private_key: RSAPrivateKey) -> None:
+    """
+    An interruption with an answer lost leads to the same reference id again, and to one grant (spec §2.2).
+
+    Here a player has got one more by hand. That all is well otherwise is told by the whole story of test_demo.
+    """
+    found, lines = played(tmp_path, private_key, Wallet, campaign_steps, "interrupted", one_grant_more)
+    assert found.startswith("the number of grants of each player is ")
     assert lines[1] == "interrupted: 14 granted, 1 without an answer, 9 not sent"
-    assert lines[-1].startswith("the service has 24 grants: one for each" if not problem else "resumed: 24 granted")
+    assert lines[-1].startswith("resumed: 24 granted")

@@ -318,7 +318,7 @@ def test_a_stream_that_cannot_encode_shows_escapes(settings: dict[str, str]) -> 
 
 def test_a_reader_that_leaves_early_is_no_failure_worth_a_traceback(settings: dict[str, str]) -> None:
     """`game-operator games | head -1` ends quietly, and as well as the call did."""
-    body = wire({"games": [game(id=f"game-{number}") for number in range(1000)]})
+    body = wire({"games": [game(id=f"game-{number}") for number in range(500)]})
     with CannedService([Reply(body=body)]) as service:
         environ = settings | {"GAME_OPERATOR_BASE_URL": service.base_url}
         with subprocess.Popen(
