@@ -16,17 +16,20 @@ from game_operator.cli.commands.demo import shown_steps
 from game_operator.cli.commands.demo_tour import WrongAnswerError, client_steps
 from game_operator.provider.faults import FAULTS
 from game_operator.sandbox import Sandbox
-from tests.cli.support import COMMAND, Run, Told, clean_environment, command, started, stopped
+from tests.cli.support import COMMAND, Run, Told, clean_environment, started, stopped
 from tests.control_room.support import page, play, post
 
 pytestmark = pytest.mark.outside
 
 
-def test_the_whole_story(tmp_path: Path) -> None:
+def test_the_whole_story(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the client can do and what a wallet withstands (spec §2, §4, §5, §7), in order; nothing is left behind."""
     # Settings of another service, and a proxy that is none, do not bother it.
-    elsewhere = {"GAME_OPERATOR_BASE_URL": "https://api.example.com", "GAME_OPERATOR_ID": "x"}
-    told = command("demo", TMPDIR=str(tmp_path), HTTP_PROXY="http://127.0.0.1:1", **elsewhere)
+    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", "https://api.example.com")
+    monkeypatch.setenv("GAME_OPERATOR_ID", "x")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    told = run("demo")
     assert (told.code, told.err) == (0, "")
     story = iter(told.out.splitlines())
     # A membership test moves the iterator: each must come after the one before.

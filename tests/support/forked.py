@@ -157,8 +157,8 @@ class Forked:
         if not _loaders:
             _loaders.append(_Loader())
         self.returncode: int | None = None
-        self.stdout, out = _pipe() if stdout == subprocess.PIPE else (None, stdout)
-        self.stderr, err = _pipe() if stderr == subprocess.PIPE else (None, stderr)
+        self.stdout, out = _opened(stdout)
+        self.stderr, err = _opened(stderr)
         reading, report = os.pipe()
         self._report = os.fdopen(reading, encoding="ascii")
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -237,6 +237,8 @@ class Forked:
         return self.returncode
 
 
-def _pipe() -> tuple[IO[str], int]:
+def _opened(stream: int) -> tuple[IO[str] | None, int]:
+    if stream != subprocess.PIPE:
+        return None, stream
     reading, writing = os.pipe()
     return os.fdopen(reading, encoding="utf-8"), writing
