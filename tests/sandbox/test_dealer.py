@@ -887,6 +887,7 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     ],
 )
 @pytest.mark.parametrize("retries", ["three", "none"])
+@pytest.mark.drawn(4)
 def test_a_right_wallet_is_never_blamed(profile: Profile, retries: str) -> None:
     """However its profile is set: every bet agrees, and every balance; without retries all but what was lost."""
     blameless(11, 100, profile, retries)

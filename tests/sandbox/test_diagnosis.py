@@ -352,6 +352,7 @@ def test_a_few_cents_are_not_a_lost_movement() -> None:
 
 @pytest.mark.parametrize("wallet", [KeepsAPart, TakesACentMore])
 @pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.drawn(2)
 def test_a_storm_names_rounding(wallet: type[RightWallet], concurrency: int) -> None:
     """Whatever came again beside; the difference with the fewest suspects is shown."""
     faults = "duplicate=0.1,reply-lost=0.1,early-rollback=0.5"
@@ -492,7 +493,7 @@ _WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize(("wallet", "mistake", "audits"), _WRONG)
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(3)
 def test_a_wrong_wallet_is_diagnosed(wallet: type[RightWallet], mistake: MoneyMistake, audits: Sequence[str]) -> None:
     """What to fix first is its mistake, and where one bet is named for a balance, the bug has touched it."""
     for audited in audits:

@@ -282,7 +282,7 @@ def test_roulette_pays_what_a_wheel_pays() -> None:
 @pytest.mark.slow
 def test_how_often_all_lose(genre: str, share: float) -> None:
     """All lose at the zero, which falls with probability 1 - rtp, and in a crash before the lowest target."""
-    game, limits, random, count = game_of(genre, "97"), limits_with(200), Random(9), 4_000
+    game, limits, random, count = game_of(genre, "97"), limits_with(200), Random(9), 1_500
     lost = sum(not any(play(game, limits, [100] * 40, random)) for _ in range(count))
     assert abs(lost - count * share) < 4 * (count * share * (1 - share)) ** 0.5
 

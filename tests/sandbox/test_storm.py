@@ -158,7 +158,7 @@ WITH_BALANCES = [
 
 
 @pytest.mark.parametrize(("wallet", "audit"), WITH_BALANCES)
-@pytest.mark.drawn(4)
+@pytest.mark.drawn(3)
 def test_a_wrong_balance_is_narrowed_down(wallet: type[RightWallet], audit: str) -> None:
     """One call after the other: a player's first wrong balance has at most three suspects, the bet among them."""
     report, courier = storm(wallet, audit=audit, faults=NOTHING_LOST)
