@@ -10,7 +10,16 @@ from wallet_by_hand import SUCCESS, Case, PlainWallet
 from game_operator.certify import Supplies, Weight, certify_in_process
 from game_operator.profile import Profile
 from tests.certify.findings import found, ids_of, only, skipped
-from tests.certify.harness import OTHER, PLAYER, certified, delivered_to, hold_told, service_key, service_signer
+from tests.certify.harness import (
+    OTHER,
+    PLAYER,
+    RUN_ID,
+    certified,
+    delivered_to,
+    hold_told,
+    service_key,
+    service_signer,
+)
 from tests.certify.ours import certified_ours
 from tests.certify.wrong_wallets import answers, flows
 from tests.support.ledgers import InMemory
@@ -243,6 +252,7 @@ def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents:
         player_id=PLAYER,
         other_player_id=OTHER,
         only="A,B,C",
+        run_id=RUN_ID,
     )
     wallet.close()
     first = report.causes[0]

@@ -23,8 +23,17 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply, Manner
 from game_operator.provider.in_process import InProcessCarrier
 from game_operator.provider.keys import ServiceKeys
-from tests.certify.harness import INSTANCE, OTHER, PLAYER, certified, delivered_to, opened, service_signer, supplies_of
-from tests.certify.wrong_wallets.registry import RANDOM_OPERATIONS
+from tests.certify.harness import (
+    INSTANCE,
+    OTHER,
+    PLAYER,
+    RUN_ID,
+    certified,
+    delivered_to,
+    opened,
+    service_signer,
+    supplies_of,
+)
 
 Deliver = Callable[[str, Mapping[str, str], bytes], HttpReply]
 
@@ -506,25 +515,10 @@ def test_ten_units_are_enough(wallet: PlainWallet) -> None:
         other_player_id="lean-2",
         instance_id=INSTANCE,
         supplies=supplies_of(wallet),
+        run_id=RUN_ID,
     )
     assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
     assert wallet.balance_cents("lean-1") == wallet.balance_cents("lean-2") == 1_000
-
-
-@pytest.mark.slow
-def test_a_run_can_be_made_twice(wallet: PlainWallet) -> None:
-    """Ids are fresh in each run, and balances are as before."""
-    for _ in range(2):
-        report = certify_in_process(
-            delivered_to(wallet),
-            signing_key=service_signer(),
-            player_id=PLAYER,
-            other_player_id=OTHER,
-            instance_id=INSTANCE,
-            supplies=Supplies(random_operations=RANDOM_OPERATIONS),
-        )
-        assert report.passed
-        assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
 def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
@@ -539,41 +533,6 @@ def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
     verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
     assert "broken off" in verdict.reason
     assert wallet.balance_cents(PLAYER) == before
-
-
-class LimitsBets(PlainWallet):
-    """No bet above 20.00; right in everything else."""
-
-    word = "LIMIT_EXCEEDED"
-
-    def _refusal(self, case: Case) -> str | None:
-        return self.word if int(case.call.cents or 0) > 2_000 else super()._refusal(case)
-
-
-class LimitsBetsInItsOwnWord(LimitsBets):
-    """As an operator may, of withdraws alone (docs/decisions/0013)."""
-
-    word = "MAX_BET"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [LimitsBets, LimitsBetsInItsOwnWord])
-@pytest.mark.drawn(1)
-def test_a_wallet_that_limits_bets_passes(kind: type[LimitsBets]) -> None:
-    """What asks for more is skipped, with the reason; balances are brought back in pieces."""
-    wallet = opened(kind)
-    report = certify_in_process(
-        delivered_to(wallet),
-        signing_key=service_signer(),
-        player_id=PLAYER,
-        other_player_id=OTHER,
-        instance_id=INSTANCE,
-        supplies=Supplies(random_operations=RANDOM_OPERATIONS),
-    )
-    assert [(each.id, each.reason) for each in report.failures] == []
-    assert f"was refused with {kind.word}" in report.verdict("A06").reason
-    assert [each.difference_cents for each in report.moved] == [0, 0]
-    wallet.close()
 
 
 def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:

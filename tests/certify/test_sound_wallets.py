@@ -13,7 +13,7 @@ from game_operator.certify.report.verdicts import KnownCause
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.provider.in_process import InProcessCarrier
-from tests.certify.harness import INSTANCE, OTHER, PLAYER, delivered_to, opened, service_signer
+from tests.certify.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer
 from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,8 @@ def certified(kind: type[PlainWallet], **settings: Any) -> Report:  # Any: those
         "player_id": PLAYER,
         "other_player_id": OTHER,
         "instance_id": INSTANCE,
-        "supplies": Supplies(random_operations=150),
+        "supplies": Supplies(random_operations=100),
+        "run_id": RUN_ID,
     }
     try:
         return certify_in_process(delivered_to(wallet), **given | settings)
@@ -81,6 +82,12 @@ class LimitsWagersInItsOwnWord(LimitsWagers):
     word = "MAX_STAKE"
 
 
+class LimitsLargeWagers(LimitsWagers):
+    """Takes a usual wager, and none that is more than a few of them: balances are put back in pieces."""
+
+    most = 2_000
+
+
 class TakesHighWagersAlone(LimitsWagers):
     """A table for high rollers."""
 
@@ -93,10 +100,11 @@ class TakesHighWagersAlone(LimitsWagers):
         pytest.param(LimitsWagers, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00"),
         pytest.param(LimitsWagersInItsOwnWord, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, by its own code"),
         pytest.param(LimitsWagersLater, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, asked after the funds"),
+        pytest.param(LimitsLargeWagers, ("A06", "D01", "G01", "G03"), id="at most 20.00"),
         pytest.param(TakesHighWagersAlone, ("A06", "F13", "G01", "G02", "G03"), id="at least 10.00"),
     ],
 )
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 def test_a_wallet_that_limits_wagers_passes(kind: type[LimitsWagers], not_tried: tuple[str, ...]) -> None:
     """A wager that it takes is found; only what asks for a whole balance or for single cents is skipped."""
     report = certified(kind)
@@ -154,10 +162,14 @@ class KnowsItsGamesIfNamed(KnowsItsGames):
     needs_one = False
 
 
+def test_a_wallet_that_knows_its_games_passes_with_one_of_them() -> None:
+    """Every call names it: this wallet refuses what names none."""
+    hold_passed(certified(KnowsItsGames, game="aviator"))
+
+
 @pytest.mark.parametrize("kind", [KnowsItsGames, KnowsItsGamesIfNamed])
-def test_a_wallet_that_knows_its_games(kind: type[PlainWallet]) -> None:
-    """It passes with one of them; without, the first screen says which option to pass, and no money is called lost."""
-    hold_passed(certified(kind, game="aviator"))
+def test_a_wallet_that_knows_its_games_is_told_of_the_option(kind: type[PlainWallet]) -> None:
+    """Without a game, the first screen says which option to pass, and no money is called lost."""
     report = certified(kind, only=["A"])
     first = report.causes[0]
     assert "--game" in first.fix
@@ -216,7 +228,13 @@ def test_a_sentence_for_people_is_no_exception() -> None:
     hold_passed(certified(SaysWhy, only=["A", "F", "C"]))
 
 
-@pytest.mark.parametrize(("usual_ms", "most_rounds"), [(600.0, 700), (5.0, 2_400)], ids=["slow", "quick"])
+@pytest.mark.parametrize(
+    ("usual_ms", "most_rounds"),
+    [
+        pytest.param(600.0, 700, id="slow"),
+        pytest.param(5.0, 2_400, id="quick", marks=pytest.mark.torture),  # As the right wallet of other tests.
+    ],
+)
 def test_a_slow_wallet_is_sent_fewer_calls(usual_ms: float, most_rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At 600 ms an answer, all is judged within the ten minutes that a run has: 700 calls one after the other."""
     rounds: list[int] = []
@@ -233,8 +251,15 @@ def test_a_slow_wallet_is_sent_fewer_calls(usual_ms: float, most_rounds: int, mo
     assert (len(rounds) > 1_500) is (usual_ms < 100)
 
 
-def test_a_wallet_is_certified_twice() -> None:
-    """A second run on the same wallet finds what the first one left, and passes too."""
+@pytest.mark.parametrize(
+    "only",
+    [
+        pytest.param(["A", "B", "F", "H"], id="some"),
+        pytest.param([], id="all", marks=pytest.mark.torture),
+    ],
+)
+def test_a_wallet_is_certified_twice(only: list[str]) -> None:
+    """A second run has ids of its own, finds what the first one left, and passes too; balances are as before."""
     wallet = opened(batches=False)
     for _ in range(2):
         report = certify_in_process(
@@ -243,7 +268,7 @@ def test_a_wallet_is_certified_twice() -> None:
             player_id=PLAYER,
             other_player_id=OTHER,
             instance_id=INSTANCE,
-            only=["A", "B", "F", "H"],
+            only=only,
         )
         hold_passed(report)
     wallet.close()

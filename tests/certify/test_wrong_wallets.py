@@ -27,6 +27,7 @@ def test_the_right_wallet_passes() -> None:
     report = certified()
     assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
     assert report.passed
+    assert report.calls > 1_500
     assert {each.id for each in report.skipped} <= UNTRIED
     assert [each.difference_cents for each in report.moved] == [0, 0]
 

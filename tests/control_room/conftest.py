@@ -16,7 +16,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.control_room.running import Room, room_over
-from tests.control_room.support import EVIL
+from tests.control_room.support import EVIL, service_key
 from tests.support.browser import chromium
 from tests.support.servers import asgi_server
 
@@ -86,7 +86,9 @@ def waiting(private_key: RSAPrivateKey, gate: Event) -> Iterator[Room]:
 @pytest.fixture
 def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox whose log has nothing but what a test puts there."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         yield sandbox
 
 

@@ -76,8 +76,10 @@ def storm_form(**fields: str) -> dict[str, str]:
 def room_at(url: str | None, key: RSAPrivateKey, pages: Any = ControlRoom) -> Iterator[Room]:
     """Serve a control room with the wallet at *url*; what is at work in the end ends with it."""
     with (
-        Sandbox(wallet_url=url, service_private_key=key, control_room=pages) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        Sandbox(
+            operator_public_key=key.public_key(), wallet_url=url, service_private_key=key, control_room=pages
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         yield Room(sandbox, http)
     for thread in enumerate_threads():

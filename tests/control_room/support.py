@@ -6,10 +6,12 @@ from functools import cache
 from html.parser import HTMLParser
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.control_room.application import PAGES
+from game_operator.provider.keys import new_key
 
-__all__ = ["EVIL", "EVIL_ESCAPED", "PATHS", "Html", "form_token", "page", "play", "post"]
+__all__ = ["EVIL", "EVIL_ESCAPED", "PATHS", "Html", "form_token", "page", "play", "post", "service_key"]
 
 #: A player's name that must never become a part of a page.
 EVIL = "<script>alert(1)</script>"
@@ -57,6 +59,12 @@ def page(http: httpx.Client, path: str, *, status: int = 200) -> Html:
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     return Html(response.text)
+
+
+@cache
+def service_key() -> RSAPrivateKey:
+    """Return the key of each service whose key is not the point: to make one takes longer than to read some pages."""
+    return new_key()
 
 
 @cache

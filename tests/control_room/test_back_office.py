@@ -73,8 +73,13 @@ def opened(folder: Path, key: RSAPrivateKey) -> Iterator[Office]:
         room = partial(ControlRoom, wallet=Wallet(ledger))
         with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
             with (
-                Sandbox(wallet_url=f"http://127.0.0.1:{port}", service_private_key=key, control_room=room) as sandbox,
-                httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+                Sandbox(
+                    operator_public_key=key.public_key(),
+                    wallet_url=f"http://127.0.0.1:{port}",
+                    service_private_key=key,
+                    control_room=room,
+                ) as sandbox,
+                httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
             ):
                 yield Office(sandbox, ledger, http)
             # What is at work ends with the server, and before the ledger is closed.

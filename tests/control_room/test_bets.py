@@ -15,7 +15,7 @@ from starlette.routing import Route
 from game_operator import ClosedBet, OperatorClient
 from game_operator.control_room import ControlRoom
 from game_operator.sandbox import FaultPlan, Sandbox
-from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page
+from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page, service_key
 from tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 from tests.support.servers import asgi_server
 from tests.support.times import StoppedClock
@@ -202,9 +202,12 @@ def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> No
     with (
         asgi_server(Starlette(routes=[Route("/{path:path}", broken, methods=["POST"])])) as port,
         Sandbox(
-            operator_public_key=public_key, wallet_url=f"http://127.0.0.1:{port}", control_room=ControlRoom
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            wallet_url=f"http://127.0.0.1:{port}",
+            control_room=ControlRoom,
         ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=200).bet_ids
         html = page(http, f"/bets?id={bet_id}")
@@ -220,7 +223,9 @@ def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
     """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
     clock = StoppedClock(NOW_MILLIS)
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=clock) as sandbox,
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, clock=clock
+        ) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         evil = {"reference_id": EVIL, "player_id": EVIL, "game": EVIL, "round_id": EVIL, "instance_id": EVIL}

@@ -23,7 +23,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
-from tests.control_room.support import PATHS, form_token, page, play, post
+from tests.control_room.support import PATHS, form_token, page, play, post, service_key
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -35,7 +35,9 @@ PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
 @pytest.fixture(scope="module")
 def own_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox whose keys may be rotated; it makes the service's key itself."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         yield sandbox
 
 
@@ -146,10 +148,15 @@ class FullDisk:
 
 def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
     """And the page says where keys are, which it does only if they are kept."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom, key_keeper=FullDisk()) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key,
+        service_private_key=service_key(),
+        control_room=ControlRoom,
+        key_keeper=FullDisk(),
+    ) as sandbox:
         before = sandbox.service_public_key_pem
         sandbox.prepare_service_key()
-        with httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http:
+        with httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
             refused = post(http, "/keys/rotate")
             assert refused.status_code == 409
             assert "No space left. Nothing was switched." in refused.text
@@ -179,8 +186,10 @@ def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
     """The second comes while the first is at work, and is told; the key that no wallet knows is not even made."""
     disk = SlowDisk()
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom, key_keeper=disk) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, key_keeper=disk
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ThreadPoolExecutor(2) as clicks,
     ):
         prepared = sandbox.prepare_service_key()
@@ -202,12 +211,14 @@ def rotating(public_key: RSAPublicKey) -> Iterator[tuple[Sandbox, httpx.Client, 
     """A sandbox with a wallet, its reader, and the keys that the wallet knows: add one, and it accepts it."""
     ledger = MemoryLedger()
     ledger.open_account("p1", Decimal(100))
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         known = [sandbox.service_public_key_pem]
         receiver = WebhookReceiver(authenticator=Knowing(known))
         with (
             asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}"
             yield sandbox, http, known

@@ -14,7 +14,7 @@ from game_operator.control_room import ControlRoom, live
 from game_operator.ledger import MemoryLedger
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
-from tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, page, play, post, service_key
 from tests.support.servers import RawClient
 from tests.support.signed_http import SignedHttp
 
@@ -228,8 +228,10 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
     marks: list[str] = []
     for _ in range(2):
         with (
-            Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            Sandbox(
+                operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+            ) as sandbox,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             for _ in range(3):
                 recorded(sandbox)
@@ -245,7 +247,9 @@ def test_a_page_of_an_earlier_run_is_told_what_is_new(public_key: RSAPublicKey) 
 
 def test_a_stream_ends_with_the_server(public_key: RSAPublicKey) -> None:
     """An open page does not keep the sandbox from stopping, nor for a moment."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         client = httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20)
         response = client.send(client.build_request("GET", "/live/events"), stream=True)
         events = Events(response)
@@ -265,7 +269,9 @@ def test_a_reader_that_takes_nothing_is_hung_up_on(
     monkeypatch.setattr(live, "_MOST_SEND_SECONDS", 0.2)
     # Events that soon fill what the kernel keeps for a reader.
     monkeypatch.setattr(live, "_MOST_EVENT_BYTES", 100_000_000)
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         port = urlsplit(sandbox.base_url).port
         with RawClient(port or 0) as idle:
             idle.send(f"GET /live/events HTTP/1.1\r\nHost: localhost:{port}\r\n\r\n".encode())
@@ -392,7 +398,12 @@ def test_what_cannot_be_delivered_again(sandbox: Sandbox, http: httpx.Client) ->
 def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
     """The wallet is gone: a sentence on the call's page."""
     with (
-        Sandbox(operator_public_key=public_key, wallet_url="http://127.0.0.1:9", control_room=ControlRoom) as sandbox,
+        Sandbox(
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            wallet_url="http://127.0.0.1:9",
+            control_room=ControlRoom,
+        ) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         number = recorded(sandbox, url="http://127.0.0.1:9/withdraw").number

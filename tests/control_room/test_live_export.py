@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
+from tests.control_room.support import service_key
 from tests.control_room.test_live import recorded
 
 pytestmark = pytest.mark.outside
@@ -21,7 +22,9 @@ SECRET = b"c2lnbmF0dXJlLW9mLWEtY2FsbC10aGF0LWlzLWxvbmctZW5vdWdo"
 @pytest.fixture
 def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox with three calls: a lost one whose wallet quotes the signature, binary bytes, and one of the API."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         recorded(
             sandbox,
             request_body=b'{"player_id":"p1"}',

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from game_operator.control_room import ControlRoom
 from game_operator.sandbox import Sandbox
+from tests.control_room.support import service_key
 from tests.control_room.test_live import recorded
 from tests.support.browser import visiting
 
@@ -22,7 +23,9 @@ LONG = "b" * 150 + "-" + "e" * 149
 @pytest.fixture
 def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox with one call, whose ids, code, path and note are as long as can be and longer."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         recorded(
             sandbox,
             player_id=TURNED,

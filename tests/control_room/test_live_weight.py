@@ -10,7 +10,7 @@ from game_operator.control_room import ControlRoom
 from game_operator.models.webhooks import LONGEST_ID
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service import exchange_log
-from tests.control_room.support import page
+from tests.control_room.support import page, service_key
 from tests.control_room.test_live import numbers, recorded
 
 pytestmark = pytest.mark.outside
@@ -24,7 +24,9 @@ HEAVY = ('"' * LONGEST_ID, "\U0001f600" * LONGEST_ID, "\U0010ffff" * LONGEST_ID)
 @pytest.fixture(scope="module")
 def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
     """A sandbox for these alone."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         yield sandbox
 
 

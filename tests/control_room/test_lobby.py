@@ -27,7 +27,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post, service_key
 from tests.support.hostile_server import Connection, HostileServer
 from tests.support.servers import asgi_server
 
@@ -162,6 +162,7 @@ def test_a_round_that_was_never_played(
         asgi_server(Starlette()) as port,
         Sandbox(
             operator_public_key=public_key,
+            service_private_key=service_key(),
             wallet_url=f"http://127.0.0.1:{port}" if wrong_address else wallet_url,
             control_room=ControlRoom,
         ) as sandbox,
@@ -243,7 +244,7 @@ def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> No
 def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
     """Not configured, or not listening: a sentence, and not a page of errors."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         unset_page = page(http, "/").text
@@ -289,8 +290,10 @@ def test_a_wallet_that_dies_in_the_middle(public_key: RSAPublicKey) -> None:
     """The bet that was begun is named, and a win that was never told is none: not here, and not on the bet's page."""
     with (
         wallet_that_dies(answers=1) as url,
-        Sandbox(operator_public_key=public_key, wallet_url=url, control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), wallet_url=url, control_room=ControlRoom
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         response = play(http, wager="1", won="2")
         assert response.status_code == 502
@@ -324,7 +327,7 @@ def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
         min_wager=Decimal(1), max_wager=Decimal(2), default_wager=Decimal(1), currency=EVIL, max_win=Decimal(9)
     )
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         instance = GameInstance(id="a" * 24, name=EVIL, active=True, bet_config=limits)
@@ -351,8 +354,8 @@ def test_the_form_names_who_was_played_for_last(public_key: RSAPublicKey) -> Non
         status=200,
     )
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False) as http,
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
 
         def named(path: str) -> str | None:
@@ -379,7 +382,9 @@ def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public
                 wallet_url=wallet.base_url,
                 control_room=ControlRoom,
             ) as sandbox,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=60, limits=UNLIMITED) as http,
+            httpx.Client(
+                base_url=sandbox.base_url, trust_env=False, verify=False, timeout=60, limits=UNLIMITED
+            ) as http,
         ):
             fields = {"player_id": "p1", "instance_id": sandbox.instance_id, "wager": "1", "outcome": "loss"}
             form_token(http)
@@ -415,11 +420,13 @@ def test_our_own_receiver_is_explained(
     public_key: RSAPublicKey, path: str, instances: set[str] | None, told: str
 ) -> None:
     """INVALID_REQUEST is its answer to an instance that is not its own, and at an address that is not (spec §7.1)."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem), instances=instances)
         with (
             asgi_server(asgi_app(receiver, Wallet(MemoryLedger()), prefix="/wallet")) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}{path}"
             html = page(http, play(http).headers["location"])

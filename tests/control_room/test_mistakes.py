@@ -18,7 +18,7 @@ from game_operator.sandbox import Sandbox
 from game_operator.sandbox.service.exchange_log import Exchange
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.control_room.support import PATHS, Html, page, play, post
+from tests.control_room.support import PATHS, Html, page, play, post, service_key
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -57,11 +57,13 @@ class Running:
 def running(public_key: RSAPublicKey, kind: type[Wallet]) -> Iterator[Running]:
     ledger = MemoryLedger()
     ledger.open_account("p1", Decimal(100))
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with (
             asgi_server(asgi_app(receiver, kind(ledger))) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}"
             yield Running(sandbox, http, ledger)

@@ -19,7 +19,7 @@ from game_operator.provider.faults import FAULT_PRESETS, FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.control_room.support import PATHS, Html, page, post
+from tests.control_room.support import PATHS, Html, page, post, service_key
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -36,7 +36,7 @@ def room(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandb
 @pytest.fixture
 def own_http(room: Sandbox) -> Iterator[httpx.Client]:
     """Reads its pages."""
-    with httpx.Client(base_url=room.base_url, trust_env=False, timeout=20) as http:
+    with httpx.Client(base_url=room.base_url, trust_env=False, verify=False, timeout=20) as http:
         yield http
 
 
@@ -44,8 +44,8 @@ def own_http(room: Sandbox) -> Iterator[httpx.Client]:
 def idle(public_key: RSAPublicKey) -> Iterator[httpx.Client]:
     """Reads the pages of a sandbox that nobody uses."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         yield http
 

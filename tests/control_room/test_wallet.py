@@ -17,7 +17,7 @@ from game_operator.provider.faults import FaultPlan
 from game_operator.sandbox import Sandbox
 from game_operator.sandbox.dealing.balances import PlayerBalance
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, error, success
-from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, page, post, service_key
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -119,7 +119,9 @@ class Generous:
 def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
     """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
     wallet = Generous()
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with asgi_server(asgi_app(receiver, wallet, prefix="/wallet")) as port:
             sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
@@ -134,7 +136,9 @@ def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
 
 def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
     """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with (
             asgi_server(asgi_app(receiver, Generous())) as port,
@@ -242,7 +246,7 @@ def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: st
 def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
     """The page says so and leads to the lobby."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox,
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
     ):
         html = page(http, "/wallet")
@@ -253,7 +257,12 @@ def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
 def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
     """Those that disagree stay on the page."""
     with (
-        Sandbox(operator_public_key=public_key, control_room=ControlRoom, clock=lambda: 10**12) as busy,
+        Sandbox(
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            control_room=ControlRoom,
+            clock=lambda: 10**12,
+        ) as busy,
         httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         for number in range(300):
@@ -309,11 +318,13 @@ class CutsCents:
 
 def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
     """Its page says what it moved, and later ones with the same difference lead to it."""
-    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as sandbox:
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         with (
             asgi_server(asgi_app(receiver, CutsCents())) as port,
-            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
         ):
             sandbox.wallet_url = f"http://127.0.0.1:{port}"
             sandbox.play_round(player_id="p", wager_cents=500, won_cents=750)
