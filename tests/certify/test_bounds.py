@@ -115,7 +115,7 @@ _IN_THE_MIDDLE = [
 
 
 @pytest.mark.parametrize("evil", [each for each in _EVILS if each is not _WELCOME])
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(5)
 def test_a_wallet_that_is_none_is_judged(evil: Callable[[Connection], None]) -> None:
     """From the first call on: every scenario fails, and none takes long."""
     began = time.monotonic()
@@ -330,7 +330,7 @@ _UNREADABLE = {"null", "an array", "a number", "no JSON", "no UTF-8", "a mark at
 
 
 @pytest.mark.parametrize("odd", [pytest.param(body, id=name) for name, body in _ODD.items() if name not in _UNREADABLE])
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(3)
 def test_odd_answers_to_all_that_moves_money(odd: bytes) -> None:
     """Balances are told as they should be, and all else is odd: scenarios get far, and stumble over nothing."""
     wallet = opened()

@@ -128,6 +128,7 @@ def test_a_right_wallet_passes_and_leaves_its_reports(runner: Runner) -> None:
     assert (runner.folder / "baseline.json").read_text() == (runner.folder / "report.json").read_text()
 
 
+@pytest.mark.artefact
 def test_a_change_that_breaks_the_wallet_fails_and_leaves_the_baseline(runner: Runner) -> None:
     """With what is new in the summary; the wallet is stopped, and the reports are there."""
     runner.serve(is_right=True)
@@ -141,6 +142,7 @@ def test_a_change_that_breaks_the_wallet_fails_and_leaves_the_baseline(runner: R
     assert (runner.folder / "baseline.json").read_text() == before
 
 
+@pytest.mark.artefact
 def test_a_wallet_with_known_failures_can_begin(runner: Runner) -> None:
     """The first run fails, and makes the baseline; the second one does not fail for what was known."""
     runner.serve(is_right=False)

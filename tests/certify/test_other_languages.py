@@ -33,7 +33,17 @@ _INSTANCE = "instance-1"
 _SLOTS = "\U0001f3b0"
 _RANDOM_OPERATIONS = 1_000
 
-_each_language = pytest.mark.parametrize("language", [pytest.param(each, id=name) for name, each in LANGUAGES.items()])
+#: The languages of `make test`, in which a program starts in no time.
+_QUICK = {"Python", "Node.js"}
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    return [] if name in _QUICK else [pytest.mark.artefact]
+
+
+_each_language = pytest.mark.parametrize(
+    "language", [pytest.param(each, id=name, marks=_marks(name)) for name, each in LANGUAGES.items()]
+)
 
 
 # The files.
@@ -155,7 +165,7 @@ class Ready(NamedTuple):
     folder: Path
 
 
-@pytest.fixture(scope="module", params=["Python", *LANGUAGES])
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=_marks(name)) for name in ("Python", *LANGUAGES)])
 def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ready:
     """One of the five wallets, built once."""
     folder = tmp_path_factory.mktemp("wallet")
@@ -186,7 +196,7 @@ def test_a_wallet_that_cannot_start_says_why_in_one_line(ready: Ready, mistake: 
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("ready", list(LANGUAGES), indirect=True)
+@pytest.mark.parametrize("ready", [pytest.param(name, marks=_marks(name)) for name in LANGUAGES], indirect=True)
 def test_a_database_that_cannot_be_opened_is_one_line_too(ready: Ready) -> None:
     """In the words of the driver; the wallet in Python keeps its database in memory."""
     ended = _started(ready, "service.pub.pem", "0", DATABASE=str(ready.folder / "missing" / "wallet.db"))
