@@ -23,10 +23,10 @@ from game_operator.control_room import ControlRoom, back_office_work
 from game_operator.control_room.back_office import age
 from game_operator.control_room.jobs import Job
 from game_operator.ledger import MemoryLedger, SqlLedger
-from game_operator.sandbox import Sandbox
+from game_operator.sandbox import Sandbox, server
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, post
+from tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, post, service_key
 from tests.support.browser import visiting
 from tests.support.servers import asgi_server
 
@@ -71,14 +71,11 @@ def opened(folder: Path, key: RSAPrivateKey) -> Iterator[Office]:
             ledger.open_account(player_id, Decimal("100.00"))
         receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()))
         room = partial(ControlRoom, wallet=Wallet(ledger))
-        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
+        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port, pytest.MonkeyPatch.context() as patch:
+            # The sandbox has the operator's pair, by which the page calls the Operator API: one pair for all of them.
+            patch.setattr(server, "new_key", service_key)
             with (
-                Sandbox(
-                    operator_public_key=key.public_key(),
-                    wallet_url=f"http://127.0.0.1:{port}",
-                    service_private_key=key,
-                    control_room=room,
-                ) as sandbox,
+                Sandbox(wallet_url=f"http://127.0.0.1:{port}", service_private_key=key, control_room=room) as sandbox,
                 httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
             ):
                 yield Office(sandbox, ledger, http)
