@@ -186,6 +186,7 @@ def _started(ready: Ready, key: str, port: str, **environ: str) -> subprocess.Co
 
 @pytest.mark.outside
 @pytest.mark.parametrize("mistake", [pytest.param(each, id=name) for name, each in _MISTAKES.items()])
+@pytest.mark.drawn(5, ready=("Python",))
 def test_a_wallet_that_cannot_start_says_why_in_one_line(ready: Ready, mistake: Mistake) -> None:
     """On stderr, with the value and what to do, and an exit code other than 0."""
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -70,6 +70,21 @@ def base_url() -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+@pytest.fixture(scope="module")
+def screen(browser: Browser, base_url: str) -> Iterator[Page]:
+    """One page for all that is looked at alone; each test says how wide it is."""
+    with visiting(browser, base_url) as page:
+        yield page
+
+
+def shown(screen: Page, path: str, width: int = 1280, height: int = 800, *, scheme: Any = "light") -> Page:
+    """Return the page at *path*, on a screen of this size and scheme."""
+    screen.set_viewport_size({"width": width, "height": height})
+    screen.emulate_media(media="screen", color_scheme=scheme)
+    screen.goto(path)
+    return screen
+
+
 def scroll_width(page: Page) -> int:
     """Return how wide the page is."""
     return int(page.evaluate("document.documentElement.scrollWidth"))
@@ -78,8 +93,8 @@ def scroll_width(page: Page) -> int:
 @pytest.mark.parametrize("path", ["/failing", "/hostile"])
 def test_the_page_is_quiet_and_fits(browser: Browser, base_url: str, path: str) -> None:
     """No error, no request elsewhere, nothing that the policy refused, and no scrolling sideways at any width."""
-    with visiting(browser, base_url, viewport={"width": 400, "height": 800}) as page:
-        page.goto(path)
+    with visiting(browser, base_url) as screen:
+        page = shown(screen, path, 400)
         page.evaluate(OPEN_ALL)
         assert scroll_width(page) == 400
         page.set_viewport_size({"width": 1280, "height": 800})
@@ -100,20 +115,18 @@ def test_what_is_injected_does_not_run(browser: Browser, base_url: str) -> None:
         assert page.evaluate("window.ran") is None
 
 
-def test_the_first_screen_says_what_to_change(browser: Browser, base_url: str) -> None:
+def test_the_first_screen_says_what_to_change(screen: Page) -> None:
     """On a desk and on a telephone, before anybody scrolls: the outcome, who loses money, and what to do."""
     first = failing_report().causes[0].verdict
-    with visiting(browser, base_url) as page:
-        for width, height in ((1280, 800), (400, 850)):
-            page.set_viewport_size({"width": width, "height": height})
-            page.goto("/failing")
-            for words in ("Failed: this wallet", first.reason, first.means, first.fix):
-                box = page.get_by_text(words).first.bounding_box()
-                assert box is not None
-                assert box["y"] + box["height"] <= height, words
+    for width, height in ((1280, 800), (400, 850)):
+        page = shown(screen, "/failing", width, height)
+        for words in ("Failed: this wallet", first.reason, first.means, first.fix):
+            box = page.get_by_text(words).first.bounding_box()
+            assert box is not None
+            assert box["y"] + box["height"] <= height, words
 
 
-def test_no_heading_breaks_within_a_word(browser: Browser, base_url: str) -> None:
+def test_no_heading_breaks_within_a_word(screen: Page) -> None:
     """On a telephone, of the table of groups: each word of each heading is one rectangle."""
     broken = """() => [...document.querySelectorAll(".groups th, .groups td")].flatMap((cell) => {
       const text = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT).nextNode();
@@ -124,13 +137,12 @@ def test_no_heading_breaks_within_a_word(browser: Browser, base_url: str) -> Non
         return range.getClientRects().length > 1;
       }).map((word) => word[0]);
     })"""
-    with visiting(browser, base_url, viewport={"width": 400, "height": 800}) as page:
-        page.goto("/failing")
-        assert page.evaluate(broken) == []
-        # Where they may break, they are found to.
-        page.evaluate("document.querySelector('.groups').parentElement.style.width = '150px'")
-        page.evaluate("for (const one of document.querySelectorAll('.groups th')) one.style.overflowWrap = 'anywhere'")
-        assert page.evaluate(broken) != []
+    page = shown(screen, "/failing", 400)
+    assert page.evaluate(broken) == []
+    # Where they may break, they are found to.
+    page.evaluate("document.querySelector('.groups').parentElement.style.width = '150px'")
+    page.evaluate("for (const one of document.querySelectorAll('.groups th')) one.style.overflowWrap = 'anywhere'")
+    assert page.evaluate(broken) != []
 
 
 def test_a_line_is_copied_as_it_is(browser: Browser, base_url: str) -> None:
@@ -156,33 +168,29 @@ def test_it_is_used_by_keyboard_and_without_a_script(browser: Browser, base_url:
         assert page.get_by_role("button", name="Copy").count() == 0
 
 
-def test_text_can_be_read(browser: Browser, base_url: str) -> None:
+def test_text_can_be_read(screen: Page) -> None:
     """All of it has the contrast of WCAG's AA, in light and in dark; a colour that is fainter is found."""
-    with visiting(browser, base_url, color_scheme="light") as page:
-        page.goto("/failing")
-        page.evaluate(OPEN_ALL)
-        assert page.evaluate(FAINT) == []
-        page.emulate_media(color_scheme="dark")
-        assert page.evaluate(FAINT) == []
-        page.evaluate("document.documentElement.style.setProperty('--muted', '#777777')")
-        assert page.evaluate(FAINT) != []
+    page = shown(screen, "/failing")
+    page.evaluate(OPEN_ALL)
+    assert page.evaluate(FAINT) == []
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(FAINT) == []
+    page.evaluate("document.documentElement.style.setProperty('--muted', '#777777')")
+    assert page.evaluate(FAINT) != []
 
 
-def test_on_paper_what_failed_stands_open(browser: Browser, base_url: str) -> None:
+def test_on_paper_what_failed_stands_open(screen: Page) -> None:
     """On white, whatever the screen is; what passed stays one line, and so does what nobody decided by."""
     seen = "(one) => document.querySelector(one).checkVisibility({ contentVisibilityAuto: true })"
-    with visiting(browser, base_url, color_scheme="dark") as page:
-        page.goto("/failing")
-        assert [page.evaluate(seen, one) for one in ("#B01 .reason", "#B01 .decided .raw", "#A01 .facts")] == [
-            False
-        ] * 3
-        page.emulate_media(media="print", color_scheme="dark")
-        # What is out of sight is laid out with the next frame alone.
-        for one in ("#B01 .reason", "#B01 .decided .raw"):
-            page.wait_for_function(seen, arg=one)
-        assert not page.evaluate(seen, "#A01 .facts")
-        assert not page.evaluate(seen, "#F06 .facts")
-        assert page.locator("#B01 .exchange").count() == 4
-        assert page.locator("#B01 .exchange:visible").count() == 1
-        assert not page.locator("#B01 .copy").first.is_visible()
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page = shown(screen, "/failing", scheme="dark")
+    assert [page.evaluate(seen, one) for one in ("#B01 .reason", "#B01 .decided .raw", "#A01 .facts")] == [False] * 3
+    page.emulate_media(media="print", color_scheme="dark")
+    # What is out of sight is laid out with the next frame alone.
+    for one in ("#B01 .reason", "#B01 .decided .raw"):
+        page.wait_for_function(seen, arg=one)
+    assert not page.evaluate(seen, "#A01 .facts")
+    assert not page.evaluate(seen, "#F06 .facts")
+    assert page.locator("#B01 .exchange").count() == 4
+    assert page.locator("#B01 .exchange:visible").count() == 1
+    assert not page.locator("#B01 .copy").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

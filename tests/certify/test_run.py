@@ -260,7 +260,7 @@ class KeepsFractions(PlainWallet):
 
 def test_who_spoils_an_account_is_told() -> None:
     """Every later balance is unreadable: what is shown is the call that made it so, and how that is mended."""
-    (cause,) = (each for each in certified(KeepsFractions, skip=["G", "H"]).causes if each.verdict.is_unjudged)
+    (cause,) = (each for each in certified(KeepsFractions, skip=["D", "G", "H"]).causes if each.verdict.is_unjudged)
     assert (cause.verdict.id, cause.title) == ("F03", "fractions of a cent")
     assert len(cause.others) > 3
     assert "is finer than a cent" in cause.verdict.reason
