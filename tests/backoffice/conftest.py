@@ -40,5 +40,5 @@ def ledger(database_url: str) -> Iterator[SqlLedger]:
 
 @pytest.fixture
 def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, for what no database decides; with the mark ``tables``, of one with tables."""
+    """The URL of a database in a file, for what no database decides."""
     return sqlite_url_in(tmp_path, request)

@@ -30,8 +30,6 @@ from tests.support.catalogues import BASE_URL, OPERATOR, ListedGames, named
 from tests.support.crowds import worker_context
 from tests.support.wire import JSON_VALUES, PLAIN_NUMBER_TEXT, bet_config, game, game_instance, hole, wire
 
-pytestmark = pytest.mark.tables
-
 SERVICE = f"{BASE_URL}|{OPERATOR}"
 
 

@@ -19,7 +19,7 @@ from tests.cli.support import Run
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import run as run_sql
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, database=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, database=("postgres",))]
 
 EARLY = ("a-1", "a-2", "b-1")
 FOREIGN = encode_call(claim("claim-9", player_id="p2", bet_id="a-9", instance_id="theirs"))

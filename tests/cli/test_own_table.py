@@ -21,7 +21,7 @@ from tests.cli.support import Run, said, started
 from tests.support.raw_sql import rows
 from tests.support.raw_sql import run as run_sql
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(4, database=("postgres",))]
+pytestmark = [pytest.mark.drawn(4, database=("postgres",))]
 
 _OPTIONS = (
     "--accounts-table",

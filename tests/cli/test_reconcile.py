@@ -22,7 +22,7 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from tests.cli.support import Forked, Run, Told, said, started, stopped
 from tests.support.servers import wsgi_server
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 QUICK = ("--min-age", "0s", "--second-look", "0s", "--rate", "5000", "--sample", "0")
 BY = ("--actor", "ann", "--reason", "deposits were lost")

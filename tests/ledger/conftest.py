@@ -55,5 +55,5 @@ def _database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, for what no database decides; with the mark ``tables``, of one with tables."""
+    """The URL of a database in a file, for what no database decides."""
     return sqlite_url_in(tmp_path, request)

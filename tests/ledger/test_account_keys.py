@@ -22,7 +22,6 @@ from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.sqlite_tables import sqlite_url_in
 
 pytestmark = [
-    pytest.mark.tables,
     pytest.mark.drawn(6, kind=[str(kind) for kind in KINDS if kind.name not in ("sqlite3", "psycopg async")]),
 ]
 

@@ -19,7 +19,7 @@ from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import path_in
 from tests.support.sqlite_tables import sqlite_url_in
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, url=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, url=("postgres",))]
 
 
 class Purses:

@@ -22,7 +22,7 @@ from game_operator.ledger.staff.queries import survey
 from game_operator.wallet import Wallet
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(21, url=("postgres",))]
+pytestmark = [pytest.mark.drawn(21, url=("postgres",))]
 
 Run = Callable[..., list[tuple[Any, ...]]]
 

@@ -17,7 +17,7 @@ from game_operator.webhooks.authenticators import WebhookRequest
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import run
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 TERMS = Terms(source="s")
 

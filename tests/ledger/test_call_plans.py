@@ -9,7 +9,7 @@ import pytest
 from game_operator.ledger import SqlLedger
 from tests.support.calls import deposit, rollback, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 _BETS = 150
 _PLAYERS = 20

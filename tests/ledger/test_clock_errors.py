@@ -11,7 +11,7 @@ from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, base
 from tests.support.calls import deposit, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
 DAY = 86_400_000
 QUARTER = timedelta(days=90)

@@ -17,8 +17,6 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, WalletKind
 from tests.support.raw_sql import rows, run
 
-pytestmark = pytest.mark.tables
-
 KEPT = "SELECT operation, tx_id, instance_id, game, currency FROM {p}calls WHERE operation <> 'open' ORDER BY at_millis"
 OWN = "CREATE TABLE journal (entry varchar(80) PRIMARY KEY)"
 

@@ -31,8 +31,6 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql
 
-pytestmark = pytest.mark.tables
-
 DAY = 86_400_000
 
 

@@ -15,7 +15,7 @@ from game_operator.ledger.postgres.sessions import Prepared
 from game_operator.ledger.rules.book import Item
 from game_operator.webhooks import BalanceCall, DepositCall, WithdrawCall
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 
 def _withdraw(bet_id: str, game: str | None = None) -> WithdrawCall:

@@ -14,7 +14,7 @@ from tests.support.books import execute, problems, read_books
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 TABLES = ["postings", "anomalies"]
 

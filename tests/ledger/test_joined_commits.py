@@ -43,7 +43,6 @@ class _Visit(_Base):
 
 
 pytestmark = [
-    pytest.mark.tables,
     pytest.mark.filterwarnings("ignore:AcceptUnsigned lets anybody:UserWarning"),
     pytest.mark.drawn(10, url=("postgres",)),
 ]

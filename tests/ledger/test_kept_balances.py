@@ -16,7 +16,7 @@ from game_operator.ledger.engine.address import path_of
 from tests.support.callers import KINDS, CallerKind
 from tests.support.calls import deposit, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="units")
 

@@ -17,7 +17,7 @@ from game_operator.ledger.api import Outcome, Terms
 from game_operator.money import Cents
 from tests.support.calls import deposit, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(5, database_url=("postgres",))]
 
 Misuse = Callable[[Any], None]  # Any: a connection of either database.
 

@@ -19,7 +19,7 @@ from tests.support.calls import deposit, withdraw
 from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import DEFAULT_PREFIX, path_in, run
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(4, database_url=("postgres",))]
 
 _MEGABYTE = 1024 * 1024
 

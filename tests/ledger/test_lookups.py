@@ -20,7 +20,7 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, rows, run
 from tests.support.repairs import lost, pay, repair, won
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(8, url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, url=("postgres",))]
 
 BETS = ("b1", "b2", "b3")
 

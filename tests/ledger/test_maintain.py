@@ -23,7 +23,7 @@ from tests.support.calls import deposit, some_of_each_end, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY = 86_400_000
 #: What takes many runs, each of which is slow on PostgreSQL; what it does there is held by the other tests.

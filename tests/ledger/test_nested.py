@@ -17,8 +17,6 @@ from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from tests.support.calls import ask_balance, claim, withdraw
 from tests.support.sqlite_tables import sqlite_url_in
 
-pytestmark = pytest.mark.tables
-
 CALLBACKS = ("within", "may_bet", "account_of")
 MOVES: dict[str, Callable[[Any], Any]] = {  # Any: a ledger of any kind.
     "apply": lambda ledger: ledger.apply(claim()),

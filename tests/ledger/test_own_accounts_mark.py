@@ -18,7 +18,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(7, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(7, database_url=("postgres",))]
 
 Run = Callable[..., list[tuple[Any, ...]]]
 

@@ -20,7 +20,7 @@ from tests.support.raw_sql import rows, run
 from tests.support.repairs import findings, lost, pay, pay_there, payment, repair, won
 from tests.support.seeds import random_of
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 OPENING = 10_000
 

@@ -18,7 +18,7 @@ import pytest
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, PingReport, SqlLedger
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 PASSWORD = "pa55-of-the-wallet"
 Look = Callable[..., PingReport]

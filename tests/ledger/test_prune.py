@@ -18,7 +18,7 @@ from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, is_sqlite, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(9, database_url=("postgres",))]
+pytestmark = [pytest.mark.drawn(9, database_url=("postgres",))]
 
 DAY = 86_400_000
 QUARTER = timedelta(days=90)

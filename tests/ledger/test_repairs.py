@@ -24,7 +24,7 @@ from tests.support.ledgers import AsyncInDatabase, InDatabase
 from tests.support.raw_sql import run
 from tests.support.repairs import findings, lost, nothing, pay, repair, won
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from game_operator.wallet import Wallet
 from tests.support.calls import deposit, withdraw
 from tests.support.repairs import findings, lost, pay, payment, repair, won
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 Run = Callable[..., list[tuple[Any, ...]]]
 

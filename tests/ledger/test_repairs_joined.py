@@ -20,7 +20,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import rows, run
 from tests.support.repairs import findings, lost, nothing, payment, repair, won
 
-pytestmark = [pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 _NUMBERS = count(1)
 _RUNS = Generator[Any, Any, None]

@@ -21,7 +21,7 @@ from game_operator.ledger.postgres.socket_reader import SocketReader
 from game_operator.webhooks import WithdrawCall
 from tests.support.leftovers import assert_idle, nothing_grows
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 LOOPS = pytest.mark.parametrize("new_loop", [asyncio.SelectorEventLoop, uvloop.new_event_loop])
 

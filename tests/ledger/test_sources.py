@@ -22,7 +22,7 @@ from game_operator.webhooks import AcceptUnsigned, WebhookReceiver
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(7, database_url=("postgres",))]
+pytestmark = [pytest.mark.drawn(7, database_url=("postgres",))]
 
 OTHER = Terms(source="other")
 REFUSED = r"does not know the source 'other'; it knows ''.*ledger add-source other"

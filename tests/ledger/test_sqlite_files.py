@@ -71,6 +71,7 @@ def test_where_no_file_can_be_linked_the_ledger_opens_all_the_same(
 # --- the write-ahead log ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.bare
 def test_a_checkpoint_brings_all_into_the_file(sqlite_url: str) -> None:
     """The next write begins the log anew."""
     with SqlLedger(sqlite_url) as ledger:

@@ -24,8 +24,6 @@ from game_operator.wallet import Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import damage, rows, run
 
-pytestmark = pytest.mark.tables
-
 DAY = 86_400_000
 NOON = 19_675 * DAY + DAY // 2
 ACTIONS = Profile(

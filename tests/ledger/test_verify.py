@@ -27,7 +27,7 @@ from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, run
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.seeds import random_of
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6, database_url=("postgres",))]
 
 #: One bet in every state, two claims, and money from outside.
 HISTORY: tuple[WebhookCall, ...] = (

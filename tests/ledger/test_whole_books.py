@@ -16,7 +16,7 @@ from tests.support.calls import claim, deposit, rollback, some_of_each_end, with
 from tests.support.raw_sql import damage, rows, run
 from tests.support.times import RunningClock
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 HOUR, DAY = 3_600_000, 86_400_000
 

@@ -17,7 +17,7 @@ from game_operator.ledger.api import Outcome, Terms
 from game_operator.models.webhooks import MovingCall
 from game_operator.webhooks import WithdrawCall
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 Within = Callable[[MovingCall, Outcome, Any], object]
 

@@ -18,8 +18,6 @@ from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.seeds import random_of
 from tests.support.traffic import Answer, Log, Traffic, answer_of, deliver, deliver_async, openings, shares
 
-pytestmark = pytest.mark.tables
-
 PLAYERS = [f"p{number}" for number in range(5)]
 
 

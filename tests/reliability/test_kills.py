@@ -21,7 +21,7 @@ from tests.support.seeds import random_of
 from tests.support.traffic import Traffic, openings
 from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 Figures = Callable[[str, object], None]
 PLAYERS = ["hot", *(f"p{number}" for number in range(8))]

@@ -20,7 +20,7 @@ from tests.support.crowds import Processes, codes, in_threads, open_accounts, pr
 from tests.support.leftovers import assert_idle, nothing_grows
 from tests.support.traffic import TOO_DEAR_CENTS, Traffic, deliver, openings, shares
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 THREADS = 16
 

@@ -17,7 +17,7 @@ from tests.support.crowds import PATIENCE_SECONDS, Processes, processes
 from tests.support.raw_sql import rows
 from tests.support.repairs import apply_there, findings, lost, repair, repair_there, won
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 ROUNDS = 6
 

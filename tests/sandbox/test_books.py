@@ -17,8 +17,6 @@ from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from tests.support.raw_sql import run as run_sql
 from tests.support.servers import asgi_server
 
-pytestmark = pytest.mark.tables
-
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:

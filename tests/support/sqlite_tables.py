@@ -17,9 +17,9 @@ __all__ = ["new_file", "sqlite_url_in"]
 
 
 def sqlite_url_in(folder: Path, request: pytest.FixtureRequest) -> str:
-    """Return the URL of a file to be; for a test with the mark ``tables``, of one with the tables of a new ledger."""
+    """Return the URL of a file with the tables of a new ledger; for a test with the mark ``bare``, of a file to be."""
     path = folder / "wallet.db"
-    return new_file(path) if request.node.get_closest_marker("tables") else f"sqlite:///{path}"
+    return f"sqlite:///{path}" if request.node.get_closest_marker("bare") else new_file(path)
 
 
 def new_file(path: Path) -> str:

@@ -18,7 +18,7 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.ledger import SqlLedger
 from tests.support.grants import DAY_MILLIS, GrantingService, Plot, campaign, players, refusal
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 FAST: dict[str, Any] = {"rate_per_second": 5_000.0, "concurrency": 1}
 HOUR_MILLIS = 3_600_000

@@ -16,8 +16,6 @@ from tests.support.catalogues import named
 from tests.support.grants import DAY_MILLIS, GrantingService, campaign, players
 from tests.support.seeds import random_of
 
-pytestmark = pytest.mark.tables
-
 #: Of an id of a row.
 _REST = "-0000-4000-8000-000000000001"
 

@@ -31,7 +31,7 @@ from tests.support.joined_wallets import of_sqlite3
 from tests.support.raw_sql import is_sqlite, run
 from tests.support.reconciling import KEYS
 
-pytestmark = [pytest.mark.tables, pytest.mark.drawn(6, database_url=("postgres",))]
+pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
 
 DAY_MILLIS = 86_400_000
 

@@ -20,7 +20,7 @@ from game_operator.testing import InProcessSandbox
 from game_operator.wallet import Wallet
 from tests.support.reconciling import KEYS
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.drawn(6)]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6)]
 
 QUICK: dict[str, Any] = {"min_age": timedelta(0), "second_look": timedelta(0), "rate_per_second": 5_000.0}
 BY: dict[str, Any] = {"actor": "ann", "reason": "seen"}

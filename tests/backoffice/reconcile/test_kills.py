@@ -21,7 +21,7 @@ from tests.support.reconcile_factory import DATABASE
 from tests.support.seeds import random_of
 from tests.support.servers import wsgi_server
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
 
 #: So many processes work at once: on SQLite one alone.
 WORKERS = {"sqlite": 1, "postgres": 2}

@@ -19,7 +19,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.sql import read_with, write_with
 from tests.support.raw_sql import DEFAULT_PREFIX, is_sqlite, path_in, run
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

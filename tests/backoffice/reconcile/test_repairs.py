@@ -24,7 +24,7 @@ from game_operator.wallet import Wallet
 from tests.support.raw_sql import run
 from tests.support.reconciling import OPENING, REPAIR, WAGER, WON, Desk, TickingClock, verdicts
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 MINUTE = timedelta(minutes=1)
 

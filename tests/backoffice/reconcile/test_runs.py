@@ -14,7 +14,7 @@ from game_operator.wallet import AsyncWallet, Wallet
 from tests.support.raw_sql import rows, run
 from tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from tests.support.reconciling import KEYS, REPAIR
 from tests.support.sqlite_tables import sqlite_url_in
 from tests.support.times import StoppedClock
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside]
+pytestmark = pytest.mark.outside
 
 OWN = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 

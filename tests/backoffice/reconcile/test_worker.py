@@ -20,7 +20,7 @@ from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.calls import withdraw
 from tests.support.wire import bet, game, round_of, wire
 
-pytestmark = [pytest.mark.tables, pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
+pytestmark = [pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
 
 QUICK: dict[str, Any] = {
     "min_age": timedelta(0),
