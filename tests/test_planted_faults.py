@@ -1,5 +1,6 @@
 """The list of faults that ``tools/planted_faults.py`` plants (docs/maintainers/mutation.md) is one of this code."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -22,12 +23,12 @@ def test_every_fault_can_be_planted(name: str) -> None:
     assert all((ROOT / file).exists() for file in module.tests if file.startswith("tests/"))
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_who_caught_a_fault_is_still_there(name: str) -> None:
-    """A test that is renamed or removed leaves no fault to nobody."""
-    for fault in MODULES[name].faults:
-        file, _, test = fault.caught_by.partition("::")
-        assert not test or f"def {test.partition('[')[0].rpartition('::')[2]}(" in (ROOT / file).read_text(), fault
+def test_who_caught_a_fault_is_still_there() -> None:
+    """A test that is renamed or removed leaves no fault to nobody: run the tool with ``--record``."""
+    tests = "".join(file.read_text() for file in (ROOT / "tests").rglob("*.py"))
+    there = set(re.findall(r"def (test_\w+)\(", tests))
+    caught_by = {fault.caught_by for module in MODULES.values() for fault in module.faults} - {""}
+    assert [test for test in sorted(caught_by) if test.partition("[")[0].rpartition("::")[2] not in there] == []
 
 
 def test_the_list_is_written_as_it_is_read() -> None:

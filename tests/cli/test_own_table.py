@@ -110,7 +110,7 @@ def test_a_table_that_two_services_share(run: Run, database: str) -> None:
     assert run(*second, "--accounts-shared").out == "There are no such bets.\n"
     alone = run("ledger", "bets", "--accounts-shared")
     assert (alone.code, "Missing: --accounts-table" in alone.err) == (2, True)
-    for command in ("serve", "storm", "doctor", "ledger show", "ledger retry"):
+    for command in ("serve", "storm", "ledger show", "ledger retry"):
         assert "--accounts-shared" in run(*command.split(), "--help").out
 
 
