@@ -31,7 +31,9 @@ _PORT = 5432
 #: The longest folder whose socket's path the kernel takes: 108 bytes on Linux and 104 elsewhere, less name and end.
 _LONGEST_FOLDER = 104 - len(f"/.s.PGSQL.{_PORT}.lock") - 1
 
-_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+# Nothing is left running between tests, and no plan is compiled for a handful of rows.
+_QUICK = {"autovacuum_naptime": "1d", "jit": "off"}
+_FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", **_QUICK}
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 if sys.platform == "linux":
     # Recovery after a kill would otherwise sync some thousand files one by one, which takes seconds on a busy disk.
