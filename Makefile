@@ -33,7 +33,7 @@ demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
 # Each process collects and runs its own files alone (tests/support/dealing.py). More processes than cores, for some wait.
-PYTEST := $(BIN)/python -m pytest -q -n 3 --dist each -o console_output_style=classic
+PYTEST := $(BIN)/python -m pytest -q -n 3 --dist each --max-worker-restart 0 -o console_output_style=classic
 
 test: $(VENV)/dev browser
 	@$(PYTEST) --lane test --durations=30

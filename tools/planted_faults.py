@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +59,9 @@ def main(arguments: Sequence[str]) -> int:
         module = modules[name]
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             caught_by = list(threads.map(lambda fault, module=module: noticing_test(module, fault), module.faults))
+        flaky = _first_failure_without_fault(set(caught_by) - {""})
+        if flaky:
+            raise SystemExit(f"{flaky} fails without a fault, so it catches none. Fix it first.")
         now = [Fault(fault.before, fault.after, test) for fault, test in zip(module.faults, caught_by, strict=True)]
         lost = [fault for fault, test in zip(module.faults, caught_by, strict=True) if fault.caught_by and not test]
         missed += len(lost)
@@ -89,6 +92,12 @@ def noticing_test(module: Module, fault: Fault) -> str:
         holding[0].write_text(holding[0].read_text().replace(fault.before, fault.after))
         known = _first_failure(folder, [fault.caught_by]) if fault.caught_by else ""
         return known or _first_failure(folder, module.tests)
+
+
+def _first_failure_without_fault(tests: Set[str]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / _PACKAGE, Path(folder) / "game_operator")
+        return _first_failure(folder, sorted(tests)) if tests else ""
 
 
 def _first_failure(folder: str, tests: Sequence[str]) -> str:

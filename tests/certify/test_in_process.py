@@ -4,7 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -78,6 +78,11 @@ def reply(status: Any = 200, headers: Any = None, body: Any = b"") -> HttpReply:
     return HttpReply(status, {} if headers is None else headers, body)
 
 
+class _Raising(dict[str, str]):
+    def items(self) -> Any:
+        raise ZeroDivisionError
+
+
 _WRONG = [
     pytest.param(None, "returned NoneType", id="nothing"),
     pytest.param((200, {}, b""), "returned tuple", id="a tuple"),
@@ -92,7 +97,17 @@ _WRONG = [
     pytest.param(reply(body="{}"), "a body of type str", id="text"),
     pytest.param(reply(body=bytearray()), "a body of type bytearray", id="bytes that can change"),
     pytest.param(reply(body=None), "a body of type NoneType", id="no body"),
+    pytest.param(reply(status=99), "the status 99", id="a status below all"),
+    pytest.param(reply(status=1000), "the status 1000", id="a status above all"),
+    pytest.param(reply(headers=_Raising()), "headers raise ZeroDivisionError", id="headers that raise"),
+    pytest.param(HttpReply(200, {}, b"", cast("Any", None)), "a defect of type NoneType", id="no defect"),
 ]
+
+
+def test_names_of_headers_are_written_as_the_wallet_likes() -> None:
+    """As in HTTP, where their case means nothing."""
+    report = certified(lambda *_: reply(headers={"Content-Encoding": "gzip"}, body=b"\x1f\x8b"), only=["A01"])
+    assert "compressed (gzip)" in report.failures[0].reason
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -6,7 +6,9 @@ It answers SYSTEM_ERROR from the next call on, whichever way the call takes. Eac
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -282,6 +284,43 @@ async def test_an_awaited_ledger_stops_too(
         assert code_of(reply) == "SYSTEM_ERROR"
         assert len(refused) == (10 if is_sqlite(database_url) else 11)
         assert content(database_url) == before
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("write", [lambda ledger: ledger.add_source("late"), lambda ledger: ledger.correct_time("p1")])
+def test_a_migration_that_commits_while_staff_wait_for_it(
+    postgres_url: str, write: Callable[[SqlLedger], object]
+) -> None:
+    """The fence was open when they asked first; they ask again before they commit."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as migration, ThreadPoolExecutor(1) as beside:
+        ledger.open_account("p1", Decimal(1))
+        run(postgres_url, "UPDATE {p}accounts SET at_millis = ?", _FAR_MILLIS)
+        before = content(postgres_url)
+        migration.execute(f"LOCK TABLE {P}sources, {P}accounts IN ACCESS EXCLUSIVE MODE".encode())
+        waiting = beside.submit(write, ledger)
+        until = time.monotonic() + 20
+        while not rows(postgres_url, "SELECT 1 FROM pg_locks WHERE NOT granted") and time.monotonic() < until:
+            time.sleep(0.01)
+        migration.execute(f"UPDATE {P}meta SET value = {NEXT} WHERE name = 'oldest_writer'".encode())
+        migration.commit()
+        with pytest.raises(SchemaError, match=REFUSED):
+            waiting.result()
+    assert {name: found for name, found in content(postgres_url).items() if name != f"{P}meta"} == {
+        name: found for name, found in before.items() if name != f"{P}meta"
+    }
+
+
+def test_no_source_is_registered_behind_the_fence(database_url: str) -> None:
+    """Nor by a first call that fails before it would write anything else."""
+
+    def fails(_call: object) -> str:
+        raise ZeroDivisionError
+
+    with SqlLedger(database_url) as ledger:
+        raise_fence(database_url)
+        with pytest.raises(SchemaError, match=REFUSED):
+            ledger.apply(withdraw("b1"), terms=Terms(account_of=fails))
+    assert rows(database_url, "SELECT name FROM {p}sources") == []
 
 
 def test_balances_in_the_operators_own_table_stay(database_url: str) -> None:

@@ -43,7 +43,7 @@ def test_wallets_of_two_versions(url: str, private_key: RSAPrivateKey, tmp_path:
     """A migration that adds costs no call its answer. Once the fence is raised, the older wallet writes nothing."""
     newer = next_program(tmp_path / "newer")
     open_accounts(url, openings(PLAYERS))
-    traffic = Traffic(7, PLAYERS, 4_000)
+    traffic = Traffic(7, PLAYERS, 2_000)
     calls = traffic.arrivals()
     half = len(calls) // 2
     with WalletProcess(url, private_key, tmp_path) as old:

@@ -42,7 +42,8 @@ UPDATE {{prefix}}meta SET value = {NEXT} WHERE name = 'version';
 def next_program(folder: Path) -> dict[str, str]:
     """Copy the package to *folder* with the migration, which only adds; return the environment of a process with it."""
     package = folder / "game_operator"
-    shutil.copytree(Path(game_operator.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    # With the compiled files, which fit as long as the times do: else each process would compile the package first.
+    shutil.copytree(Path(game_operator.__file__).parent, package)
     engine = package / "ledger" / "engine"
     for kind, statements in _MIGRATION.items():
         (engine / "schema" / f"{kind}_{NEXT:04}.sql").write_text(statements)

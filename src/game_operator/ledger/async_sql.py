@@ -205,7 +205,7 @@ class AsyncSqlLedger(LedgerBase):
         check_outside(self)
         async with self._mutex:
             await self._opened()
-            work = self._written(partial(by_writer, self._prefix, script))
+            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
             return await awaited(rights_explained(self._prefix, work))
 
     async def _read(self, script: Callable[[], Script[T]]) -> T:

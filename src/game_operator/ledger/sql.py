@@ -491,7 +491,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
     def _write(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)
         with self._alone():
-            return at_once(rights_explained(self._prefix, self._written(partial(by_writer, self._prefix, script))))
+            work = self._written(lambda: by_writer(self._fit.kind, self._prefix, script))
+            return at_once(rights_explained(self._prefix, work))
 
     def _read(self, script: Callable[[], Script[T]]) -> T:
         check_outside(self)

@@ -10,7 +10,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -142,7 +142,7 @@ def answer_of(response: Any) -> HttpReply:
 
 
 def _is_status(status: object) -> bool:
-    return isinstance(status, int) and not isinstance(status, bool)
+    return isinstance(status, int) and not isinstance(status, bool) and 100 <= status <= 999
 
 
 class OwnLoop:
@@ -292,22 +292,31 @@ def _checked(begun: Begun, answer: Any) -> Carried:
         )
     if begun.request.manner is Manner.CUT:
         return begun.carried(None, "the answer was dropped, on purpose")
-    return begun.carried(answer, answer.defect)
+    # A wallet may write the names as it likes, as HTTP does.
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    return begun.carried(replace(answer, headers=headers), answer.defect)
 
 
 def _wrong_in(answer: object) -> str:
     """Return why *answer* is not an ``HttpReply`` that can be judged, or ""."""
     if not isinstance(answer, HttpReply):
         return type(answer).__name__
-    parts: tuple[Any, ...] = answer.status, answer.headers, answer.body  # Any: a program may pass something else.
-    status, headers, body = parts
+    # Any: a program may pass something else.
+    parts: tuple[Any, ...] = answer.status, answer.headers, answer.body, answer.defect
+    status, headers, body, defect = parts
     if not _is_status(status):
         return f"an HttpReply with the status {shown(status)}"
     if not isinstance(headers, Mapping):
         return f"an HttpReply with headers of type {type(headers).__name__}"
-    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
+    try:
+        pairs = list(headers.items())
+    except Exception as failed:  # A mapping of the wallet's own.
+        return f"an HttpReply whose headers raise {type(failed).__name__}"
+    if not all(isinstance(text, str) for pair in pairs for text in pair):
         return "an HttpReply with header names or values that are not str"
-    return "" if isinstance(body, bytes) else f"an HttpReply with a body of type {type(body).__name__}"
+    if not isinstance(body, bytes):
+        return f"an HttpReply with a body of type {type(body).__name__}"
+    return "" if isinstance(defect, str) else f"an HttpReply with a defect of type {type(defect).__name__}"
 
 
 def _problem_of(failed: BaseException) -> str:

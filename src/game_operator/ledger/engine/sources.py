@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.engine.script import Dialect, Execute, Rows, Script
-from game_operator.ledger.engine.tables import CLOCK, sql_texts
+from game_operator.ledger.engine.tables import CLOCK, check_writer, sql_texts
 from game_operator.ledger.rules.book import Needs
 from game_operator.models.webhooks import problem_of_id
 
@@ -125,6 +125,7 @@ class Sources:
 
     def _register(self, source: str) -> Script[list[str]]:
         """Register *source* as the first, or the sources of calls that are there already; return those registered."""
+        yield from check_writer(self._prefix)
         # A call whose source another transaction was about to register is stored, even if that one was rolled back.
         found = yield from _sources_found(self._prefix)
         none_is_first = _sql(self._prefix)["none_is_first"]

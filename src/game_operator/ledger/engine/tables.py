@@ -262,16 +262,28 @@ def refuse_writer(oldest: int | None, prefix: str) -> None:
         )
 
 
-def check_writer(prefix: str) -> Script[None]:
-    """Raise SchemaError if programs of this version may not write any more."""
-    rows = yield Execute(OLDEST_WRITER.format(prefix=prefix), ())
+def check_writer(prefix: str, *, until_commit: bool = False) -> Script[None]:
+    """
+    Raise SchemaError if programs of this version may not write any more.
+
+    With *until_commit*, which only PostgreSQL needs, a migration that raises the version waits for our commit.
+    """
+    rows = yield Execute(OLDEST_WRITER.format(prefix=prefix) + (" FOR SHARE" if until_commit else ""), ())
     refuse_writer(int(rows[0][0]) if rows else None, prefix)
 
 
-def by_writer(prefix: str, script: Callable[[], Script[T]]) -> Script[T]:
-    """Run *script*, which may write; raise SchemaError if programs of this version may not write any more."""
+def by_writer(kind: Kind, prefix: str, script: Callable[[], Script[T]]) -> Script[T]:
+    """
+    Run *script*, which may write; raise SchemaError if programs of this version may not write any more.
+
+    In PostgreSQL it is asked again at the end, for a migration may have committed while the script waited for its
+    locks. It is asked under a lock only then: a migration takes that one after those of the tables, too.
+    """
     yield from check_writer(prefix)
-    return (yield from script())
+    result = yield from script()
+    if kind == "postgres":
+        yield from check_writer(prefix, until_commit=True)
+    return result
 
 
 def has_table(kind: Kind, name: str) -> Script[bool]:
@@ -282,8 +294,8 @@ def has_table(kind: Kind, name: str) -> Script[bool]:
 
 
 def found_version(kind: Kind, prefix: str) -> Script[int | None]:
-    """Return the version of the tables; None if there are none."""
-    return (yield from stored_version(prefix)) if (yield from has_table(kind, f"{prefix}meta")) else None
+    """Return the version of the tables; None if there are none, and 0 if they do not say."""
+    return (yield from stored_version(prefix)) or 0 if (yield from has_table(kind, f"{prefix}meta")) else None
 
 
 def stored_version(prefix: str) -> Script[int | None]:
