@@ -362,6 +362,7 @@ def test_a_joined_call_refuses_unreleased_tables(database_url: str) -> None:
             connection.rollback()
 
 
+@pytest.mark.outside
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform cannot fork")
 @pytest.mark.parametrize("is_fenced", [False, True], ids=["goes on", "is shut out"])
 def test_a_child_that_is_forked_after_a_migration(sqlite_url: str, is_fenced: bool) -> None:
