@@ -129,7 +129,8 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
     try:
         return list(dict.fromkeys(str(entry[4][0]) for entry in found.result(_left(timeout))))
     except TimeoutError:
-        raise TimeoutError(f"the address of {host} was not found in time") from None
+        # Without the host: that of a proxy's address which is written wrongly may be its password.
+        raise TimeoutError("DNS did not answer in time") from None
 
 
 class DirectClient:
