@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Takes path, headers and body, and returns the reply.
 ReplyingWallet: TypeAlias = Callable[[str, Mapping[str, str], bytes], HttpReply | Awaitable[HttpReply]]
-#: The same. Any: each framework's test client returns a response of its own, or an awaitable of it.
+#: As above, with any response. Any: each framework's test client has another type, or an awaitable of one.
 Deliver: TypeAlias = Callable[[str, Mapping[str, str], bytes], Any]
 #: What a sandbox takes for a wallet.
 WalletInProcess: TypeAlias = WebhookHandler | AsyncWebhookHandler | Deliver

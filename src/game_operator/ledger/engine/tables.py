@@ -3,7 +3,7 @@ The tables: made and migrated on opening, printed on request, and refused when t
 
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
 
-The folder ``schema`` has the tables of ``FIRST_VERSION`` whole, and for each later version a file of its own per
+The folder ``schema`` has all tables of ``FIRST_VERSION``, and for each later version one file per
 database, such as ``postgres_0006.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
 if older programs must not write any more. Until the first release, change the tables in the whole files, and raise the
 number there and both numbers here.
