@@ -5,7 +5,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.support import dealing, lanes, seeds
+from tests.support import dealing, lanes, scratch, seeds
 from tests.support.documents import DOCUMENTS
 from tests.support.servers import look_often
 
@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take them, and be quick about the tests."""
+    scratch.keep_in_memory()
     seeds.take_option(config)
     lanes.configure(config)
     config.pluginmanager.register(dealing.Dealing(config), "dealing")

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import settings
 
 from game_operator.ledger import SqlLedger
+from tests.support.keys import make_and_check_once
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_tables import LentTables
 
 # For `make torture`; tests that set their own number of examples keep it.
 settings.register_profile("torture", max_examples=2_000, deadline=None)
@@ -28,6 +28,13 @@ def signals_as_before() -> Iterator[None]:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _keys_are_cheap() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        make_and_check_once(patch)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -75,22 +82,19 @@ def durable() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def lent_tables(postgres: PostgresServer) -> LentTables:
-    """Databases with the tables of a new ledger."""
-
-    def make(url: str) -> None:
-        SqlLedger(url).close()
-
-    return LentTables(postgres, make)
+def postgres_tables(postgres: PostgresServer) -> str:
+    """The URL of a database with the tables of a new ledger, to be copied."""
+    url = postgres.create_database()
+    SqlLedger(url).close()
+    return url
 
 
 @pytest.fixture
-def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, lent_tables: LentTables) -> Iterator[str]:
+def postgres_url(request: pytest.FixtureRequest, postgres: PostgresServer, postgres_tables: str) -> Iterator[str]:
     """The URL of a database with the tables of a new ledger; for a test with the mark ``bare``, of an empty one."""
     is_bare = request.node.get_closest_marker("bare") is not None
-    url = postgres.create_database() if is_bare else lent_tables.lend_database()
-    yield url
-    (postgres.drop_database if is_bare else lent_tables.take_back)(url)
+    with postgres.lent_database(template=None if is_bare else postgres_tables) as url:
+        yield url
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

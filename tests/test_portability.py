@@ -124,6 +124,7 @@ def _uses(node: ast.AST) -> Iterator[str]:
             yield f"{owner or '…'}.{node.attr}"
 
 
+@pytest.mark.slow
 def test_only_what_every_system_has_is_used() -> None:
     """In the client, the receiver, the wallets, the ledger, and all that these import of the package."""
     read = _modules()

@@ -15,7 +15,6 @@ import pytest
 
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_binaries import BINARIES_VARIABLE, binary_folders, find_binaries
-from tests.support.postgres_tables import LentTables
 
 pytestmark = pytest.mark.outside
 
@@ -97,90 +96,6 @@ def test_a_dropped_database_is_gone(postgres: PostgresServer) -> None:
     with pytest.raises(psycopg.OperationalError, match="does not exist"):
         psycopg.connect(url)
     postgres.drop_database(url)
-
-
-_ROWS = """
-SELECT array_agg(t) FROM (
-    SELECT id || name FROM mine UNION ALL SELECT count(*)::text FROM others
-    UNION ALL SELECT count(*)::text FROM pg_class WHERE relnamespace = 'public'::regnamespace
-    UNION ALL SELECT nextval('mine_id_seq')::text
-) AS t
-"""
-
-
-@pytest.mark.parametrize(
-    ("statement", "is_kept"),
-    [
-        pytest.param("INSERT INTO mine (name) VALUES ('b')", True, id="a row"),
-        pytest.param("UPDATE mine SET name = 'b'", True, id="another value"),
-        pytest.param("INSERT INTO others SELECT generate_series(1, 100)", True, id="rows of a table that had none"),
-        pytest.param("DELETE FROM mine", True, id="a row less"),
-        pytest.param("CREATE TABLE more (n int)", True, id="a further table"),
-        pytest.param("CREATE SCHEMA ours CREATE TABLE yours (n int)", True, id="a further schema"),
-        pytest.param("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'", True, id="a further function"),
-        pytest.param("ALTER TABLE mine ADD COLUMN more int", False, id="a further column"),
-        pytest.param("DROP TABLE others", False, id="a table less"),
-        pytest.param("DROP TRIGGER refuse ON mine", False, id="a trigger less"),
-        pytest.param("CREATE INDEX ON mine (name)", False, id="a further index"),
-        pytest.param("ALTER TABLE others ALTER n SET NOT NULL", False, id="a further constraint"),
-        pytest.param("GRANT SELECT ON others TO PUBLIC", False, id="a grant"),
-        pytest.param(
-            "CREATE OR REPLACE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'", False, id="a function"
-        ),
-        pytest.param("ANALYZE mine", False, id="statistics"),
-        pytest.param("INSERT INTO others SELECT generate_series(1, 200000)", False, id="more than a few rows"),
-    ],
-)
-def test_tables_are_lent_again_as_they_were_made(postgres: PostgresServer, statement: str, is_kept: bool) -> None:
-    """Rows and numbers come back, also where a trigger refuses it; where tables were changed, another copy is lent."""
-    lent = LentTables(postgres, _made)
-    url = lent.lend_database()
-    before = _run(url, _ROWS)
-    _run(url, statement)
-    lent.take_back(url)
-    again = lent.lend_database()
-    assert _run(again, _ROWS) == before
-    assert (again == url) == is_kept
-    lent.take_back(again)
-
-
-def test_a_database_with_another_setting_is_as_lent(postgres: PostgresServer) -> None:
-    """Connections that were left open are cut, and settings of the database are those of a new one."""
-    lent = LentTables(postgres, _made)
-    url = lent.lend_database()
-    with psycopg.connect(url) as left_open:
-        _run(url, f"ALTER DATABASE {left_open.info.dbname} SET search_path = ours")
-        lent.take_back(url)
-        assert lent.lend_database() == url
-        with pytest.raises(psycopg.OperationalError):
-            left_open.execute("SELECT 1")
-    assert _run(url, "SHOW search_path") == _run(postgres.url, "SHOW search_path")
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        pytest.param("SELECT lo_create(0)", id="a large object"),
-        pytest.param("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC", id="a grant for all to come"),
-    ],
-)
-def test_what_is_left_in_a_database_beside_its_schemas_is_lent_to_nobody(
-    postgres: PostgresServer, statement: str
-) -> None:
-    """The database is dropped."""
-    lent = LentTables(postgres, _made)
-    url = lent.lend_database()
-    _run(url, statement)
-    lent.take_back(url)
-    assert lent.lend_database() != url
-
-
-def _made(url: str) -> None:
-    _run(url, "CREATE TABLE mine (id bigint GENERATED ALWAYS AS IDENTITY, name text)")
-    _run(url, "CREATE TABLE others (n int)")
-    _run(url, "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'")
-    _run(url, "INSERT INTO mine (name) VALUES ('a')")
-    _run(url, "CREATE TRIGGER refuse BEFORE TRUNCATE ON mine FOR EACH STATEMENT EXECUTE FUNCTION no()")
 
 
 @pytest.mark.parametrize("setting", ["fsync", "synchronous_commit", "full_page_writes"])

@@ -17,6 +17,8 @@ _ALLOWED = {"_lazy.py": ["import_module(home_of[name], package)"], "cli/own_wall
 
 def _string_imports(source: str) -> Iterator[str]:
     """Yield the calls in *source* that import what is ours, or may be."""
+    if not any(name in source for name in _IMPORTERS):
+        return  # Parsing them all takes seconds.
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue

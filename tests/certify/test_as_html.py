@@ -399,6 +399,7 @@ def test_the_page_needs_nothing_else() -> None:
     assert len(set(page.values("id"))) == len(page.values("id"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [pytest.param(False, id="all passed"), pytest.param(True, id="all failed")])
 def test_a_full_run_fits_into_a_mail(wrong: bool) -> None:
     """Some 85 scenarios with some 1,500 exchanges."""

@@ -68,6 +68,7 @@ def _all_passed(exchanges: int = 160) -> Report:
     return report(*(passed(f"{'ABCDEFGH'[n % 8]}{n:02}", exchanges=exchanges) for n in range(85)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made",
     [
@@ -134,6 +135,7 @@ def test_the_report_of_a_run_is_small(change: Callable[[bytes], bytes], has_pass
             assert read["exchanges"][read["decisive"]]["title"] == verdict.decisive.title
 
 
+@pytest.mark.slow
 def test_the_call_that_decided_is_in_every_report_and_can_be_sent_again() -> None:
     """Of 85 failures with 60 calls each, the line of each has the whole body."""
     read = told(_all_wrong(notes=1))
@@ -158,6 +160,7 @@ def test_a_long_body_that_decided_can_be_sent_again() -> None:
     assert long.request_body in printed.stdout
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted() -> None:
     """By scenario, and nothing of a short run is."""
     small, large = told(report(passed("A01", exchanges=12))), told(_all_passed())

@@ -785,6 +785,7 @@ class Pair:
             assert self.plain.cents(player_id) == self.ready.ledger.balance(player_id)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(history=histories())
 def test_both_wallets_give_the_same_answers(public_key: RSAPublicKey, sign: Sign, history: list[Step]) -> None:

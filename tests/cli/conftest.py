@@ -7,13 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.cli import main
 from game_operator.cli.keys import KeyFiles, write_pair
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
-from game_operator.signers import AsyncSigner, KeySource, LocalSigner, Signer, load_signer
 from tests.cli.support import Run, Told
 
 
@@ -41,18 +40,6 @@ def key_file(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Pa
     path.touch(0o600)
     path.write_bytes(private_pem)
     return path
-
-
-@pytest.fixture(autouse=True)
-def _key_loaded_once(monkeypatch: pytest.MonkeyPatch, key_file: Path, private_key: RSAPrivateKey) -> None:
-    """The key of ``key_file`` is read and checked once for all tests: that costs as much as 57 signatures."""
-    signer = LocalSigner(private_key)
-
-    def known_or_loaded(source: KeySource, passphrase: str | bytes | None = None) -> Signer | AsyncSigner:
-        return signer if source == key_file else load_signer(source, passphrase)
-
-    for module in ("client.base", "signers.keys", "cli.setup_checks"):
-        monkeypatch.setattr(f"game_operator.{module}.load_signer", known_or_loaded)
 
 
 @pytest.fixture

@@ -291,14 +291,16 @@ def test_missing_tables_are_made_or_printed(run: Run, database: str, tmp_path: P
     """With --no-migrate the statements are printed as they are run, on stdout, and not even a file is made."""
     options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
     refused = run("serve", *options, "--no-migrate")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert refused.code == 2
     problem = "There are no tables mine_* in this database. Is --table-prefix right?"
     if database.startswith("sqlite"):
         problem = f"There is no file '{database.removeprefix('sqlite:///')}'. Is --database right?"
-    assert refused.err == f"Error: {problem} Run the statements, or let serve make them without --no-migrate.\n"
+    # Above it may stand that the server does not wait for its disk.
+    told = refused.err.splitlines()[-1].removeprefix("Error: ")
+    assert told == f"{problem} Run the statements, or let serve make them without --no-migrate."
     assert list(tmp_path.iterdir()) == []
     error = run("serve", *options, "--no-migrate", "--json").error
-    assert (error["message"], error["statements"]) == (refused.err.removeprefix("Error: ").rstrip(), refused.out)
+    assert (error["message"], error["statements"]) == (told, refused.out)
     if database.startswith("sqlite"):
         with sqlite3.connect(database.removeprefix("sqlite:///")) as connection:
             connection.executescript(refused.out)

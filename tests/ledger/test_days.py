@@ -96,9 +96,8 @@ def template(postgres: PostgresServer) -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres: PostgresServer, template: str) -> Iterator[str]:
     """The URL of such a copy."""
-    url = postgres.create_database(template=template)
-    yield url
-    postgres.drop_database(url)
+    with postgres.lent_database(template=template) as url:
+        yield url
 
 
 @pytest.fixture

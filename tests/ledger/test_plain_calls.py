@@ -81,6 +81,7 @@ class _Twins:
         self.long.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [pytest.param(1, id="one at a time"), pytest.param(12, id="in batches")])
 def test_both_ways_write_the_same_rows(tmp_path: Path, most: int) -> None:
     """After any history every row is the same, to the last column: times, digests, rounds and currencies too."""

@@ -19,7 +19,7 @@ from game_operator.models.webhooks import MovingCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
-from tests.support.postgres_tables import LentTables
+from tests.support.postgres import PostgresServer
 from tests.support.raw_sql import damage, is_sqlite, rows
 
 pytestmark = pytest.mark.slow
@@ -295,18 +295,18 @@ def test_on_sqlite() -> None:
 
 @pytest.mark.outside
 @pytest.mark.parametrize(("histories", "steps"), [(1, 12), pytest.param(20, 40, marks=pytest.mark.torture)])
-def test_on_postgresql(lent_tables: LentTables, histories: int, steps: int) -> None:
+def test_on_postgresql(postgres: PostgresServer, postgres_tables: str, histories: int, steps: int) -> None:
     """The same; the server's clock is shifted past the ledger."""
     urls: list[str] = []
 
     class _PostgresMachine(_Machine):
         def made_url(self) -> str:
-            urls.append(lent_tables.lend_database())
+            urls.append(postgres.create_database(template=postgres_tables))
             return urls[-1]
 
         def teardown(self) -> None:
             super().teardown()
-            lent_tables.take_back(urls.pop())
+            postgres.drop_database(urls.pop())
 
     _tried(_PostgresMachine, histories, steps)
 

@@ -22,7 +22,6 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_tables import LentTables
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, damaged, path_in, run
 from tests.support.repairs import findings, lost, pay, repair, won
 from tests.support.seeds import random_of
@@ -77,23 +76,16 @@ def templates(tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
     return urls | since
 
 
-@pytest.fixture(scope="module")
-def lent_books(postgres: PostgresServer) -> LentTables:
-    """Databases with the healthy book."""
-    return LentTables(postgres, fill)
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def book(
-    request: pytest.FixtureRequest, templates: dict[str, str], tmp_path: Path, lent_books: LentTables
+    request: pytest.FixtureRequest, templates: dict[str, str], tmp_path: Path, postgres: PostgresServer
 ) -> Iterator[str]:
     """A copy of the healthy book."""
     if request.param == "sqlite":
         yield f"sqlite:///{shutil.copy(path_in(templates['sqlite']), tmp_path / 'copy.db')}"
         return
-    url = lent_books.lend_database()
-    yield url
-    lent_books.take_back(url)
+    with postgres.lent_database(template=templates["postgres"]) as url:
+        yield url
 
 
 def verified(url: str) -> BooksReport:

@@ -121,6 +121,7 @@ def test_other_machines(host: str) -> None:
     assert not is_loopback(host)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [b"\\" * 200_000, b"%25" * 50_000, b"&#0" * 50_000, b"A\\" * 50_000])
 def test_what_a_wallet_repeats_does_not_hold_up(run: bytes) -> None:
     """A long run of what begins an escape is read once, not from each of its places: it would take hours."""

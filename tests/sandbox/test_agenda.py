@@ -65,6 +65,7 @@ def test_out_of_turn(seed: int) -> None:
     assert {name: at_millis for at_millis, name in drained(agenda)} == waiting
 
 
+@pytest.mark.slow
 def test_taking_many_by_name_is_no_search() -> None:
     """A trace of a hundred thousand bets is read in its order: each thing has its place at once."""
     agenda = Agenda()

@@ -501,6 +501,7 @@ def opening(players: int = 12) -> dict[str, int]:
     return {f"p{number}": 500 if number % 10 == 9 else 100_000 for number in range(players)}
 
 
+@pytest.mark.slow
 def test_at_concurrency_1_the_same_seed_gives_the_same_bytes() -> None:
     """Posts, their order, their bytes and their signatures are the same; with another seed none is."""
     keys = ServiceKeys(new_key(), new_key())
@@ -875,6 +876,7 @@ def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: 
     assert not problems(dealer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "profile",
     [

@@ -179,6 +179,7 @@ def test_a_maximum_win_that_is_too_low_is_paid_every_time(genre: str, max_win_ce
     assert rounds == [[max_win_cents, max_win_cents]] * 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("genre", "rtp", "wager_cents", "max_win_cents"),
     [

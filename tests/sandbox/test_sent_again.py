@@ -119,6 +119,7 @@ def _again(courier: InProcess) -> list[MovingCall]:
     return [call for call, count in counts.items() if count > 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("concurrency", [1, 16])
 def test_which_calls_are_sent_again(concurrency: int) -> None:
     """The first fifty withdraws and rollbacks and claims, once; deposits of bets are not, and nobody minds."""
@@ -134,6 +135,7 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     assert kinds.keys() == {"withdraw", "rollback", "claim"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -158,6 +160,7 @@ def _written(report: StormReport, folder: Path, lines: Any = None) -> Path:
     return trace
 
 
+@pytest.mark.slow
 def test_a_trace_has_them_and_is_replayed(tmp_path: Path) -> None:
     """In its order: the wrong wallet fails as before, and the right one passes."""
     report, courier = storm(ForgetsWithdraws)
@@ -170,6 +173,7 @@ def test_a_trace_has_them_and_is_replayed(tmp_path: Path) -> None:
     assert storm(trace=(head, orders))[0].passed
 
 
+@pytest.mark.slow
 def test_an_older_trace_is_replayed(tmp_path: Path) -> None:
     """It has none of them, and they are sent after what it has."""
     report, courier = storm(ForgetsWithdraws)

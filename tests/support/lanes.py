@@ -2,6 +2,7 @@
 Lanes: which tests a command runs, by ``--lane``.
 
 - ``test`` (`make test`): behaviour, and one smoke test of each artefact. Neither the mark ``artefact`` nor ``torture``.
+  Properties are tried with fewer examples than ``pytest`` alone tries.
 - ``fast`` (`make test-fast`): of these, tests that neither start a process, a server or a browser nor take long. A test
   is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that names
   PostgreSQL. In the lane an audit hook refuses what the marks have missed.
@@ -52,11 +53,12 @@ def add_option(parser: pytest.Parser) -> None:
 
 
 def configure(config: pytest.Config) -> None:
-    """Refuse processes and servers in the fast lane, and try fewer examples."""
+    """Refuse processes and servers in the fast lane; in any lane, try fewer examples."""
+    if config.getoption("--lane") is not None:
+        settings.register_profile("lane", max_examples=25, deadline=None)
+        settings.load_profile("lane")
     if config.getoption("--lane") == "fast":
         sys.addaudithook(_refuse)
-        settings.register_profile("fast", max_examples=20, deadline=None)
-        settings.load_profile("fast")
 
 
 def is_left_out(path: Path, lane: str | None) -> bool:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import IO, Self
@@ -32,7 +33,7 @@ _PORT = 5432
 _LONGEST_FOLDER = 104 - len(f"/.s.PGSQL.{_PORT}.lock") - 1
 
 # Nothing is left running between tests, and no plan is compiled for a handful of rows.
-_QUICK = {"autovacuum_naptime": "1d", "jit": "off"}
+_QUICK = {"autovacuum_naptime": "1d", "jit": "off", "shared_buffers": "32MB"}
 _FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", **_QUICK}
 _DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
 if sys.platform == "linux":
@@ -53,18 +54,6 @@ if [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null; then
     [ "$tries" -lt 100 ] || kill -KILL "$pid" 2>/dev/null
 fi
 rm -rf "$1"
-"""
-
-_CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
-_IS_AS_NEW = """
-SELECT datallowconn AND datacl IS NULL AND datconnlimit = -1 AND datdba = 10
-    AND (SELECT count(*) = 1 FROM pg_extension)
-    AND NOT EXISTS (SELECT FROM pg_default_acl)
-    AND NOT EXISTS (SELECT FROM pg_event_trigger)
-    AND NOT EXISTS (SELECT FROM pg_largeobject_metadata)
-    AND NOT EXISTS (SELECT FROM pg_publication)
-    AND NOT EXISTS (SELECT FROM pg_db_role_setting WHERE setdatabase = pg_database.oid)
-FROM pg_database WHERE datname = current_database()
 """
 
 
@@ -174,28 +163,25 @@ class PostgresServer:
         """Return the URL of a fresh database: empty, or a copy of the database with the URL *template*."""
         name = f"test_{next(self._names)}"
         original = sql.Identifier("template1" if template is None else _database(template))
-        self._execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), original))
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), original)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            # The other strategy, new in PostgreSQL 15, takes twice the processor time.
+            has_choice = connection.info.server_version >= 150_000
+            connection.execute(create + sql.SQL(" STRATEGY file_copy") if has_choice else create)
         return self._url(name)
+
+    @contextmanager
+    def lent_database(self, *, template: str | None = None) -> Iterator[str]:
+        """Create a database as ``create_database`` does, for one block."""
+        url = self.create_database(template=template)
+        yield url
+        self.drop_database(url)
 
     def drop_database(self, url: str) -> None:
         """Drop the database with this URL, if it is there, and cut its connections."""
-        self._execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_database(url))))
-
-    def is_put_back(self, url: str, by: str) -> bool:
-        """Cut a database's connections and put it back by a statement; return whether all but its schemas is as new."""
-        if not self.is_running:
-            return False
-        name = _database(url)
-        try:
-            with psycopg.connect(self.url, autocommit=True) as connection:
-                connection.execute(_CUT, [name])
-                connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(sql.Identifier(name)))
-            with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute("SET lock_timeout = '2s'")
-                connection.execute(by.encode())
-                return connection.execute(_IS_AS_NEW).fetchone() == (True,)
-        except psycopg.Error:
-            return False
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            name = sql.Identifier(_database(url))
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
 
     def run(self, program: str, *arguments: str) -> str:
         """Run a program of PostgreSQL's, such as pg_dump, in ``folder`` as the server's user; return its output."""
@@ -225,10 +211,6 @@ class PostgresServer:
         if self._process is None or not self.is_running:
             raise RuntimeError("the PostgreSQL server does not run: call start() first")
         return self._process
-
-    def _execute(self, statement: sql.Composed) -> None:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(statement)
 
     def _prepare(self) -> None:
         """Make the folder, the guard who will remove it, and the cluster."""

@@ -1,8 +1,7 @@
 """
 SQLite files with the tables of a new ledger: made once, and copied for each test.
 
-Making the tables takes four times as long as opening a file that has them. ``postgres_tables`` is the same for
-PostgreSQL.
+Making the tables takes four times as long as opening a file that has them.
 """
 
 import tempfile

@@ -450,6 +450,7 @@ def test_a_handler_is_checked_when_the_application_is_built(receiver: WebhookRec
         asgi_app(receiver, nothing)
 
 
+@pytest.mark.slow
 async def test_a_batch_over_http(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """A11, F09: up to 1 MiB in pieces."""
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), profile=Profile(deposit_batch=True))

@@ -11,7 +11,6 @@ from game_operator.backoffice.campaigns import granting
 from game_operator.ledger import SqlLedger
 from tests.support.grants import GrantingService, players
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_tables import LentTables
 
 
 @pytest.fixture
@@ -37,9 +36,11 @@ def filled_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def lent_players(postgres: PostgresServer) -> LentTables:
-    """Databases with the players p1 to p40."""
-    return LentTables(postgres, _fill)
+def postgres_players(postgres: PostgresServer) -> str:
+    """The URL of a database with the players p1 to p40, to be copied."""
+    url = postgres.create_database()
+    _fill(url)
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -48,10 +49,9 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
     if request.param == "sqlite":
         yield f"sqlite:///{shutil.copy(request.getfixturevalue('filled_file'), tmp_path / 'wallet.db')}"
         return
-    lent: LentTables = request.getfixturevalue("lent_players")
-    url = lent.lend_database()
-    yield url
-    lent.take_back(url)
+    server: PostgresServer = request.getfixturevalue("postgres")
+    with server.lent_database(template=request.getfixturevalue("postgres_players")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -89,6 +89,7 @@ class _Elements(HTMLParser):
         self.attributes |= {name for name, _ in attrs}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redact", [False, True])
 @pytest.mark.drawn(1)
 def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:

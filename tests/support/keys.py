@@ -1,0 +1,41 @@
+"""
+RSA keys that cost little: making one, and checking one that is read, takes as long as dozens of signatures.
+
+What the tests are about stays: each key was made, or read and checked, by the same function of ``cryptography``.
+"""
+
+import sys
+from collections import deque
+from functools import cache
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, generate_private_key
+
+__all__ = ["make_and_check_once"]
+
+#: How many keys lie between two uses of one, of which somebody may have kept the PEM alone.
+_KEPT = 8
+#: What refers to a key that nobody uses, when it is asked: a variable and the argument of the question.
+_OURS = 2
+
+
+def make_and_check_once(patch: pytest.MonkeyPatch) -> None:
+    """Let what plays the provider get keys that nobody uses any more, and let each PEM be checked once."""
+    patch.setattr("game_operator.provider.keys.generate_private_key", _Keys())
+    patch.setattr(serialization, "load_pem_private_key", cache(serialization.load_pem_private_key))
+
+
+class _Keys:
+    """Makes keys, and hands them out again as soon as nobody holds them."""
+
+    def __init__(self) -> None:
+        self._row: deque[RSAPrivateKey] = deque()
+
+    def __call__(self, public_exponent: int, key_size: int) -> RSAPrivateKey:
+        """Return a key that nobody else holds."""
+        key = self._row.popleft() if len(self._row) >= _KEPT else None
+        if key is None or sys.getrefcount(key) > _OURS or key.key_size != key_size:
+            key = generate_private_key(public_exponent, key_size)
+        self._row.append(key)
+        return key
