@@ -36,6 +36,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Collect what the tests have left once, and not five times, as pytest does in search of what nobody closed."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that are another process's, or not in the lane."""
     is_anothers = _dealing(config).is_anothers(collection_path)

@@ -13,7 +13,7 @@ _NEEDED_BYTES: Final = 3 * 2**30
 
 
 def keep_in_memory() -> None:
-    """Let this process and those that it starts keep temporary files in memory, unless TMPDIR says where, or it is small."""
+    """Keep the temporary files of this process and its children in memory, unless TMPDIR is set or memory is short."""
     if "TMPDIR" not in os.environ and _suits(_MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
