@@ -112,6 +112,7 @@ def test_what_a_docstring_leaves_out_is_found(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.artefact
 @pytest.mark.parametrize(("name", "sections"), _SECTIONS.items())
 def test_the_section_of_the_specification_is_named(name: str, sections: tuple[str, ...]) -> None:
     """Who has the specification open finds the place."""

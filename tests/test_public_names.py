@@ -186,6 +186,7 @@ def test_version_is_the_distribution_s() -> None:
     assert game_operator.__version__ == metadata.version("game-operator")
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 @pytest.mark.parametrize(
     ("statement", "absent"),
@@ -254,12 +255,14 @@ def test_what_an_import_loads(statement: str, absent: str) -> None:
     assert _loaded_after(statement) & set(absent.split()) == set()
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_the_client_adds_no_rich() -> None:
     """Httpx loads rich for its own command line where that is installed; the client has no part in it."""
     assert "rich" not in _loaded_after("from game_operator import OperatorClient") - _loaded_after("import httpx")
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_the_probe_sees_what_is_loaded() -> None:
     """The check above would notice: a client and a model do load httpx, pydantic and cryptography."""

@@ -33,16 +33,9 @@ _INSTANCE = "instance-1"
 _SLOTS = "\U0001f3b0"
 _RANDOM_OPERATIONS = 1_000
 
-#: The languages of `make test`, in which a program starts in no time.
-_QUICK = {"Python", "Node.js"}
-
-
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    return [] if name in _QUICK else [pytest.mark.artefact]
-
-
+_OTHERS = [pytest.param(name, marks=pytest.mark.artefact) for name in LANGUAGES]
 _each_language = pytest.mark.parametrize(
-    "language", [pytest.param(each, id=name, marks=_marks(name)) for name, each in LANGUAGES.items()]
+    "language", [pytest.param(each, id=name, marks=pytest.mark.artefact) for name, each in LANGUAGES.items()]
 )
 
 
@@ -52,7 +45,7 @@ _each_language = pytest.mark.parametrize(
 @pytest.mark.outside
 @_each_language
 def test_a_wallet_compiles(language: Language, tmp_path: Path) -> None:
-    """Where the language is installed, which `make torture` ensures; without a warning."""
+    """Where the language is installed, which `make test-artefacts` ensures; without a warning."""
     need(language.missing_tools)
     checked = subprocess.run(
         language.check(tmp_path), cwd=WALLETS, capture_output=True, text=True, timeout=50, check=False
@@ -165,7 +158,7 @@ class Ready(NamedTuple):
     folder: Path
 
 
-@pytest.fixture(scope="module", params=[pytest.param(name, marks=_marks(name)) for name in ("Python", *LANGUAGES)])
+@pytest.fixture(scope="module", params=["Python", *_OTHERS])
 def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ready:
     """One of the five wallets, built once."""
     folder = tmp_path_factory.mktemp("wallet")
@@ -197,7 +190,7 @@ def test_a_wallet_that_cannot_start_says_why_in_one_line(ready: Ready, mistake: 
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("ready", [pytest.param(name, marks=_marks(name)) for name in LANGUAGES], indirect=True)
+@pytest.mark.parametrize("ready", _OTHERS, indirect=True)
 def test_a_database_that_cannot_be_opened_is_one_line_too(ready: Ready) -> None:
     """In the words of the driver; the wallet in Python keeps its database in memory."""
     ended = _started(ready, "service.pub.pem", "0", DATABASE=str(ready.folder / "missing" / "wallet.db"))

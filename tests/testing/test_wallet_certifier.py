@@ -136,11 +136,10 @@ def test_whatever_a_wallet_is_it_is_certified(
 
 
 @pytest.mark.slow
-def test_a_whole_certification_takes_seconds(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
-    """All scenarios in under five seconds, by the report's own clock; what is skipped says what it needs."""
+def test_a_whole_certification(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """All scenarios are played; what is skipped says what it needs."""
     report = wallet_certifier(Wallet(ledger), **PLAYERS, check=False)
     assert report.failures == ()
-    assert report.seconds < 30
     assert len(report.verdicts) == len(scenarios())
     assert all(each.reason.startswith("needs ") for each in report.skipped)
 
