@@ -310,6 +310,47 @@ def test_a_migration_that_commits_while_staff_wait_for_it(
     }
 
 
+_JOINED: dict[str, Callable[[SqlLedger, Any], object]] = {
+    "a withdraw": lambda ledger, on: ledger.apply(withdraw("b2"), connection=on),
+    "a deposit": lambda ledger, on: ledger.apply(deposit("b1"), connection=on),
+    "an early deposit": lambda ledger, on: ledger.apply(deposit("b9"), connection=on),
+    "a declined withdraw": lambda ledger, on: ledger.apply(withdraw("b2", amount_cents=99_999), connection=on),
+    "a rollback": lambda ledger, on: ledger.apply(rollback("b1"), connection=on),
+    "an anomaly": lambda ledger, on: ledger.keep_anomaly("deposit", "unreadable", b"{", connection=on),
+}
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+@pytest.mark.parametrize("isolation", [psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE])
+@pytest.mark.parametrize("writing", _JOINED)
+@pytest.mark.drawn(8)
+def test_a_transaction_that_sees_an_old_state_writes_nothing(
+    postgres_url: str, writing: str, isolation: psycopg.IsolationLevel, is_fenced: bool
+) -> None:
+    """Its own first statement came before the fence, which it cannot see: it cannot go on, and is repeated."""
+    with SqlLedger(postgres_url) as ledger, psycopg.connect(postgres_url) as connection:
+        ledger.open_account("p1", Decimal(100))
+        assert ledger.apply(withdraw("b1")).applied
+        with connection.transaction(force_rollback=True):
+            ledger.apply(withdraw("known"), connection=connection)
+        connection.isolation_level = isolation
+        connection.execute("SELECT 1")
+        if is_fenced:
+            run_next_migration(postgres_url)
+            raise_fence(postgres_url)
+        before = content(postgres_url)
+        if not is_fenced:
+            _JOINED[writing](ledger, connection)
+            connection.commit()
+            assert content(postgres_url) != before
+            return
+        with pytest.raises(Exception, match=f"concurrent update|{REFUSED}"):
+            _JOINED[writing](ledger, connection)
+        connection.rollback()
+        assert content(postgres_url) == before
+
+
+
 def test_no_source_is_registered_behind_the_fence(database_url: str) -> None:
     """Nor by a first call that fails before it would write anything else."""
 

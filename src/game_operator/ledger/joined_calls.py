@@ -34,7 +34,15 @@ from game_operator.ledger.engine.script import (
     apply_items,
     driven,
 )
-from game_operator.ledger.engine.tables import DURABLE, FULL, UNDEFINED_TABLE, VERSION, check_version, stored_version
+from game_operator.ledger.engine.tables import (
+    DURABLE,
+    FULL,
+    OLDEST_WRITER,
+    UNDEFINED_TABLE,
+    VERSION,
+    check_version,
+    stored_version,
+)
 from game_operator.ledger.joined_connections import Caller, caller_of, failure_of, sqlstates
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
@@ -54,8 +62,12 @@ _FAILED_TRANSACTION = "25P02"
 _REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackError"})
 #: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
 _AGAIN = frozenset({"40001", "40P01"})
-#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported.
-_SURE = f"{DURABLE}, {SHOW_WARNINGS}"
+#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported. A transaction that goes on seeing an
+#: old state would not see that programs of this version may not write any more: its lock of that row fails then, by 40001.
+_SURE = (
+    f"{DURABLE}, {SHOW_WARNINGS}, ({OLDEST_WRITER} AND current_setting('transaction_isolation') <> 'read committed' "
+    "FOR SHARE)"
+)
 
 _APPLY = "game_operator_apply"
 #: Of a call that is held. No other call goes back to it: that would make a failed transaction look sound.
@@ -191,14 +203,17 @@ class Joiner:
             raise result
         # What is applied is stored by a statement that raises it already.
         if kind == "postgres" and not result.applied and item.call.operation != "player-balance":
-            yield Execute(f"SELECT {_SURE}", ())
+            yield Execute(self._sure(), ())
         return result
 
     def _stored(self, script: Callable[[SqlDialect], Script[T]], kind: Kind) -> Script[T]:
         result = yield from script((yield from self._begun(kind)))
         if kind == "postgres":
-            yield Execute(f"SELECT {_SURE}", ())
+            yield Execute(self._sure(), ())
         return result
+
+    def _sure(self) -> str:
+        return f"SELECT {_SURE.format(prefix=self._prefix)}"
 
     def _begun(self, kind: Kind) -> Script[SqlDialect]:
         """
@@ -230,7 +245,7 @@ class Joiner:
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             # If they are newer, this program may have run before: each write asks whether it may go on.
-            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE}")
+            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE.format(prefix=self._prefix)}")
             known.sources.joined = True
             if kind == "postgres":
                 yield from self._identities.advanced()
