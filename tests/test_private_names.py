@@ -10,15 +10,19 @@ import game_operator
 ROOT = Path(game_operator.__file__).parent
 #: Shared by the packages, and not for users.
 _SHARED = {"_lazy", "_version"}
-#: What imports of us; parsing it alone saves seconds.
-_STATEMENT = re.compile(r"^ *(from game_operator\S* import (?:\([^)]*\)|.*)|import game_operator.*)", re.MULTILINE)
+#: What an import of a private name has in a line of its own, or beside the word; only such files are parsed.
+_SUSPECT = re.compile(
+    r"\bimport\b.*\b_[A-Za-z]|game_operator\S*\._|^\s+(?:\w+(?: as \w+)?, *)*_\w+(?: as \w+)?,?\s*(?:#.*)?$"
+)
 
 
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
     """Yield what *file* imports of this distribution: the module and the name."""
-    for statement in _STATEMENT.findall(file.read_text()):
-        [node] = ast.parse(statement).body
-        if isinstance(node, ast.ImportFrom):
+    text = file.read_text()
+    if not any(map(_SUSPECT.search, text.splitlines())):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("game_operator"):
             yield from ((str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names if alias.name.startswith("game_operator."))

@@ -102,7 +102,7 @@ def verdict(api: str, root: Path) -> str:
     if not broken or (tag and _may_break(tag, (root / "src/game_operator/_version.py").read_text())):
         return ""
     accept = "raise the version's number first" if tag else "run: python tools/public_api.py --write"
-    remedy = f"Keep the old name or parameter, with a DeprecationWarning. To break it on purpose, {accept}."
+    remedy = f"Keep the old name or parameter. To break it on purpose, {accept}."
     return "\n".join([f"The public API of {tag or dump} is broken:", *(f"  {each}" for each in broken), remedy])
 
 

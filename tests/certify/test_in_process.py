@@ -9,6 +9,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from game_operator import ConfigurationError
 from game_operator.certify import Report, certify_in_process
 from game_operator.ledger import MemoryLedger
 from game_operator.testing import asgi_wallet, wsgi_wallet
@@ -173,3 +174,33 @@ def test_a_wrong_answer_later_ends_the_run(make: Making, only: str) -> None:
     assert [each.name for each in threading.enumerate() if each.name.startswith("certify")] == []
     assert all(loop.is_closed() for loop in loops)
     assert bool(loops) is (make is _handle_async)
+
+
+@pytest.mark.parametrize(
+    ("wallet", "told"),
+    [
+        pytest.param(42, "a wallet must be a function of path, headers and body, not int", id="no function"),
+        pytest.param(
+            Wallet(MemoryLedger({})),
+            "a function of path, headers and body, not Wallet",
+            id="a handler without receiver",
+        ),
+        pytest.param(lambda _body: None, r"and this one takes \(_body\)", id="too few arguments"),
+        pytest.param(lambda scope, receive, send: None, "pass asgi_wallet", id="an application"),
+    ],
+)
+def test_what_is_no_function_of_a_call_is_the_authors_mistake(wallet: Any, told: str) -> None:
+    """Before the first call, and in no report."""
+    with pytest.raises(TypeError, match=told):
+        certified(wallet)
+
+
+def test_an_async_wallet_is_not_awaited_in_a_loop_that_runs() -> None:
+    """The thread is the caller's: a sync wallet is certified in it, and for another one the error says what to do."""
+
+    async def within_a_loop() -> None:
+        assert certified(correct(_handle)).passed
+        with pytest.raises(ConfigurationError, match=r"asyncio\.to_thread"):
+            certified(correct(_handle_async))
+
+    asyncio.run(within_a_loop())

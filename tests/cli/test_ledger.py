@@ -460,7 +460,7 @@ def test_migrating(run: Run, database: str) -> None:
         told = run("ledger", *arguments)
         assert (told.code, told.out) == (2, "")
         assert "have version 4. An unreleased version of this program made them" in " ".join(told.err.split())
-        assert told.err.endswith("make the ledger's database anew.\n")
+        assert told.err.endswith("and make them anew.\n")
 
 
 def test_the_tables_as_sql(run: Run, database: str) -> None:

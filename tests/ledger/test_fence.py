@@ -350,7 +350,6 @@ def test_a_transaction_that_sees_an_old_state_writes_nothing(
         assert content(postgres_url) == before
 
 
-
 def test_no_source_is_registered_behind_the_fence(database_url: str) -> None:
     """Nor by a first call that fails before it would write anything else."""
 

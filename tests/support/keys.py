@@ -5,7 +5,7 @@ What the tests are about stays: each key was made, or read and checked, by the s
 """
 
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from functools import cache
 
 import pytest
@@ -30,12 +30,13 @@ class _Keys:
     """Makes keys, and hands them out again as soon as nobody holds them."""
 
     def __init__(self) -> None:
-        self._row: deque[RSAPrivateKey] = deque()
+        self._rows: defaultdict[tuple[int, int], deque[RSAPrivateKey]] = defaultdict(deque)
 
     def __call__(self, public_exponent: int, key_size: int) -> RSAPrivateKey:
         """Return a key that nobody else holds."""
-        key = self._row.popleft() if len(self._row) >= _KEPT else None
-        if key is None or sys.getrefcount(key) > _OURS or key.key_size != key_size:
+        row = self._rows[public_exponent, key_size]
+        key = row.popleft() if len(row) >= _KEPT else None
+        if key is None or sys.getrefcount(key) > _OURS:
             key = generate_private_key(public_exponent, key_size)
-        self._row.append(key)
+        row.append(key)
         return key

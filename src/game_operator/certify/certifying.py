@@ -30,7 +30,7 @@ from game_operator.profile import Profile
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
-from game_operator.provider.in_process import InProcessCarrier, ReplyingWallet, a_loop_runs_here
+from game_operator.provider.in_process import InProcessCarrier, ReplyingWallet, a_loop_runs_here, checked_function
 from game_operator.provider.keys import ServiceKeys, SigningKey
 from game_operator.provider.requests import Form, Seal
 from game_operator.transport.settings import check_moves_money
@@ -205,8 +205,11 @@ def certify_in_process(
     or an awaitable of one. What it raises counts as its answer. All else is as for ``certify``.
 
     Raises:
-        TypeError: *wallet* returned something else than an ``HttpReply``. The certification ends at once.
+        TypeError: *wallet* is no such function, or returned something else than an ``HttpReply``. The certification
+            ends at once, and players keep what was moved.
+        ConfigurationError: A setting cannot work, or *wallet* is async and an event loop runs in this thread.
     """
+    checked_function(wallet)
     profile, supplies = profile or Profile(), supplies or Supplies()
     try:
         keys = ServiceKeys(signing_key, supplies.old_key, retired=supplies.retired_key)

@@ -62,8 +62,8 @@ _FAILED_TRANSACTION = "25P02"
 _REFUSED_BY_LIBRARY = frozenset({"TransactionManagementError", "PendingRollbackError"})
 #: PostgreSQL has rolled back, and asks to repeat: serialization failures and deadlocks.
 _AGAIN = frozenset({"40001", "40P01"})
-#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported. A transaction that goes on seeing an
-#: old state would not see that programs of this version may not write any more: its lock of that row fails then, by 40001.
+#: For PostgreSQL: the commit waits for the disk, and a commit in doubt is reported. A transaction that goes on seeing
+#: an old state would not see that programs of this version may not write any more: locking that row then fails.
 _SURE = (
     f"{DURABLE}, {SHOW_WARNINGS}, ({OLDEST_WRITER} AND current_setting('transaction_isolation') <> 'read committed' "
     "FOR SHARE)"
@@ -240,12 +240,14 @@ class Joiner:
         if known is None:
             version = yield from stored_version(self._prefix)
             if (version or 0) < VERSION:
-                check_version(version, self._prefix)
+                check_version(version or 0, self._prefix)
                 raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
             # If they are newer, this program may have run before: each write asks whether it may go on.
-            known = yield from dialect_for(kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE.format(prefix=self._prefix)}")
+            known = yield from dialect_for(
+                kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE.format(prefix=self._prefix)}"
+            )
             known.sources.joined = True
             if kind == "postgres":
                 yield from self._identities.advanced()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import httpx
 
-from game_operator.errors import shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
 from game_operator.provider.delivery import Carried
@@ -101,18 +101,31 @@ def delivery_to(wallet: WalletInProcess, receiver: Callable[[], WebhookReceiver]
     """
     if isinstance(wallet, WebhookHandler):
         return _behind(receiver, wallet)
+    return checked_function(wallet, "a webhook handler or a function of path, headers and body")
+
+
+def checked_function(wallet: Any, expected: str = "a function of path, headers and body") -> Deliver:
+    """
+    Return *wallet*, which can be called with path, headers and body.
+
+    Raises:
+        TypeError: It is not *expected*.
+    """
     if not callable(wallet):
-        raise TypeError(
-            f"a wallet must be a webhook handler or a function of path, headers and body, not {type(wallet).__name__}"
-        )
+        raise TypeError(f"a wallet must be {expected}, not {type(wallet).__name__}")
     try:
-        arguments = tuple(inspect.signature(wallet).parameters)
+        signature = inspect.signature(wallet)
     except (TypeError, ValueError):  # Some callables written in C have no signature.
-        arguments = ()
-    maker = _APPLICATIONS.get(arguments)
+        signature = inspect.signature(lambda *_: None)
+    maker = _APPLICATIONS.get(tuple(signature.parameters))
     if maker is not None:
         raise TypeError(f"{type(wallet).__name__} is an application: pass {maker}(app, prefix=…) instead")
-    return wallet
+    try:
+        signature.bind("/withdraw", {}, b"")
+    except TypeError:
+        raise TypeError(f"a wallet must be {expected}, and this one takes {signature}") from None
+    function: Deliver = wallet
+    return function
 
 
 def answer_of(response: Any) -> HttpReply:
@@ -241,13 +254,15 @@ class InProcessCarrier:
         begun = Begun(request, self._keys.headers(request, self._header))
         try:
             answer = begun.delivered_to(self._wallets[request.at])
-            if inspect.isawaitable(answer):
+            if inspect.isawaitable(answer) and not a_loop_runs_here():
                 self._is_async = True
                 answer = self._loop.result_of(answer)
         except WrongReplyError:  # Of ``answer_of``, within the function.
             raise
         except (Exception, asyncio.CancelledError) as failed:  # What the wallet raises is its answer.
             return begun.carried(None, _problem_of(failed))
+        if inspect.isawaitable(answer):
+            raise _not_awaited(answer)
         return _checked(begun, answer)
 
     async def _one_awaited(self, request: Request) -> Carried:
@@ -283,12 +298,22 @@ class Begun:
         return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis)
 
 
+def _not_awaited(answer: Awaitable[Any]) -> ConfigurationError:
+    if inspect.iscoroutine(answer):
+        answer.close()
+    return ConfigurationError(
+        "The wallet is async, and an event loop runs in this thread already, so it cannot be awaited here. Call in "
+        "another thread: await asyncio.to_thread(certify_in_process, …)."
+    )
+
+
 def _checked(begun: Begun, answer: Any) -> Carried:
     wrong = _wrong_in(answer)
     if wrong:
         raise WrongReplyError(
-            f"The wallet returned {wrong}. An HttpReply with an int, a mapping of str to str and bytes is expected: "
-            "return receiver.handle(path, headers, body, handler), or HttpReply(status, headers, body)."
+            f"The wallet returned {wrong} to {begun.request.path}. An HttpReply (game_operator.webhooks) with an int, "
+            "a mapping of str to str and bytes is expected: return receiver.handle(path, headers, body, handler), or "
+            "HttpReply(status, headers, body)."
         )
     if begun.request.manner is Manner.CUT:
         return begun.carried(None, "the answer was dropped, on purpose")

@@ -35,7 +35,7 @@ def tables(examined: Examined) -> Script[list[Case]]:
         check_version(examined.version, prefix)
         refuse_writer(examined.meta.get("oldest_writer"), prefix)
     except SchemaError as refused:
-        return [case("unreleased" if examined.version < FIRST_VERSION else "newer", problem=refused)]
+        return [case("unusable" if examined.version < FIRST_VERSION else "newer", problem=refused)]
     name = "fit" if examined.version == VERSION else "older"
     return [case(name, prefix=prefix, version=examined.version, needed=VERSION)]
 
