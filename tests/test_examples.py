@@ -66,7 +66,10 @@ def test_an_example_prints_what_it_says(
     monkeypatch.setattr(sys, "argv", [str(example)])
     with _unconfigured_logging():
         runpy.run_path(str(example), run_name="__main__")
-    assert capsys.readouterr() == (promised, "")
+    printed, told = capsys.readouterr()
+    # How long an answer takes depends on what else this machine does.
+    noted = [line for line in told.splitlines() if not line.endswith("; the service may give up before that")]
+    assert (printed, noted) == (promised, [])
 
 
 @pytest.mark.parametrize("example", _IN_A_PROCESS, ids=lambda example: example.stem)
