@@ -15,7 +15,7 @@ help:
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
 	@echo "make test     behaviour, and a smoke test of each artefact; of long tables, the cases that the seed draws"
 	@echo "make test-fast of these, the quick tests which start no process, server or browser"
-	@echo "make test-artefacts what users read and install: site, docs, tutorials, packages, typing, public API"
+	@echo "make test-artefacts what users read and install: site, docs, tutorials, packages, typing, public API, other languages"
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"

@@ -113,10 +113,11 @@ def checked_function(wallet: Any, expected: str = "a function of path, headers a
     """
     if not callable(wallet):
         raise TypeError(f"a wallet must be {expected}, not {type(wallet).__name__}")
+    function: Deliver = wallet
     try:
-        signature = inspect.signature(wallet)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # Some callables written in C have no signature.
-        signature = inspect.signature(lambda *_: None)
+        return function
     maker = _APPLICATIONS.get(tuple(signature.parameters))
     if maker is not None:
         raise TypeError(f"{type(wallet).__name__} is an application: pass {maker}(app, prefix=…) instead")
@@ -124,7 +125,6 @@ def checked_function(wallet: Any, expected: str = "a function of path, headers a
         signature.bind("/withdraw", {}, b"")
     except TypeError:
         raise TypeError(f"a wallet must be {expected}, and this one takes {signature}") from None
-    function: Deliver = wallet
     return function
 
 
