@@ -112,7 +112,10 @@ def checked_function(wallet: Any, expected: str = "a function of path, headers a
         TypeError: It is not *expected*.
     """
     if not callable(wallet):
-        raise TypeError(f"a wallet must be {expected}, not {type(wallet).__name__}")
+        raise TypeError(
+            f"a wallet must be {expected}, not {type(wallet).__name__}: pass a function that returns "
+            "receiver.handle(path, headers, body, handler)"
+        )
     function: Deliver = wallet
     try:
         signature = inspect.signature(function)
