@@ -32,18 +32,18 @@ demo: $(VENV)/runtime
 demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
-# Each process collects and runs its own files alone (tests/support/dealing.py). More processes than cores, for some wait.
-PYTEST := $(BIN)/python -m pytest -q -n 3 --dist each --max-worker-restart 0 -o console_output_style=classic
+# More processes than cores, for some wait.
+TESTS := $(BIN)/python tools/run_tests.py 4 -q -o console_output_style=classic
 
 test: $(VENV)/dev browser
-	@$(PYTEST) --lane test --durations=30
+	@$(TESTS) --lane test --durations=10
 
 # One process: it takes two thirds of the processor time of several.
 test-fast: $(VENV)/dev
 	@$(BIN)/python -m pytest -q -o console_output_style=classic --lane fast
 
 test-artefacts: $(VENV)/dev browser languages
-	@$(PYTEST) --lane artefacts --durations=20
+	@$(TESTS) --lane artefacts --durations=10
 
 browser:
 	@tools/install-test-commands.sh

@@ -14,7 +14,7 @@ _THRESHOLDS = gc.get_threshold()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--seed``, ``--lane`` and ``--record-seconds``."""
+    """Add ``--seed``, ``--lane``, ``--hand`` and ``--record-seconds``."""
     seeds.add_option(parser)
     lanes.add_option(parser)
     dealing.add_option(parser)

@@ -113,8 +113,7 @@ def _find(version: str) -> str | None:
 
 
 def _pytest(interpreter: Path, *options: str, environ: Mapping[str, str] = MappingProxyType({})) -> bool:
-    command = [str(interpreter), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--timeout", "600", *options]
-    command.append(f"--seed={SEED}")
+    command = [str(interpreter), "tools/run_tests.py", "2", "-q", "--timeout", "600", *options, f"--seed={SEED}"]
     return subprocess.run(command, cwd=ROOT, env=os.environ | environ, check=False).returncode == 0  # noqa: S603
 
 

@@ -61,7 +61,8 @@ def test_a_sequence_set_back_while_we_are_connected(url: str) -> None:
     """Ids of postings are unique within a partition alone; a new connection sets both sequences, or a taken id does."""
     with SqlLedger(url) as ledger:
         _set_back(url)
-        execute(url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        ours = "datname = current_database() AND pid <> pg_backend_pid()"
+        execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}")
         _use(ledger)
         _set_back(url)
         ledger.keep_anomaly("deposit", "unreadable", b"newer")

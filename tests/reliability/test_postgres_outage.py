@@ -296,7 +296,7 @@ def _locks_the_other_way(url: str, stop: threading.Event) -> None:
         connection.commit()
         while not stop.wait(0.01):
             connection.execute(statement, ("p2",))
-            time.sleep(0.005)
+            time.sleep(0.05)  # Until a batch of ours has p1 and waits for p2.
             connection.execute(statement, ("p1",))
             connection.rollback()
 
@@ -310,7 +310,7 @@ def test_a_true_deadlock(postgres_url: str) -> None:
     """H03: another session locks two players in the other order, again and again; it is us who are told, and go on."""
     open_accounts(postgres_url, {"p1": 10**6, "p2": 10**6})
     database = execute(postgres_url, "SELECT current_database()")[0][0]
-    execute(postgres_url, f"ALTER DATABASE {database} SET deadlock_timeout = '20ms'")
+    execute(postgres_url, f"ALTER DATABASE {database} SET deadlock_timeout = '200ms'")
     stop, until, answers = threading.Event(), time.monotonic() + 30, list[Answer]()
     with ThreadPoolExecutor(1) as pool:
         locking = pool.submit(_locks_the_other_way, postgres_url, stop)

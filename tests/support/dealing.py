@@ -1,20 +1,18 @@
 """
 Deals test files out to the processes of one run, so that each file is collected once, by who runs it.
 
-``pytest -n 3 --dist each`` starts three processes that would each run everything. Here each takes the files of its hand
-alone. ``tests/seconds.txt`` has the files that take long, by the seconds of an earlier run; ``--record-seconds`` writes
-it. The longest file is dealt first, and always to who has the least.
+``--hand 2/3`` runs the second of three hands; tools/run_tests.py starts all three. ``tests/seconds.txt`` has the files
+that take long, by the seconds of an earlier run; ``--record-seconds`` writes it. The longest file is dealt first, and
+always to who has the least.
 """
 
+import fcntl
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, Final
 
 import pytest
-
-if TYPE_CHECKING:
-    from xdist.workermanage import WorkerController  # type: ignore[import-untyped]
 
 __all__ = ["Dealing", "add_option", "hands"]
 
@@ -25,7 +23,8 @@ _LEAST_SECONDS: Final = 1.0
 
 
 def add_option(parser: pytest.Parser) -> None:
-    """Add ``--record-seconds``."""
+    """Add ``--hand`` and ``--record-seconds``."""
+    parser.addoption("--hand", default="1/1", metavar="N/COUNT", help="only the files of this hand")
     parser.addoption("--record-seconds", action="store_true", help=f"write {_RECORD.name} from this run")
 
 
@@ -41,17 +40,16 @@ def hands(files: Iterable[str], seconds: Mapping[str, float], count: int) -> lis
 
 
 class Dealing:
-    """The hand of one process, and in the process that collects the reports the seconds of each file."""
+    """The hand of one process, and the seconds of each of its files."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
         self._records = config.getoption("--record-seconds")
-        worker = getattr(config, "workerinput", None)  # Of xdist; None where one process runs everything.
-        self._others: frozenset[str] = frozenset()
-        if worker is not None and worker["is_dealt"]:
-            dealt = hands(_files(), _recorded(), worker["workercount"])
-            del dealt[int(worker["workerid"].removeprefix("gw"))]
-            self._others = frozenset().union(*dealt)
+        number, count = map(int, config.getoption("--hand").split("/"))
+        with _RECORD.open() as record:
+            dealt = hands(_files(), _read(record), count)
+        del dealt[number - 1]
+        self._others: frozenset[str] = frozenset().union(*dealt)
 
     def is_anothers(self, path: Path) -> bool:
         """Return whether another process runs the file *path*."""
@@ -61,23 +59,23 @@ class Dealing:
         """Leave out what was collected all the same: files that are named on the command line."""
         items[:] = [item for item in items if not self.is_anothers(item.path)]
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: "WorkerController") -> None:
-        """Tell a process of xdist whether files are dealt out."""
-        node.workerinput["is_dealt"] = node.config.getoption("dist") == "each"
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add up the seconds of a file."""
         self._seconds[report.nodeid.partition("::")[0]] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         """Write the record, if the run was asked for it."""
-        if self._records:
-            known = _recorded() | self._seconds
+        if not self._records:
+            return
+        with _RECORD.open("r+") as record:
+            fcntl.flock(record, fcntl.LOCK_EX)  # The other hands write theirs.
+            known = _read(record) | self._seconds
             kept = (
                 (name, taken) for name, taken in known.items() if taken >= _LEAST_SECONDS and (ROOT / name).exists()
             )
-            _RECORD.write_text("".join(f"{taken:.0f} {name}\n" for name, taken in sorted(kept)))
+            record.seek(0)
+            record.truncate()
+            record.writelines(f"{taken:.0f} {name}\n" for name, taken in sorted(kept))
 
 
 def _files() -> list[str]:
@@ -85,8 +83,6 @@ def _files() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in tests]
 
 
-def _recorded() -> dict[str, float]:
-    if not _RECORD.exists():
-        return {}
-    rows = (line.split(" ", 1) for line in _RECORD.read_text().splitlines())
+def _read(record: IO[str]) -> dict[str, float]:
+    rows = (line.split(" ", 1) for line in record.read().splitlines())
     return {name: float(taken) for taken, name in rows}

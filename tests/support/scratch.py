@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["keep_in_memory"]
 
 _MEMORY: Final = Path("/dev/shm")
-#: Three servers with their databases, and the folders of the tests that run.
+#: The servers with their databases, and the folders of the tests that run.
 _NEEDED_BYTES: Final = 3 * 2**30
 
 
