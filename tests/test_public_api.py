@@ -140,6 +140,7 @@ def test_signatures_do_not_inline_a_profile(ledger: type) -> None:
     assert "fields=" not in pydoc.plain(pydoc.render_doc(ledger))
 
 
+@pytest.mark.artefact
 def test_the_api_is_written_down() -> None:
     """What is compared is the API as it is: an addition is written down in the commit that makes it."""
     assert _api() == DUMP.read_text(), "The public API has changed. Run: python tools/public_api.py --write"

@@ -80,7 +80,7 @@ def canvas(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.drawn(7)
+@pytest.mark.drawn(4)
 def test_a_page_has_no_barriers_and_looks_as_it_did(
     room: Furnished, screen: Page, canvas: Page, tmp_path: Path, name: str
 ) -> None:

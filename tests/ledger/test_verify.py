@@ -656,6 +656,7 @@ _MONEY = "UPDATE {{p}}accounts SET balance_cents = balance_cents + ({}) WHERE ac
     ],
 )
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+@pytest.mark.drawn(6, kind=("postgres",))
 def test_damage_of_repairs_and_payments_is_found(
     repaired: dict[str, str], kind: str, statements: list[str], expected: set[str]
 ) -> None:

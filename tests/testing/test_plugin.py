@@ -160,6 +160,7 @@ def test_the_page_is_a_suite_that_passes(pytester: pytest.Pytester) -> None:
     _run(pytester, "game_operator", "anyio").assert_outcomes(passed=34, xfailed=1)
 
 
+@pytest.mark.artefact
 def test_frameworks_without_the_extras(pytester: pytest.Pytester) -> None:
     """Django and Flask, sync and async clients, another header: neither a web server of ours nor aiohttp is needed."""
     pytester.makeconftest(_CONFTEST)
