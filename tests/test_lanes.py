@@ -1,11 +1,16 @@
-"""Which cases of a long table a run draws."""
+"""Which cases of a long table a run draws, and which files a process gets."""
 
+import runpy
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.dealing import hands
 from tests.support.lanes import draw
+
+RUN = runpy.run_path(str(Path(__file__).parent.parent / "tools" / "run_tests.py"))
 
 
 class _Case:
@@ -64,3 +69,32 @@ def test_the_mark_of_a_module_counts_the_cases_of_all_its_tests() -> None:
 def test_a_test_without_the_mark_keeps_its_cases() -> None:
     """Whatever other marks it has."""
     assert len(_kept(_cases(pytest.mark.outside))) == 20
+
+
+def test_each_file_is_in_one_hand() -> None:
+    """The long ones first, each to who has the least; so no hand is longer than another by more than a short file."""
+    seconds = {"a": 9.0, "b": 5.0, "c": 4.0}
+    dealt = hands(["a", "b", "c", *"defghi"], seconds, 3)
+    assert sorted(file for hand in dealt for file in hand) == list("abcdefghi")
+    assert {"a"} in dealt
+    assert [min(hand) for hand in dealt] == ["a", "b", "c"]
+
+
+def test_one_hand_has_all() -> None:
+    """As ``pytest`` alone does."""
+    assert hands(["a", "b"], {}, 1) == [{"a", "b"}]
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        pytest.param([0, 0], 0, id="all passed"),
+        pytest.param([0, 5], 0, id="all files of a hand in another lane"),
+        pytest.param([5, 5], 5, id="no test ran"),
+        pytest.param([0, 1], 1, id="one failed"),
+        pytest.param([5, -9], -9, id="one was killed"),
+    ],
+)
+def test_hands_pass_together(codes: list[int], expected: int) -> None:
+    """A run passes if tests ran and none failed."""
+    assert RUN["worst"](codes) == expected

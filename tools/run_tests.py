@@ -27,7 +27,7 @@ def main(count: int, options: Sequence[str]) -> int:
         for _, output in sorted(zip(ended[1:], outputs, strict=True), key=lambda each: each[0] != _OK):
             output.seek(0)
             sys.stdout.buffer.write(output.read())
-    return _worst(ended)
+    return worst(ended)
 
 
 def _start(hand: str, options: Sequence[str], output: IO[bytes] | None) -> subprocess.Popen[bytes]:
@@ -43,7 +43,8 @@ def _code(hand: subprocess.Popen[bytes]) -> int:
             """It was interrupted, too, and has its servers to stop."""
 
 
-def _worst(codes: Sequence[int]) -> int:
+def worst(codes: Sequence[int]) -> int:
+    """Return the exit code of a run whose processes ended with *codes*."""
     failed = [code for code in codes if code not in (_OK, _NO_TESTS)]
     return failed[0] if failed else min(codes)
 
