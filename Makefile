@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-# Else each process that a test starts compiles our modules anew, and each worker of pytest all tests, where the
+# Else each process that a test starts compiles our modules anew, and each of pytest all its tests, where the
 # environment says that Python writes no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -54,7 +54,6 @@ lint: $(VENV)/dev
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-# pytest's summary is the last line.
 check: lint test
 
 format: $(VENV)/dev

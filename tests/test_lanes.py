@@ -72,7 +72,7 @@ def test_a_test_without_the_mark_keeps_its_cases() -> None:
 
 
 def test_each_file_is_in_one_hand() -> None:
-    """The long ones first, each to who has the least; so no hand is longer than another by more than a short file."""
+    """The long ones first, each to who has the least."""
     seconds = {"a": 9.0, "b": 5.0, "c": 4.0}
     dealt = hands(["a", "b", "c", *"defghi"], seconds, 3)
     assert sorted(file for hand in dealt for file in hand) == list("abcdefghi")

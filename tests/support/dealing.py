@@ -46,6 +46,8 @@ class Dealing:
         self._seconds: dict[str, float] = defaultdict(float)
         self._records = config.getoption("--record-seconds")
         number, count = map(int, config.getoption("--hand").split("/"))
+        if not 1 <= number <= count:
+            raise pytest.UsageError(f"--hand {number}/{count}: there are hands 1 to {count}")
         with _RECORD.open() as record:
             dealt = hands(_files(), _read(record), count)
         del dealt[number - 1]

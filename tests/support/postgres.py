@@ -22,6 +22,7 @@ from urllib.parse import quote, urlsplit
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from tests.support.postgres_binaries import find_binaries, give_to_server_user, server_user, within_reach
 
@@ -131,8 +132,7 @@ class PostgresServer:
             self._prepare()
         self._launch()
         self._wait_until_ready()
-        # It stays open: a new connection would cost half as much as a new database.
-        self._administrator = psycopg.connect(self.url, autocommit=True)
+        self._administering()
 
     def stop(self, *, immediate: bool = False) -> None:
         """Stop, if it runs, and cut all connections; *immediate* writes nothing, and the next start recovers."""
@@ -210,9 +210,18 @@ class PostgresServer:
         return f"postgresql:///{database}?host={quote(str(self.folder))}&port={_PORT}&user=postgres"
 
     def _administering(self) -> psycopg.Connection:
-        if self._administrator is None:
-            raise RuntimeError("the PostgreSQL server does not run: call start() first")
+        """Return a connection that stays open: a new one costs half as much as a new database."""
+        known = self._administrator
+        if known is None or known.info.transaction_status != TransactionStatus.IDLE:  # Cut, or interrupted by a signal.
+            self._forget_administrator()
+            self._administrator = psycopg.connect(self.url, autocommit=True)
+        assert self._administrator is not None
         return self._administrator
+
+    def _forget_administrator(self) -> None:
+        if self._administrator is not None:
+            self._administrator.close()
+            self._administrator = None
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None or not self.is_running:
@@ -294,9 +303,7 @@ class PostgresServer:
             return []
 
     def _wait_until_gone(self) -> None:
-        if self._administrator is not None:
-            self._administrator.close()
-            self._administrator = None
+        self._forget_administrator()
         self._launched().wait(_PATIENCE_SECONDS)
         if not select.select([self._all_gone], [], [], _PATIENCE_SECONDS)[0]:
             raise RuntimeError(f"processes of the PostgreSQL server in {self.folder} are still there after its end")
