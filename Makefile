@@ -38,7 +38,7 @@ TESTS := $(BIN)/python tools/run_tests.py 4 -q -o console_output_style=classic
 test: $(VENV)/dev browser
 	@$(TESTS) --lane test --durations=10
 
-# One process: it takes two thirds of the processor time of several.
+# One process, for each further one imports and collects anew.
 test-fast: $(VENV)/dev
 	@$(BIN)/python -m pytest -q -o console_output_style=classic --lane fast
 

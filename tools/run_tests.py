@@ -29,7 +29,7 @@ def main(count: int, options: Sequence[str]) -> int:
             output.seek(0)
             sys.stdout.buffer.write(output.read())
     if worst(codes):
-        print(f"the processes of the tests ended with {codes}")  # noqa: T201
+        print(f"Not all tests passed: the exit codes of the {count} processes are {codes}; see above.")  # noqa: T201
     return worst(codes)
 
 

@@ -39,7 +39,6 @@ def wait_for(service: Service, answered: int) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.drawn(1)
 def test_wallets_of_two_versions(url: str, private_key: RSAPrivateKey, tmp_path: Path) -> None:
     """A migration that adds costs no call its answer. Once the fence is raised, the older wallet writes nothing."""
     newer = next_program(tmp_path / "newer")

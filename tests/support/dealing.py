@@ -45,9 +45,10 @@ class Dealing:
     def __init__(self, config: pytest.Config) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
         self._records = config.getoption("--record-seconds")
-        number, count = map(int, config.getoption("--hand").split("/"))
+        hand = config.getoption("--hand")
+        number, _, count = (int(part) if part.isdecimal() else 0 for part in hand.partition("/"))
         if not 1 <= number <= count:
-            raise pytest.UsageError(f"--hand {number}/{count}: there are hands 1 to {count}")
+            raise pytest.UsageError(f"--hand {hand}: write 2/3 for the second of three")
         with _RECORD.open() as record:
             dealt = hands(_files(), _read(record), count)
         del dealt[number - 1]

@@ -211,11 +211,10 @@ class PostgresServer:
 
     def _administering(self) -> psycopg.Connection:
         """Return a connection that stays open: a new one costs half as much as a new database."""
-        known = self._administrator
-        if known is None or known.info.transaction_status != TransactionStatus.IDLE:  # Cut, or interrupted by a signal.
+        idle = TransactionStatus.IDLE  # Any other status: it was cut, or a signal interrupted a statement.
+        if self._administrator is None or self._administrator.info.transaction_status != idle:
             self._forget_administrator()
             self._administrator = psycopg.connect(self.url, autocommit=True)
-        assert self._administrator is not None
         return self._administrator
 
     def _forget_administrator(self) -> None:
