@@ -186,10 +186,14 @@ WRITING: dict[str, Callable[[Stage], object]] = {
 
 def content(url: str) -> dict[str, list[Any]]:
     """Return all rows of all tables, and on PostgreSQL the partitions."""
-    kind = "sqlite" if is_sqlite(url) else "postgres"
-    found = {name: sorted(rows(url, f"SELECT * FROM {name}"), key=repr) for name in table_names(kind, P)}
-    if kind == "postgres":
-        found["partitions"] = rows(url, "SELECT relname::text FROM pg_class WHERE relkind = 'r' ORDER BY 1")
+    if is_sqlite(url):
+        return {name: sorted(rows(url, f"SELECT * FROM {name}"), key=repr) for name in table_names("sqlite", P)}
+    # One statement, for each has a connection of its own.
+    each = [f"SELECT '{name}', CAST(whole AS text) FROM {name} whole" for name in table_names("postgres", P)]
+    each.append("SELECT 'partitions', relname::text FROM pg_class WHERE relkind = 'r'")
+    found = dict[str, list[Any]]()
+    for name, row in rows(url, f"{' UNION ALL '.join(each)} ORDER BY 1, 2"):
+        found.setdefault(name, []).append(row)
     return found
 
 

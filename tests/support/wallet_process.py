@@ -168,15 +168,22 @@ class Service:
     """
     Calls a wallet over several connections, one thread each, and sends a call again by the connection's retry preset.
 
+    Args:
+        key: The service's key.
+        port: The wallet's, at 127.0.0.1.
+        calls: What is sent, each call by the connection that is free.
+        pause: How many seconds a connection waits before each call.
+
     Attributes:
         log: What was answered, doubts included: a call without an answer is one with SYSTEM_ERROR.
         doubts: How many calls were sent and never answered.
         begun: The bets of the calls that were sent.
     """
 
-    def __init__(self, key: RSAPrivateKey, port: int, calls: Iterable[WebhookCall]) -> None:
+    def __init__(self, key: RSAPrivateKey, port: int, calls: Iterable[WebhookCall], *, pause: float = 0.0) -> None:
         self._key = key
         self._port = port
+        self._pause = pause
         self._calls: SimpleQueue[WebhookCall] = SimpleQueue()
         for call in calls:
             self._calls.put(call)
@@ -227,7 +234,7 @@ class Service:
             connection.close()
 
     def _waiting(self) -> Iterator[WebhookCall]:
-        while not self._stopped.is_set():
+        while not self._stopped.wait(self._pause):
             try:
                 yield self._calls.get_nowait()
             except Empty:
