@@ -74,9 +74,9 @@ def postgres() -> Iterator[PostgresServer]:
         yield server
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def durable() -> Iterator[PostgresServer]:
-    """A server for one module, to kill and stop; its commits reach the disk."""
+    """A server to kill and stop, which a test starts again; its commits reach the disk."""
     with PostgresServer(durable=True) as server:
         yield server
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,12 @@ _EXAMPLES = sorted(_FOLDER.glob("*.py"))
 _CONFIGURES_DJANGO = [example for example in _EXAMPLES if "settings.configure(" in example.read_text()]
 _IN_A_PROCESS = [_FOLDER / "first_call.py", *_CONFIGURES_DJANGO]
 _HEADING = "\n# Prints:\n"
+
+
+def _of_these(examples: list[Path], *smoke: str) -> list[Any]:
+    """Return the *examples*; all but *smoke* are for `make test-artefacts`."""
+    marks = {example: () if example.stem in smoke else (pytest.mark.artefact,) for example in examples}
+    return [pytest.param(example, id=example.stem, marks=marks[example]) for example in examples]
 
 
 def _run(example: Path) -> "subprocess.CompletedProcess[str]":
@@ -50,7 +57,8 @@ def _unconfigured_logging() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "example", [each for each in _EXAMPLES if each not in _CONFIGURES_DJANGO], ids=lambda example: example.stem
+    "example",
+    _of_these([each for each in _EXAMPLES if each not in _CONFIGURES_DJANGO], "play_rounds", "webhooks_fastapi"),
 )
 def test_an_example_prints_what_it_says(
     example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -72,7 +80,7 @@ def test_an_example_prints_what_it_says(
     assert (printed, noted) == (promised, [])
 
 
-@pytest.mark.parametrize("example", _IN_A_PROCESS, ids=lambda example: example.stem)
+@pytest.mark.parametrize("example", _of_these(_IN_A_PROCESS, "first_call"))
 def test_an_example_ends_well(example: Path) -> None:
     """In a process of its own, as a user starts it."""
     ran = _run(example)

@@ -214,6 +214,7 @@ def _hiding() -> str:
     return _HIDDEN.format(modules=sorted(_MODULES), names=names)
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_calls_and_webhooks_work_without_it(tmp_path: Path) -> None:
     """A client asks, and a wallet in memory and one on SQLite answer, where nothing of Unix can be found."""

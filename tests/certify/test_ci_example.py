@@ -104,6 +104,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
         os.kill(int((tmp_path / "wallet.pid").read_text()), signal.SIGTERM)
 
 
+@pytest.mark.artefact
 def test_a_right_wallet_passes_and_leaves_its_reports(runner: Runner) -> None:
     """Each step ends well, and what the next ones upload and keep is there."""
     runner.serve(is_right=True)

@@ -125,7 +125,7 @@ def test_each_example_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("opening", [pytest.param(opening, id=name) for name, opening in ON_POSTGRES.items()])
-@pytest.mark.drawn(2)
+@pytest.mark.artefact
 def test_each_example_on_postgresql_passes(opening: Opening, postgres_url: str) -> None:
     """What needs a server."""
     _check(certified_example(opening, postgres_url), _SUPPLIES)
@@ -139,6 +139,7 @@ def test_a_wallet_with_limits_passes() -> None:
     assert "LIMIT_EXCEEDED" in report.verdict("A06").reason
 
 
+@pytest.mark.artefact
 @pytest.mark.parametrize("name", _nightly(ALONE, {"own_transaction_django"}))
 def test_each_example_with_django_passes(name: str) -> None:
     """In a process of its own."""

@@ -151,7 +151,7 @@ def test_a_long_body_that_decided_can_be_sent_again() -> None:
     """Its body is cut, and its line is not."""
     long = exchange(body=b'{"id":"' + b"i" * 50_000 + b'"}')
     verdict = replace(doubled(), id="Z01", exchanges=(long,), notes=(replace(doubled().notes[0], exchange=0),))
-    (read,) = told(report(*_all_passed().verdicts, verdict, causes=(Cause(verdict),)))["verdicts"][-1]["exchanges"]
+    (read,) = told(report(*_all_passed(60).verdicts, verdict, causes=(Cause(verdict),)))["verdicts"][-1]["exchanges"]
     assert len(read["request"]["body"]["data"]) < 50_000 <= read["request"]["bytes"]
     assert "i" * 50_000 in read["curl"]
     printed = subprocess.run(
@@ -163,10 +163,10 @@ def test_a_long_body_that_decided_can_be_sent_again() -> None:
 @pytest.mark.slow
 def test_what_is_left_out_is_counted() -> None:
     """By scenario, and nothing of a short run is."""
-    small, large = told(report(passed("A01", exchanges=12))), told(_all_passed())
+    small, large = told(report(passed("A01", exchanges=12))), told(_all_passed(60))
     assert small["verdicts"][0]["exchanges_left_out"] == 0
     for verdict in large["verdicts"]:
-        assert verdict["exchanges_left_out"] == 160 - len(verdict["exchanges"]) > 0
+        assert verdict["exchanges_left_out"] == 60 - len(verdict["exchanges"]) > 0
     wrong = _all_wrong(12, exchanges=40)
     first = told(wrong)["verdicts"][0]
     assert first["notes_left_out"] == 20 - len(first["notes"]) > 0

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.artefact, pytest.mark.outside]
 
 _FOLDER = Path(__file__).parents[2] / "examples"
 _EXAMPLES = sorted(_FOLDER.glob("own_transaction_*.py"))
 
 
 @pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: str(example.stem))
-@pytest.mark.drawn(1)
 def test_an_example_prints_the_same_on_postgresql(example: Path, postgres_url: str) -> None:
     """The second statement fails, nothing of the call remains, and the repeat is no second debit."""
     environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}

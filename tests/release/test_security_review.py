@@ -65,7 +65,7 @@ def test_every_threat_has_tests() -> None:
     assert [threat for threat in threats if not re.search(r"^- `tests/", threat, re.MULTILINE)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.artefact
 def test_the_tests_it_names_run() -> None:
     """Each is there, and runs with each change: it is not left to the long runs."""
     assert [named for named in _NAMED if not _runs(*named)] == []
