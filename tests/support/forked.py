@@ -27,7 +27,20 @@ COMMAND: Final = (sys.executable, "-W", "error", "-m", "game_operator.cli")
 
 #: Loads the command, then forks for each request. The child returns from _asked() and runs as the module's main would.
 _LOADED: Final = """
-import gc, importlib, json, os, pkgutil, resource, signal, socket, sys, tempfile, time
+import atexit, gc, importlib, json, os, pkgutil, resource, signal, socket, sys, tempfile, time
+
+code = 1  # Of a process that ends by an exception.
+
+
+def end():
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+# Registered first, it is called last, when all threads have ended. To forget what was loaded takes longer than most
+# commands.
+atexit.register(end)
 
 import game_operator.cli.app, game_operator.cli.commands, game_operator.sandbox, game_operator.ledger.sql
 import aiohttp, h11, httpcore, httptools, httpx, httpx_aiohttp, jinja2, jwt, psycopg, trio, uvicorn, uvloop
@@ -100,7 +113,8 @@ if request["open_files"]:
 sys.stdin = sys.__stdin__ = open(0, closefd=False)
 sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
 sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)
-sys.exit(game_operator.cli.main())
+code = game_operator.cli.main()
+sys.exit(code)
 """
 
 
