@@ -187,6 +187,8 @@ def test_anomalies_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         (logging.INFO, r"early_deposit: a deposit of bet 'b\n1' was answered BET_NOT_FOUND; it is kept to look at"),
         (logging.ERROR, "damaged_books: a deposit of bet 'b1' was answered SYSTEM_ERROR; it is kept to look at"),
     ]
+    for_programs = {"event": "ledger.anomaly", "anomaly": "early_deposit", "operation": "deposit"}
+    assert vars(caplog.records[0]).items() >= (for_programs | {"code": "BET_NOT_FOUND"}).items()
 
 
 def test_an_odd_success_is_logged(caplog: pytest.LogCaptureFixture) -> None:
