@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator.models.webhooks import WebhookCall
 from game_operator.protocol.webhook import encode_call
+from tests.support.forked import Forked
 from tests.support.traffic import Answer, Log
 from tests.support.webhooks import signed
 
@@ -41,8 +42,7 @@ def wait():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
-if "GAME_OPERATOR_SERVE_WORKER" not in os.environ:  # Its supervisor stops it.
-    threading.Thread(target=wait, daemon=True).start()
+threading.Thread(target=wait, daemon=True).start()
 sys.exit(main())
 """
 
@@ -60,7 +60,7 @@ class WalletProcess:
     """
     ``game-operator serve`` on one database and one port, however often it is killed and started again.
 
-    With ``--workers`` among *options* it has worker processes.
+    With ``--workers`` among *options* it has worker processes. With *environment* it has an interpreter of its own.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class WalletProcess:
         )
         self._log = folder / f"{name}.log"
         self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | subprocess.Popen[str] | None = None
         self.starts = 0
 
     def __enter__(self) -> Self:
@@ -121,14 +121,17 @@ class WalletProcess:
 
     def start(self) -> None:
         """Start; return when it takes calls."""
-        command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, "serve", "--json"]
-        command += ["--database", self._database, "--service-key", str(self._key_file), "--port", str(self._port)]
-        command += ["--host", self._host, *self._options]
+        command = ["serve", "--json", "--database", self._database, "--service-key", str(self._key_file)]
+        command += ["--port", str(self._port), "--host", self._host, *self._options]
         with self._log.open("ab") as log:
-            # It stops when our end of its input closes: it does not outlive us.
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment
-            )
+            if self._environment is None:
+                self._process = Forked(command, environ={}, stderr=log.fileno())
+            else:
+                command = [sys.executable, "-c", _UNTIL_STDIN_ENDS, *command]
+                # It stops when our end of its input closes: it does not outlive us.
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=self._environment, text=True
+                )
         assert self._process.stdout is not None
         said = self._process.stdout.readline()
         assert said, f"the wallet did not start:\n{self.log()[-2000:]}"
@@ -156,11 +159,9 @@ class WalletProcess:
     def _bury(self) -> int:
         process, self._process = self._process, None
         assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
         status = process.wait(_PATIENCE_SECONDS)
-        process.stdin.close()
-        process.stdout.close()
+        with process:
+            """Its pipes are closed."""
         return status
 
 
