@@ -32,8 +32,8 @@ demo: $(VENV)/runtime
 demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
-# More processes than cores, for some wait.
-TESTS := $(BIN)/python tools/run_tests.py 4 -q -o console_output_style=classic
+# One process more than cores, for some tests wait.
+TESTS := $(BIN)/python tools/run_tests.py 3 -q -o console_output_style=classic
 
 test: $(VENV)/dev browser
 	@$(TESTS) --lane test --durations=10
