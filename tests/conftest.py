@@ -75,10 +75,17 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def durable() -> Iterator[PostgresServer]:
-    """A server to kill and stop, which a test starts again; its commits reach the disk."""
+def _durable() -> Iterator[PostgresServer]:
     with PostgresServer(durable=True) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def durable(_durable: PostgresServer) -> PostgresServer:
+    """A server to kill and stop, which runs when a module begins; its commits reach the disk."""
+    if not _durable.is_running:
+        _durable.start()
+    return _durable
 
 
 @pytest.fixture(scope="session")

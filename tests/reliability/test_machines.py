@@ -6,6 +6,7 @@ the machines, service and ledger agree at the end, and every SUCCESS is in the l
 """
 
 import asyncio
+import os
 import threading
 import time
 from collections import Counter
@@ -177,7 +178,8 @@ def built(key: RSAPrivateKey, folder: Path, *, bets: int) -> Iterator[Site]:
         hosts = ",".join(machines[name].address for name in DATABASES)
         address = f"postgresql://postgres@{hosts}/postgres?target_session_attrs=read-write"
         wallets = {
-            name: WalletProcess(address, key, folder, host=machines[name].address, name=name) for name in WALLETS
+            name: WalletProcess(address, key, folder, host=machines[name].address, name=name, environment=os.environ)
+            for name in WALLETS
         }
         for name, wallet in wallets.items():
             start(machines[name], wallet)

@@ -19,7 +19,7 @@ from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
 
 PLAYERS = ["hot", *(f"p{number}" for number in range(4))]
-#: Between two calls of a connection, so that processes start beside them.
+#: Between two calls of a connection, so that a process starts beside them.
 _PAUSE_SECONDS = 0.02
 _MIGRATE = "from game_operator.cli import main; main()"
 
@@ -49,13 +49,15 @@ def test_wallets_of_two_versions(url: str, private_key: RSAPrivateKey, tmp_path:
     calls = traffic.arrivals()
     half = len(calls) // 2
     with WalletProcess(url, private_key, tmp_path) as old:
-        service = Service(private_key, old.port, calls[:half], pause=_PAUSE_SECONDS)
+        service = Service(private_key, old.port, calls[:half])
         service.start([*RETRY_PRESETS.values()])
         wait_for(service, 100)
         migrate = [sys.executable, "-c", _MIGRATE, "ledger", "migrate", "--database", url]
         subprocess.run(migrate, env=newer, check=True, capture_output=True)
+        service.pause = _PAUSE_SECONDS
         with WalletProcess(url, private_key, tmp_path, name="newer", environment=newer) as new:
-            beside = Service(private_key, new.port, calls[half:], pause=_PAUSE_SECONDS)
+            beside = Service(private_key, new.port, calls[half:])
+            beside.pause = _PAUSE_SECONDS
             beside.start([*RETRY_PRESETS.values()])
             wait_for(service, len(service.log) + 100)
             wait_for(beside, 100)

@@ -2,8 +2,8 @@
 Processes of ``game-operator`` that begin with everything loaded: they are forked from one that has imported it.
 
 They have an exit code, signals, pipes and an environment of their own like any other, for the processor time of their
-work alone: an interpreter that starts and imports takes up to a second of it. What is about the start itself, about a
-stdout that is closed, or about the variables of Python needs an interpreter of its own (``COMMAND``).
+work alone: an interpreter that starts and imports takes up to a second of it. What is about the start or the end of
+the interpreter, about a stdout that is closed, or about the variables of Python needs one of its own (``COMMAND``).
 """
 
 import atexit
@@ -27,20 +27,24 @@ COMMAND: Final = (sys.executable, "-W", "error", "-m", "game_operator.cli")
 
 #: Loads the command, then forks for each request. The child returns from _asked() and runs as the module's main would.
 _LOADED: Final = """
-import atexit, gc, importlib, json, os, pkgutil, resource, signal, socket, sys, tempfile, time
+import atexit, contextlib, gc, importlib, json, os, pkgutil, resource, signal, socket, sys, tempfile, time
 
-code = 1  # Of a process that ends by an exception.
+code = None
 
 
 def end():
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    gc.collect()  # What was not closed is told.
+    if isinstance(code, int):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 # Registered first, it is called last, when all threads have ended. To forget what was loaded takes longer than most
 # commands.
 atexit.register(end)
+# Ctrl-C is for the commands; this process ends with the tests.
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 import game_operator.cli.app, game_operator.cli.commands, game_operator.sandbox, game_operator.ledger.sql
 import aiohttp, h11, httpcore, httptools, httpx, httpx_aiohttp, jinja2, jwt, psycopg, trio, uvicorn, uvloop
@@ -64,7 +68,8 @@ def bury(*_):
         if not pid:
             return
         report = reports.pop(pid)
-        os.write(report, b"%d\\n" % os.waitstatus_to_exitcode(status))
+        with contextlib.suppress(BrokenPipeError):  # Nobody waits for it.
+            os.write(report, b"%d\\n" % os.waitstatus_to_exitcode(status))
         os.close(report)
 
 
@@ -85,7 +90,7 @@ def asked():
             os.close(fd)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, of_children)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, of_children)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {*of_children, signal.SIGINT})
     requests.close()
     for report in reports.values():
         os.close(report)
@@ -113,7 +118,10 @@ if request["open_files"]:
 sys.stdin = sys.__stdin__ = open(0, closefd=False)
 sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)
 sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)
-code = game_operator.cli.main()
+try:
+    code = game_operator.cli.main()
+except SystemExit as ended:
+    code = ended.code
 sys.exit(code)
 """
 

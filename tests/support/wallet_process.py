@@ -42,7 +42,8 @@ def wait():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
-threading.Thread(target=wait, daemon=True).start()
+if "GAME_OPERATOR_SERVE_WORKER" not in os.environ:  # Its supervisor stops it.
+    threading.Thread(target=wait, daemon=True).start()
 sys.exit(main())
 """
 
@@ -60,7 +61,8 @@ class WalletProcess:
     """
     ``game-operator serve`` on one database and one port, however often it is killed and started again.
 
-    With ``--workers`` among *options* it has worker processes. With *environment* it has an interpreter of its own.
+    With ``--workers`` among *options* it has worker processes. With *environment* it has an interpreter of its own, in
+    the namespaces of the thread that starts it; else it is forked, with no variables.
     """
 
     def __init__(
@@ -169,22 +171,16 @@ class Service:
     """
     Calls a wallet over several connections, one thread each, and sends a call again by the connection's retry preset.
 
-    Args:
-        key: The service's key.
-        port: The wallet's, at 127.0.0.1.
-        calls: What is sent, each call by the connection that is free.
-        pause: How many seconds a connection waits before each call.
-
     Attributes:
         log: What was answered, doubts included: a call without an answer is one with SYSTEM_ERROR.
         doubts: How many calls were sent and never answered.
         begun: The bets of the calls that were sent.
+        pause: How many seconds a connection waits before each call.
     """
 
-    def __init__(self, key: RSAPrivateKey, port: int, calls: Iterable[WebhookCall], *, pause: float = 0.0) -> None:
+    def __init__(self, key: RSAPrivateKey, port: int, calls: Iterable[WebhookCall]) -> None:
         self._key = key
         self._port = port
-        self._pause = pause
         self._calls: SimpleQueue[WebhookCall] = SimpleQueue()
         for call in calls:
             self._calls.put(call)
@@ -194,6 +190,7 @@ class Service:
         self.log: Log = []
         self.doubts = 0
         self.begun: set[str] = set()
+        self.pause = 0.0
 
     def start(self, presets: Sequence[Sequence[float]]) -> None:
         """Begin to call, with a connection for each preset."""
@@ -235,7 +232,7 @@ class Service:
             connection.close()
 
     def _waiting(self) -> Iterator[WebhookCall]:
-        while not self._stopped.wait(self._pause):
+        while not self._stopped.wait(self.pause):
             try:
                 yield self._calls.get_nowait()
             except Empty:
