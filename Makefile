@@ -13,9 +13,9 @@ export PYTHONDONTWRITEBYTECODE :=
 help:
 	@echo "make demo     a tour: client, wallet, 50 rounds with faults, certification, reconciliation, campaign"
 	@echo "make demo-web the control room in the browser, with a wallet to play against, until Ctrl-C"
-	@echo "make test     behaviour, and a smoke test of each artefact; of long tables, the cases that the seed draws"
+	@echo "make test     behaviour, and smoke tests of what users read and install; of long tables, the cases that the seed draws"
 	@echo "make test-fast of these, the quick tests which start no process, server or browser"
-	@echo "make test-artefacts what users read and install: site, docs, tutorials, packages, typing, public API, other languages"
+	@echo "make test-artefacts what users read and install: site, docs, examples, tutorials, packages, typing, public API, other languages"
 	@echo "make check    all checks for a change: format, lint, types, import contracts, tests"
 	@echo "make format   format the code as check requires"
 	@echo "make bench    measure speed beside other implementations"
@@ -32,7 +32,7 @@ demo: $(VENV)/runtime
 demo-web: $(VENV)/runtime
 	@$(BIN)/game-operator demo --web
 
-# One process more than cores, for some tests wait.
+# One process more than the two cores that we measure on, for some tests wait.
 TESTS := $(BIN)/python tools/run_tests.py 3 -q -o console_output_style=classic
 
 test: $(VENV)/dev browser

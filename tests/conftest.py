@@ -82,7 +82,7 @@ def _durable() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def durable(_durable: PostgresServer) -> PostgresServer:
-    """A server to kill and stop, which runs when a module begins; its commits reach the disk."""
+    """A server to kill and stop; a module that finds it stopped starts it. Its commits reach the disk."""
     if not _durable.is_running:
         _durable.start()
     return _durable

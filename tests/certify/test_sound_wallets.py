@@ -18,7 +18,7 @@ from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.slow
 
-#: Hundreds of calls each, like those of other scenarios.
+#: Scenarios of hundreds of calls each, of the kinds that others send, too.
 _LONG = ("D01", "D05", "D08", "D09", "G01", "G04")
 
 

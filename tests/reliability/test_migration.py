@@ -19,7 +19,7 @@ from tests.support.wallet_process import RETRY_PRESETS, Service, WalletProcess
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(120)]
 
 PLAYERS = ["hot", *(f"p{number}" for number in range(4))]
-#: Between two calls of a connection, so that a process starts beside them.
+#: Between two calls of a connection, so that a new process has the time to start.
 _PAUSE_SECONDS = 0.02
 _MIGRATE = "from game_operator.cli import main; main()"
 

@@ -1,7 +1,7 @@
 """
 Deals test files out to the processes of one run, so that each file is collected once, by who runs it.
 
-``--hand 2/3`` runs the second of three hands; tools/run_tests.py starts all three. ``tests/seconds.txt`` has the files
+``--hand 2/3`` runs the second of three hands; tools/run_tests.py starts them. ``tests/seconds.txt`` has the files
 that take long, by the seconds of an earlier run; ``--record-seconds`` writes it. The longest file is dealt first, and
 always to who has the least.
 """

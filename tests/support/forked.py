@@ -2,8 +2,8 @@
 Processes of ``game-operator`` that begin with everything loaded: they are forked from one that has imported it.
 
 They have an exit code, signals, pipes and an environment of their own like any other, for the processor time of their
-work alone: an interpreter that starts and imports takes up to a second of it. What is about the start or the end of
-the interpreter, about a stdout that is closed, or about the variables of Python needs one of its own (``COMMAND``).
+work alone: an interpreter that starts and imports takes up to a second of it. A test of how the interpreter starts or
+ends, of a stdout that is closed, or of the variables of Python needs one of its own (``COMMAND``).
 """
 
 import atexit
@@ -33,15 +33,15 @@ code = None
 
 
 def end():
-    gc.collect()  # What was not closed is told.
+    gc.collect()  # It warns of what was left open.
     if isinstance(code, int):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
 
-# Registered first, it is called last, when all threads have ended. To forget what was loaded takes longer than most
-# commands.
+# Registered first, it is called last, when all threads have ended. The interpreter's own clean-up takes longer than
+# most commands.
 atexit.register(end)
 # Ctrl-C is for the commands; this process ends with the tests.
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

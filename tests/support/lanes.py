@@ -1,7 +1,7 @@
 """
 Lanes: which tests a command runs, by ``--lane``.
 
-- ``test`` (`make test`): behaviour, and one smoke test of each artefact. Neither the mark ``artefact`` nor ``torture``.
+- ``test`` (`make test`): behaviour, and smoke tests of artefacts. Neither the mark ``artefact`` nor ``torture``.
   Properties are tried with fewer examples than ``pytest`` alone tries.
 - ``fast`` (`make test-fast`): of these, tests that neither start a process, a server or a browser nor take long. A test
   is outside that lane by its mark, ``outside`` or ``slow``, by a fixture of ``_OUTSIDE``, or by a parameter that names

@@ -61,8 +61,9 @@ class WalletProcess:
     """
     ``game-operator serve`` on one database and one port, however often it is killed and started again.
 
-    With ``--workers`` among *options* it has worker processes. With *environment* it has an interpreter of its own, in
-    the namespaces of the thread that starts it; else it is forked, with no variables.
+    With ``--workers`` among *options* it has worker processes. It is forked from a process that has loaded the command,
+    with PATH and HOME as its variables. With *environment* it is a new interpreter, in the network of the thread that
+    starts it.
     """
 
     def __init__(
