@@ -38,6 +38,7 @@ def _only_what_is_new_is_collected() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.artefact
 @pytest.mark.outside
 def test_a_benchmark_runs() -> None:
     """Once, beside its peer, against the service of the benchmarks; the findings come out as JSON."""

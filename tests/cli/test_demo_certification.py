@@ -10,7 +10,7 @@ from game_operator.cli.commands.demo_tour import DemoWallet, certification_steps
 from game_operator.ledger import SqlLedger
 from tests.cli.certified import GivesBackWhatItNeverTook, served
 
-pytestmark = pytest.mark.outside
+pytestmark = [pytest.mark.artefact, pytest.mark.outside]
 
 
 def test_the_demo_holds_its_wallet_to_the_certifier(tmp_path: Path, private_key: RSAPrivateKey) -> None:

@@ -1,9 +1,9 @@
 """
 Deals test files out to the processes of one run, so that each file is collected once, by who runs it.
 
-``--hand 2/3`` runs the second of three hands; tools/run_tests.py starts them. ``tests/seconds.txt`` has the files
-that take long, by the seconds of an earlier run; ``--record-seconds`` writes it. The longest file is dealt first, and
-always to who has the least.
+``--hand 2/3`` runs the second of three hands; tools/run_tests.py starts them. ``tests/seconds.txt`` has the files that
+take long in a lane, by the seconds of an earlier run; ``--record-seconds`` writes it. The longest file is dealt first,
+and always to who has the least.
 """
 
 import fcntl
@@ -45,12 +45,14 @@ class Dealing:
     def __init__(self, config: pytest.Config) -> None:
         self._seconds: dict[str, float] = defaultdict(float)
         self._records = config.getoption("--record-seconds")
+        self._lane = config.getoption("--lane") or "test"
         hand = config.getoption("--hand")
         number, _, count = (int(part) if part.isdecimal() else 0 for part in hand.partition("/"))
         if not 1 <= number <= count:
             raise pytest.UsageError(f"--hand {hand}: write 2/3 for the second of three")
         with _RECORD.open() as record:
-            dealt = hands(_files(), _read(record), count)
+            known = _read(record)
+        dealt = hands(_files(), {name: taken for (lane, name), taken in known.items() if lane == self._lane}, count)
         del dealt[number - 1]
         self._others: frozenset[str] = frozenset().union(*dealt)
 
@@ -72,13 +74,13 @@ class Dealing:
             return
         with _RECORD.open("r+") as record:
             fcntl.flock(record, fcntl.LOCK_EX)  # The other hands write theirs.
-            known = _read(record) | self._seconds
-            kept = (
-                (name, taken) for name, taken in known.items() if taken >= _LEAST_SECONDS and (ROOT / name).exists()
-            )
+            known = _read(record) | {(self._lane, name): taken for name, taken in self._seconds.items()}
+            kept = {
+                each: taken for each, taken in known.items() if taken >= _LEAST_SECONDS and (ROOT / each[1]).exists()
+            }
             record.seek(0)
             record.truncate()
-            record.writelines(f"{taken:.0f} {name}\n" for name, taken in sorted(kept))
+            record.writelines(f"{lane} {taken:.0f} {name}\n" for (lane, name), taken in sorted(kept.items()))
 
 
 def _files() -> list[str]:
@@ -86,6 +88,6 @@ def _files() -> list[str]:
     return [str(file.relative_to(ROOT)) for file in tests]
 
 
-def _read(record: IO[str]) -> dict[str, float]:
-    rows = (line.split(" ", 1) for line in record.read().splitlines())
-    return {name: float(taken) for taken, name in rows}
+def _read(record: IO[str]) -> dict[tuple[str, str], float]:
+    rows = (line.split(" ", 2) for line in record.read().splitlines())
+    return {(lane, name): float(taken) for lane, taken, name in rows}
