@@ -24,8 +24,9 @@ _HEADING = "\n# Prints:\n"
 
 def _of_these(examples: list[Path], *smoke: str) -> list[Any]:
     """Return the *examples*; all but *smoke* are for `make test-artefacts`."""
-    marks = {example: () if example.stem in smoke else (pytest.mark.artefact,) for example in examples}
-    return [pytest.param(example, id=example.stem, marks=marks[example]) for example in examples]
+    return [
+        pytest.param(each, id=each.stem, marks=() if each.stem in smoke else pytest.mark.artefact) for each in examples
+    ]
 
 
 def _run(example: Path) -> "subprocess.CompletedProcess[str]":

@@ -18,9 +18,6 @@ from tests.support.seeds import random_of
 
 pytestmark = pytest.mark.slow
 
-#: Scenarios of hundreds of calls each, of the kinds that others send, too.
-_LONG = ("D01", "D05", "D08", "D09", "G01", "G04")
-
 
 def certified(kind: type[PlainWallet], **settings: Any) -> Report:  # Any: those of ``certify_in_process``.
     """Certify a wallet of *kind*, of which nothing is known but its players."""
@@ -167,7 +164,7 @@ class KnowsItsGamesIfNamed(KnowsItsGames):
 
 def test_a_wallet_that_knows_its_games_passes_with_one_of_them() -> None:
     """Every call names it: this wallet refuses what names none."""
-    hold_passed(certified(KnowsItsGames, game="aviator", skip=_LONG))
+    hold_passed(certified(KnowsItsGames, game="aviator"))
 
 
 @pytest.mark.parametrize("kind", [KnowsItsGames, KnowsItsGamesIfNamed])
@@ -193,7 +190,7 @@ class HasNoClaims(PlainWallet):
 
 def test_a_wallet_without_claims_passes() -> None:
     """By a profile that has none."""
-    hold_passed(certified(HasNoClaims, profile=Profile(claim_types=()), skip=_LONG), "A10", "B16")
+    hold_passed(certified(HasNoClaims, profile=Profile(claim_types=())), "A10", "B16")
 
 
 class FailsByChance(PlainWallet):
