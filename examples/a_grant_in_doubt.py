@@ -2,7 +2,8 @@
 Lose the answer to a grant, and find out whether it was made.
 
 The client repeats a grant with exactly the same bytes. If the service then answers DUPLICATE_REFERENCE_ID, the grant
-was made. `possibly_granted` distinguishes this from a reference that was used by mistake.
+was made: the error is OutcomeUnknownError. On a first attempt it is FreeBetRejectedError: an earlier call used the
+reference.
 """
 
 from functools import partial
@@ -43,16 +44,15 @@ with Sandbox() as sandbox:
             )
             try:
                 welcome()
-            except FreeBetRejectedError as rejected:
-                print(f"{rejected.error_code}, possibly granted: {rejected.possibly_granted}")
             except OutcomeUnknownError as unknown:
-                print(f"unknown: ask again about {unknown.reference_id!r}")
+                print(f"{unknown.reference_id!r} is in doubt, error code {unknown.error_code}")
                 try:
                     welcome()
                 except FreeBetRejectedError as rejected:
                     print(f"{rejected.error_code}, so the grant was made")
 
 # Prints:
-# DUPLICATE_REFERENCE_ID, possibly granted: True
-# unknown: ask again about 'welcome with 0 retries'
+# 'welcome with 2 retries' is in doubt, error code DUPLICATE_REFERENCE_ID
+# DUPLICATE_REFERENCE_ID, so the grant was made
+# 'welcome with 0 retries' is in doubt, error code None
 # DUPLICATE_REFERENCE_ID, so the grant was made

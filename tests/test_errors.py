@@ -135,13 +135,10 @@ ERRORS: list[GameOperatorError] = [
     FreeBetRejectedError(
         "Count cannot exceed 50", error_code=GrantErrorCode.COUNT_TOO_HIGH, reference_id="r-1", **ANSWER
     ),
-    FreeBetRejectedError(
-        "exists",
-        error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID,
-        reference_id="r-1",
-        possibly_granted=True,
-        **ANSWER,
+    OutcomeUnknownError(
+        "exists", reference_id="r-1", instance_id="i-1", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, attempts=2
     ),
+    FreeBetRejectedError("exists", error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID, reference_id="r-1", **ANSWER),
     FreeBetRejectedError("new", error_code="NEW_CODE", reference_id="r-1", **ANSWER),
     AuthenticationError("Authentication failed", status_code=401, **ANSWER),
     OperatorInactiveError("inactive", status_code=403, **ANSWER),
@@ -326,18 +323,21 @@ def test_every_error_says_what_to_do(error: GameOperatorError) -> None:
         ),
         pytest.param(
             FreeBetRejectedError("exists", error_code="DUPLICATE_REFERENCE_ID", reference_id="ref-9", attempts=1),
-            ["This call granted nothing", "an earlier call used that reference_id"],
+            ["This call granted nothing", "an earlier grant under this reference_id stands", "Never send another"],
             id="a duplicate",
         ),
         pytest.param(
-            FreeBetRejectedError(
-                "exists",
-                error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID,
-                reference_id="ref-9",
-                possibly_granted=True,
-                attempts=2,
+            OutcomeUnknownError(
+                "exists", reference_id="ref-9", instance_id="inst-9", error_code="DUPLICATE_REFERENCE_ID", attempts=2
             ),
-            ["probably made this grant", "treat it as granted", "do not grant it again"],
+            [
+                "'ref-9'",
+                "'inst-9'",
+                "exists",
+                "2 attempts",
+                "went unanswered",
+                "Count it as granted; never send another",
+            ],
             id="a duplicate after doubt",
         ),
         pytest.param(
@@ -375,10 +375,9 @@ def test_the_story(error: GameOperatorError, fragments: list[str]) -> None:
 
 
 def test_a_refusal_that_granted_nothing_does_not_claim_more() -> None:
-    """Only doubt makes a duplicate "probably granted": reading it the wrong way round would double or lose bets."""
+    """Only doubt makes a duplicate count as granted: reading it the wrong way round would double or lose bets."""
     plain = FreeBetRejectedError("exists", error_code="DUPLICATE_REFERENCE_ID", reference_id="r")
-    assert plain.possibly_granted is False
-    assert "treat it as granted" not in str(plain)
+    assert "ount it as granted" not in str(plain)
     assert "Nothing was granted: fix" not in str(plain)
 
 

@@ -300,10 +300,13 @@ class OutcomeUnknownError(TransportError):
     Attributes:
         reference_id: The grant's reference id.
         instance_id: The game instance it was meant for.
+        error_code: The code with which a later attempt was refused, or None. DUPLICATE_REFERENCE_ID: count the grant
+            as made.
     """
 
     reference_id: str
     instance_id: str
+    error_code: GrantErrorCode | str | None = None
 
     def __post_init__(self) -> None:
         self.remedy: str = (
@@ -311,9 +314,17 @@ class OutcomeUnknownError(TransportError):
             f"{shown(self.instance_id)} and the same values: GrantAccepted or DUPLICATE_REFERENCE_ID then says that "
             "they exist. Never repeat it under a new one."
         )
+        if self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
+            self.remedy = (
+                "A grant under this reference exists, most likely this one. Count it as granted; never send another "
+                "reference for it."
+            )
 
     @property
     def what(self) -> str:
+        if self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
+            names = f"reference_id {shown(self.reference_id)} on instance {shown(self.instance_id)}"
+            return f"{super().what} An earlier attempt of the grant with {names} went unanswered."
         return f"{super().what} Whether the free bets were granted is unknown."
 
 
@@ -370,34 +381,29 @@ class BadRequestError(ApiError):
 @dataclass(eq=False, repr=False, kw_only=True)
 class FreeBetRejectedError(BadRequestError):
     """
-    The service refuses the grant and says why (spec §7.2).
+    The service refuses the grant and says why (spec §7.2): this call granted nothing.
 
     Attributes:
         error_code: A ``GrantErrorCode``, or plain text when the code is new to this version.
         reference_id: The grant's reference id.
-        possibly_granted: True when an earlier attempt of this very call may have made the grant, so that
-            DUPLICATE_REFERENCE_ID probably means "granted".
     """
 
     status_code: int = 400
     error_code: GrantErrorCode | str
     reference_id: str
-    possibly_granted: bool = False
 
     def _answer_shown(self) -> str:
         code = shown(str(self.error_code))[1:-1]
         return f"{code}, {shown(self.message)}, for reference_id {shown(self.reference_id)}"
 
-    @property
-    def remedy(self) -> str:  # type: ignore[override]  # Whether it was possibly granted is known later.
-        if self.possibly_granted:
-            return (
-                "An earlier attempt of this call went unanswered and probably made this grant: "
-                "treat it as granted, and do not grant it again under another reference_id."
-            )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.remedy: str = "Nothing was granted: fix the request, then grant again."
         if self.error_code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
-            return "This call granted nothing: an earlier call used that reference_id on this instance."
-        return "Nothing was granted: fix the request, then grant again."
+            self.remedy = (
+                "This call granted nothing: an earlier grant under this reference_id stands on this instance. Never "
+                "send another reference_id for the same grant."
+            )
 
 
 class AuthenticationError(ApiError):

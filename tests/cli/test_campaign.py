@@ -110,8 +110,8 @@ def test_caps(run: Run, plan: Plan, options: tuple[str, ...], code: int) -> None
     assert run("campaign", "status", "capped").code == (1 if code else 0)
 
 
-def test_refusals_are_1_and_findings_are_shown(run: Run, plan: Plan, sandbox: Sandbox) -> None:
-    """A reference id that somebody else used: the campaign's own grant was not made."""
+def test_findings_are_1_and_are_shown(run: Run, plan: Plan, sandbox: Sandbox) -> None:
+    """A reference id that was used before counts as granted, and a person should look."""
     terms = ("--count", 1, "--wager-cents", 1, "--expire-millis", 1_000)
     assert (
         run("grant", "--instance", sandbox.instance_id, "--player", "p12", "--reference", "taken/p12", *terms).code == 0
@@ -119,7 +119,7 @@ def test_refusals_are_1_and_findings_are_shown(run: Run, plan: Plan, sandbox: Sa
     run(*plan("taken", 12))
     told = run("campaign", "run", "taken", "--rate", 2_000)
     assert told.code == 1
-    assert "11 granted" in told.out
+    assert "12 granted" in told.out
     assert "grant_duplicate" in told.out
     (finding,) = run("campaign", "report", "taken", "--json").document["findings"]
     assert (finding["subject"], finding["player_id"]) == ("taken/p12", "p12")

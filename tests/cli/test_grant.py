@@ -81,7 +81,6 @@ def test_a_refusal(
     assert "Nothing was granted" in told.err
     error = run(*grant_args(sandbox, **changes), "--json").error
     assert (error["type"], error["error_code"], error["attempts"]) == ("FreeBetRejectedError", code, attempts)
-    assert error["possibly_granted"] is False
 
 
 def test_the_same_reference_again_is_refused(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
@@ -90,17 +89,23 @@ def test_the_same_reference_again_is_refused(run: Run, settings: dict[str, str],
     assert run(*args).code == 0
     assert run(*args).code == 1
     error = run(*args, "--json").error
-    assert (error["error_code"], error["possibly_granted"]) == ("DUPLICATE_REFERENCE_ID", False)
+    assert (error["type"], error["error_code"]) == ("FreeBetRejectedError", "DUPLICATE_REFERENCE_ID")
+    assert "an earlier grant under this reference_id stands" in error["message"]
     assert args[-1] == f"--reference={error['reference_id']}"
 
 
 def test_a_lost_answer_that_a_repeat_explains(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:
-    """A refused repeat after a lost answer: probably granted, and exit code 1 says that no answer was yes."""
+    """A duplicate after a lost answer counts as granted: exit code 3, and no advice to run it again."""
     body = {"success": False, "message": "there is one", "error_code": "DUPLICATE_REFERENCE_ID"}
     with CannedService([Reply(body=None), Reply(400, wire(body))]) as service:
-        error = run(*grant_args(sandbox), "--base-url", service.base_url, "--json").error
-    assert (error["type"], error["possibly_granted"], error["attempts"]) == ("FreeBetRejectedError", True, 2)
-    assert "treat it as granted" in error["message"]
+        told = run(*grant_args(sandbox), "--base-url", service.base_url, "--json")
+    error = told.error
+    assert (told.code, error["type"], error["attempts"]) == (3, "OutcomeUnknownError", 2)
+    assert error["error_code"] == "DUPLICATE_REFERENCE_ID"
+    assert "Count it as granted" in error["message"]
+    with CannedService([Reply(body=None), Reply(400, wire(body))]) as service:
+        told = run(*grant_args(sandbox), "--base-url", service.base_url)
+    assert (told.code, "run this very command once more" in told.err) == (3, False)
 
 
 def test_an_outcome_that_stays_unknown_is_explained(run: Run, settings: dict[str, str], sandbox: Sandbox) -> None:

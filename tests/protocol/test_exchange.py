@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
+from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
     AuthenticationError,
@@ -81,6 +81,7 @@ def refusal(code: str) -> HttpReply:
 
 
 DUPLICATE = refusal(GrantErrorCode.DUPLICATE_REFERENCE_ID)
+BAD_COUNT = refusal(GrantErrorCode.INVALID_COUNT)
 NO_INSTANCE = refusal(GrantErrorCode.INSTANCE_NOT_FOUND)
 CODE_OF_TOMORROW = refusal("PLAYER_EXCLUDED")
 
@@ -214,7 +215,7 @@ def test_a_lookup_is_repeated_where_that_can_help(outcomes: list[Outcome], attem
         pytest.param([DUPLICATE], 1, FreeBetRejectedError, None, id="refused at once"),
         pytest.param([BUSY, DUPLICATE], 2, FreeBetRejectedError, None, id="429 leaves no doubt"),
         pytest.param([REFUSED, NO_INSTANCE], 2, FreeBetRejectedError, None, id="refused after a failure to connect"),
-        pytest.param([LOST, NO_INSTANCE], 2, FreeBetRejectedError, None, id="a refusal by code ends the doubt"),
+        pytest.param([LOST, BAD_COUNT], 2, FreeBetRejectedError, None, id="a refusal by the request ends the doubt"),
         pytest.param([CODE_OF_TOMORROW], 1, FreeBetRejectedError, None, id="a new code without doubt"),
         pytest.param([BAD_REQUEST], 1, BadRequestError, None, id="400 of another shape"),
         pytest.param([HTML_400], 1, UnexpectedResponseError, None, id="400 from a gateway"),
@@ -247,12 +248,14 @@ def test_a_lookup_is_repeated_where_that_can_help(outcomes: list[Outcome], attem
         pytest.param(
             [LOST, CODE_OF_TOMORROW], 2, OutcomeUnknownError, FreeBetRejectedError, id="lost, then a new code"
         ),
+        pytest.param([LOST, NO_INSTANCE], 2, OutcomeUnknownError, FreeBetRejectedError, id="lost, then no instance"),
+        pytest.param([SILENT, DUPLICATE], 2, OutcomeUnknownError, FreeBetRejectedError, id="silent, then a duplicate"),
     ],
 )
 def test_a_grant_tells_whether_it_was_made(
     outcomes: list[Outcome], attempts: int, ending: type, cause: type[BaseException] | None
 ) -> None:
-    """After an attempt in doubt only a 200 or a known refusal ends a grant as itself (docs/decisions/0004)."""
+    """After an attempt in doubt only a 200 or a refusal of the request ends a grant as itself (docs/decisions/0004)."""
     played = play(a_grant(), outcomes)
     assert type(played.ending) is ending
     assert len(played.requests) == attempts
@@ -264,8 +267,12 @@ def test_a_grant_tells_whether_it_was_made(
         assert (error.reference_id, error.instance_id) == ("welcome-7", "instance-1")
 
 
+_EXISTS = "A grant under this reference exists, most likely this one."
+_COUNTS = "Count it as granted; never send another reference for it."
+
+
 @pytest.mark.parametrize(
-    ("outcomes", "possibly_granted"),
+    ("outcomes", "in_doubt"),
     [
         pytest.param([DUPLICATE], False, id="no doubt before"),
         pytest.param([BUSY, DUPLICATE], False, id="429 before"),
@@ -275,24 +282,31 @@ def test_a_grant_tells_whether_it_was_made(
         pytest.param([BROKEN, DUPLICATE], True, id="500 before"),
         pytest.param([UNREADABLE, DUPLICATE], True, id="an unreadable 200 before"),
         pytest.param([LOST, REFUSED, DUPLICATE], True, id="doubt is not forgotten"),
-        pytest.param([LOST, NO_INSTANCE], False, id="another code"),
     ],
 )
-def test_a_duplicate_after_doubt_is_possibly_our_own(outcomes: list[Outcome], possibly_granted: bool) -> None:
-    """DUPLICATE_REFERENCE_ID carries possibly_granted exactly after doubt (spec §7.2, docs/decisions/0004)."""
-    rejected = play(a_grant(), outcomes).ending
-    assert isinstance(rejected, FreeBetRejectedError)
-    assert rejected.possibly_granted is possibly_granted
-    assert ("treat it as granted" in str(rejected)) is possibly_granted
+def test_a_duplicate_after_doubt_counts_as_granted(outcomes: list[Outcome], in_doubt: bool) -> None:
+    """Only a duplicate without doubt is a refusal: this call granted nothing (spec §7.2, docs/decisions/0004)."""
+    ending = play(a_grant(), outcomes).ending
+    assert type(ending) is (OutcomeUnknownError if in_doubt else FreeBetRejectedError)
+    assert isinstance(ending, OutcomeUnknownError | FreeBetRejectedError)
+    assert ending.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
+    assert isinstance(ending, ApiError) is not in_doubt
+    assert (f"{_EXISTS} {_COUNTS}" in str(ending)) is in_doubt
+    assert ("an earlier grant under this reference_id stands" in str(ending)) is not in_doubt
 
 
-@pytest.mark.parametrize("code", GrantErrorCode)
-def test_every_code_of_the_specification_ends_the_doubt(code: GrantErrorCode) -> None:
-    """All 13 codes end a grant in doubt as what they are (spec §7.2, docs/decisions/0004)."""
-    body = {"success": False, "message": GRANT_MESSAGES[code], "error_code": code}
-    rejected = play(a_grant(), [SILENT, response(400, body)]).ending
-    assert isinstance(rejected, FreeBetRejectedError)
-    assert rejected.error_code is code
+@pytest.mark.parametrize("code", [*GrantErrorCode, "A_CODE_OF_TOMORROW"])
+def test_which_refusals_end_the_doubt(code: str) -> None:
+    """
+    Those that the same bytes must always meet: the first attempt met them too (spec §7.2, docs/decisions/0004).
+
+    Whether the instance exists, and whether the reference is new, may have changed in between.
+    """
+    ending = play(a_grant(), [SILENT, refusal(code)]).ending
+    is_open = code in {"DUPLICATE_REFERENCE_ID", "INSTANCE_NOT_FOUND", "A_CODE_OF_TOMORROW"}
+    assert type(ending) is (OutcomeUnknownError if is_open else FreeBetRejectedError)
+    assert isinstance(ending, OutcomeUnknownError | FreeBetRejectedError)
+    assert (ending.error_code, ending.attempts) == (code, 2)
 
 
 @pytest.mark.parametrize("operation", [a_lookup(), a_grant()], ids=["look-up", "grant"])
@@ -560,10 +574,10 @@ class GrantingService:
                 return self._draw(st.sampled_from(_DOUBTFUL))
 
     def _work(self, body: bytes) -> HttpReply:
+        if self._draw(st.booleans(), label="refused"):  # An instance may have gone since the last attempt.
+            return self._draw(st.sampled_from([NO_INSTANCE, CODE_OF_TOMORROW]))
         if self._granted_before or body in self.granted_bodies:
             return DUPLICATE
-        if self._draw(st.booleans(), label="refused"):
-            return self._draw(st.sampled_from([NO_INSTANCE, CODE_OF_TOMORROW]))
         self.granted_bodies.append(body)
         return GRANTED
 
@@ -579,7 +593,7 @@ def test_money_is_never_granted_behind_an_error_that_denies_it(
     data: st.DataObject, granted_before: bool, attempts: int, deadline: float | None
 ) -> None:
     """
-    An exception other than OutcomeUnknownError or possibly_granted means: not granted; and never twice (spec §7.2).
+    An exception other than OutcomeUnknownError means: not granted; and never twice (spec §7.2).
 
     Whatever sequence of attempts, and whether the service acted in those that went unanswered (docs/decisions/0004).
     """
@@ -595,7 +609,7 @@ def test_money_is_never_granted_behind_an_error_that_denies_it(
     ending = played.ending
     if isinstance(ending, GrantAccepted):
         assert len(service.granted_bodies) == 1
-    elif isinstance(ending, OutcomeUnknownError) or getattr(ending, "possibly_granted", False):
+    elif isinstance(ending, OutcomeUnknownError):
         assert service.doubtful
     else:
         assert isinstance(ending, RequestNotSentError | ApiError)

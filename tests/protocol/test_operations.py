@@ -350,7 +350,6 @@ def test_limits_are_refused_before_sending(field: str, fits: object, breaks: obj
     assert error.error_code is GrantErrorCode(code)
     assert error.message == MESSAGES[code]
     assert (error.status_code, error.attempts, error.body, error.headers) == (400, 0, b"", {})
-    assert error.possibly_granted is False
     assert error.reference_id == (breaks if field == "reference_id" else "welcome-7")
     assert "Refused before sending" in str(error)
 

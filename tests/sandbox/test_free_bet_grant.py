@@ -165,7 +165,6 @@ def test_the_client_tells_what_only_the_service_knows(
     error = rejected.value
     assert (error.error_code, error.message, error.attempts) == (GrantErrorCode(code), MESSAGES[code], 1)
     assert (error.status_code, error.reference_id) == (400, asked["reference_id"])
-    assert not error.possibly_granted
 
 
 @pytest.mark.parametrize(

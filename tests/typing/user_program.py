@@ -265,8 +265,9 @@ def is_open(game: GameInfo) -> bool:
 def explain(error: GameOperatorError) -> object:
     """Branch on attributes, never on prose."""
     match error:
-        case OutcomeUnknownError(reference_id=reference_id, instance_id=instance_id):
+        case OutcomeUnknownError(reference_id=reference_id, instance_id=instance_id, error_code=code):
             assert_type(reference_id, str)
+            assert_type(code, GrantErrorCode | str | None)
             return reference_id, instance_id
         case RequestNotSentError() | NoAnswerError() | TransportError():
             assert_type(error.attempts, int)
@@ -274,7 +275,6 @@ def explain(error: GameOperatorError) -> object:
             return error.timed_out
         case FreeBetRejectedError():
             assert_type(error.error_code, GrantErrorCode | str)
-            assert_type(error.possibly_granted, bool)
             return error.reference_id
         case RateLimitedError(retry_after=seconds):
             assert_type(seconds, float | None)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from types import FrameType
 
 from game_operator.cli.output import say, write_document
+from game_operator.codes import GrantErrorCode
 from game_operator.errors import (
     ApiError,
     ConfigurationError,
@@ -21,7 +22,7 @@ from game_operator.errors import (
 
 #: The attributes of errors that programs branch on.
 _ATTRIBUTES = (
-    "status_code error_code reference_id instance_id possibly_granted retry_after attempts elapsed_seconds timed_out "
+    "status_code error_code reference_id instance_id retry_after attempts elapsed_seconds timed_out "
     "statements problem_count problems"
 )
 
@@ -139,7 +140,8 @@ def stopped_by(error: GameOperatorError, command: str) -> StoppedError:
         facts["service_message"] = error.message
     # A private class goes by the name of the public one that it is caught as.
     name = next(kind.__name__ for kind in type(error).__mro__ if not kind.__name__.startswith("_"))
-    in_doubt = isinstance(error, OutcomeUnknownError)
+    is_duplicate = getattr(error, "error_code", None) == GrantErrorCode.DUPLICATE_REFERENCE_ID
+    in_doubt = isinstance(error, OutcomeUnknownError) and not is_duplicate
     advice = "Here that means: run this very command once more, unchanged." if in_doubt else ""
     if error.setting == "allow_insecure_http" and command in ("call", "certify"):
         advice = "On a private network, pass --allow-insecure-http."

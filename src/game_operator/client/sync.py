@@ -94,8 +94,8 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         """
         Grant a player *count* free bets of *wager_amount_cents* each, and return their id (spec §2.2, §4.2, §8).
 
-        Every exception but ``OutcomeUnknownError`` (and a ``FreeBetRejectedError`` with ``possibly_granted``) means
-        that nothing was granted. A repeat is made with the very same bytes.
+        Every exception but ``OutcomeUnknownError`` means that nothing was granted. A repeat is made with the very same
+        bytes.
 
         Args:
             player_id: At most 100 characters.
@@ -107,7 +107,8 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
 
         Raises:
             FreeBetRejectedError: The service refuses, or would: see ``error_code``.
-            OutcomeUnknownError: The free bets may or may not have been granted.
+            OutcomeUnknownError: The free bets may or may not have been granted. With the ``error_code``
+                DUPLICATE_REFERENCE_ID, count them as granted.
             ApiError: The service said no in another way.
             TransportError: The request never left.
         """

@@ -5,8 +5,8 @@ One call from the first signature to its result, as a generator that does nothin
 ``Signed``, ``Send`` with an ``Answer``, ``Wait`` with a ``Waited``; each has the time of the driver's clock.
 Every decision about time, repetition and doubt is made here, once, for the sync and the async client alike.
 
-The rule that protects money: after an attempt at a grant whose outcome is unknown, only a 200 or a refusal with a
-code of spec §7.2 ends the call as itself. Everything else ends it as ``OutcomeUnknownError``.
+The rule that protects money: after an attempt at a grant whose outcome is unknown, only a 200 or a refusal that the
+same bytes must always meet ends the call as itself. Everything else ends it as ``OutcomeUnknownError``.
 """
 
 from collections.abc import Generator, Iterator
@@ -81,6 +81,9 @@ class RetryPolicy:
 T = TypeVar("T")
 
 _LONGEST_REASON: Final = 300
+#: Refusals of spec §7.2 that depend on what the service holds. All others depend on the request alone, so they say that
+#: no attempt with the same bytes was granted.
+_BY_STATE: Final = frozenset({GrantErrorCode.DUPLICATE_REFERENCE_ID, GrantErrorCode.INSTANCE_NOT_FOUND})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,17 +358,18 @@ def _verdict(call: _Call[T], failure: GameOperatorError) -> GameOperatorError:
             call.said.attempts = call.attempts
             return call.said
         return failure
-    if isinstance(failure, FreeBetRejectedError) and isinstance(failure.error_code, GrantErrorCode):
-        failure.possibly_granted = failure.error_code is GrantErrorCode.DUPLICATE_REFERENCE_ID
+    code = failure.error_code if isinstance(failure, FreeBetRejectedError) else None
+    if isinstance(code, GrantErrorCode) and code not in _BY_STATE:
         return failure
     if isinstance(failure, ApiError):
-        reason = f"HTTP {failure.status_code}: {failure.message}"
+        reason = f"HTTP {failure.status_code}: {f'{code}, ' if code else ''}{failure.message}"
     else:
         reason = failure.reason if isinstance(failure, TransportError) else failure.what
     unknown = OutcomeUnknownError(
         reason,
         reference_id=grant.reference_id,
         instance_id=grant.instance_id,
+        error_code=code,
         attempts=call.attempts,
         elapsed_seconds=call.now - call.started,
         timed_out=call.out_of_time or (isinstance(failure, TransportError) and failure.timed_out),

@@ -21,26 +21,23 @@ from game_operator.backoffice.campaigns.answers import GrantState, answer_of
 from game_operator.backoffice.campaigns.grants import Grant
 
 GRANT = Grant("p1", "i1", 5, 100, 1_000)
-PLANNED, UNANSWERED, GRANTED, REFUSED, DUPLICATE = (
+PLANNED, UNANSWERED, GRANTED, REFUSED = (
     GrantState.PLANNED,
     GrantState.UNANSWERED,
     GrantState.GRANTED,
     GrantState.REFUSED,
-    GrantState.DUPLICATE,
 )
 
 
-def rejected(code: str, *, possibly: bool = False) -> FreeBetRejectedError:
+def rejected(code: str) -> FreeBetRejectedError:
     """Return the error for a refusal."""
     known = GrantErrorCode(code) if code in GrantErrorCode.__members__ else code
-    return FreeBetRejectedError(
-        "no", error_code=known, reference_id="c/p1", possibly_granted=possibly, body=b"{}", attempts=1
-    )
+    return FreeBetRejectedError("no", error_code=known, reference_id="c/p1", body=b"{}", attempts=1)
 
 
-def unknown(cause: GameOperatorError | None = None) -> OutcomeUnknownError:
+def unknown(cause: GameOperatorError | None = None, code: str | None = None) -> OutcomeUnknownError:
     """Return the error for an attempt that may have been carried out."""
-    error = OutcomeUnknownError("it hung up", reference_id="c/p1", instance_id="i1")
+    error = OutcomeUnknownError("it hung up", reference_id="c/p1", instance_id="i1", error_code=code)
     error.__cause__ = cause
     return error
 
@@ -53,8 +50,9 @@ HTML = UnexpectedResponseError("HTML", status_code=404, attempts=1)
     ("result", "state", "state_in_doubt"),
     [
         pytest.param(ACCEPTED, GRANTED, GRANTED, id="accepted"),
-        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), DUPLICATE, GRANTED, id="duplicate"),
-        pytest.param(rejected("DUPLICATE_REFERENCE_ID", possibly=True), GRANTED, GRANTED, id="possibly granted"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), GRANTED, GRANTED, id="duplicate"),
+        pytest.param(unknown(code="DUPLICATE_REFERENCE_ID"), GRANTED, GRANTED, id="duplicate after no answer"),
+        pytest.param(unknown(code="INSTANCE_NOT_FOUND"), UNANSWERED, UNANSWERED, id="no instance after no answer"),
         pytest.param(rejected("INVALID_COUNT"), REFUSED, REFUSED, id="refused"),
         pytest.param(rejected("A_NEW_CODE"), REFUSED, UNANSWERED, id="refused by a code that nobody knows"),
         pytest.param(BadRequestError("bad", status_code=400, attempts=1), REFUSED, UNANSWERED, id="400 without a code"),
@@ -78,8 +76,9 @@ def test_the_table(result: GrantAccepted | GameOperatorError, state: GrantState,
 @pytest.mark.parametrize(
     ("result", "in_doubt", "kind"),
     [
-        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, "grant_duplicate", id="another's reference id"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, "grant_duplicate", id="a duplicate without doubt"),
         pytest.param(rejected("DUPLICATE_REFERENCE_ID"), True, None, id="our own"),
+        pytest.param(unknown(code="DUPLICATE_REFERENCE_ID"), False, None, id="our own, within one call"),
         pytest.param(rejected("INVALID_COUNT"), True, "grant_refused_in_doubt", id="refused after silence"),
         pytest.param(rejected("INVALID_COUNT"), False, None, id="refused"),
         pytest.param(ACCEPTED, True, None, id="accepted"),
@@ -100,7 +99,7 @@ def test_findings(result: GrantAccepted | GameOperatorError, in_doubt: bool, kin
         pytest.param(AuthenticationError("401", status_code=401, attempts=1), True, True, id="401"),
         pytest.param(OperatorInactiveError("403", status_code=403, attempts=1), True, True, id="403"),
         pytest.param(rejected("INVALID_COUNT"), False, True, id="a refusal of this grant"),
-        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, True, id="another's reference id"),
+        pytest.param(rejected("DUPLICATE_REFERENCE_ID"), False, False, id="a duplicate counts as granted"),
         pytest.param(HTML, False, True, id="HTML"),
         pytest.param(RateLimitedError("429", attempts=1), False, False, id="429 passes"),
         pytest.param(unknown(), False, False, id="silence passes"),

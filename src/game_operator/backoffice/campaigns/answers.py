@@ -4,7 +4,8 @@ that was refused, and one that nobody knows of.
 
 An attempt is in doubt if an earlier one with the same reference id may have been carried out. Then a second one with
 the same reference id and the same values is safe, and DUPLICATE_REFERENCE_ID answers it: granted. Without doubt that
-code says that somebody else used the reference id, and nobody was granted anything by us.
+code counts as granted too, because a campaign's reference ids are its own: another copy of its database sent it. A
+finding says so, because the terms may be others.
 """
 
 import json
@@ -53,12 +54,10 @@ class GrantState(StrEnum):
     """The service made it."""
     REFUSED = "refused"
     """The service did not make it, and said why."""
-    DUPLICATE = "duplicate"
-    """Its reference id was used before, and not by this campaign. A finding says so."""
 
 
 #: Grants in these states are asked for no more.
-SETTLED: Final = frozenset({GrantState.GRANTED, GrantState.REFUSED, GrantState.DUPLICATE})
+SETTLED: Final = frozenset({GrantState.GRANTED, GrantState.REFUSED})
 #: In these, a grant may have been made.
 IN_DOUBT: Final = frozenset({GrantState.SENDING, GrantState.UNANSWERED})
 
@@ -92,10 +91,13 @@ def answer_of(result: GrantAccepted | GameOperatorError, grant: Grant, reference
         facts = {"free_bet_id": _kept(result.free_bet_id), "message": _kept(result.message)}
         return Answer(GrantState.GRANTED, facts, json.dumps(facts).encode(), Paced(answered=1))
     if isinstance(result, FreeBetRejectedError) and _is_definite(result, in_doubt=in_doubt):
-        return _rejected(result, grant, reference_id, in_doubt=in_doubt or result.possibly_granted)
+        return _rejected(result, grant, reference_id, in_doubt=in_doubt)
     unsettled = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
     facts, evidence = {"message": _kept(str(result))}, _body(result)
     match result:
+        case OutcomeUnknownError(error_code=GrantErrorCode.DUPLICATE_REFERENCE_ID as code):
+            facts = {"error_code": code, **facts}
+            return Answer(GrantState.GRANTED, facts, _body(result.__cause__), Paced(answered=1))
         case OutcomeUnknownError():
             is_down = isinstance(result.__cause__, ServiceError)
             body = _body(result.__cause__)
@@ -121,15 +123,13 @@ def _rejected(rejected: FreeBetRejectedError, grant: Grant, reference_id: str, *
     if code in _OF_INSTANCE:
         state = GrantState.UNANSWERED if in_doubt else GrantState.PLANNED
         return Answer(state, facts, _body(rejected), Paced(), refused=True, stops=rejected.what)
-    if code == GrantErrorCode.DUPLICATE_REFERENCE_ID and in_doubt:
-        return Answer(GrantState.GRANTED, facts, _body(rejected), Paced(answered=1))
     if code == GrantErrorCode.DUPLICATE_REFERENCE_ID:
         detail = (
-            f"The reference id was used on the instance {grant.instance_id} before, and not by this campaign: "
-            "perhaps by another copy of its database. Ask the provider what the player was granted."
+            f"The reference id was used on the instance {grant.instance_id} before, and not by this database: perhaps "
+            "by another copy of it. It counts as granted. Ask the provider whether the terms are the same."
         )
-        finding = _finding("grant_duplicate", detail, grant, reference_id, _body(rejected))
-        return Answer(GrantState.DUPLICATE, facts, _body(rejected), Paced(failed=1), finding, refused=True)
+        finding = None if in_doubt else _finding("grant_duplicate", detail, grant, reference_id, _body(rejected))
+        return Answer(GrantState.GRANTED, facts, _body(rejected), Paced(answered=1), finding)
     doubtful = None
     if in_doubt:
         detail = (

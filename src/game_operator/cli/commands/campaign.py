@@ -193,7 +193,7 @@ def _show(show: ShowProgress, counted: tuple[int, int, int]) -> None:
 def _exit_code(found: "CampaignReport") -> int:
     from game_operator.backoffice.campaigns import GrantState
 
-    refused = found.count(GrantState.REFUSED, GrantState.DUPLICATE)
+    refused = found.count(GrantState.REFUSED)
     return ExitCode.SAID_NO if found.state == "paused" or refused or found.findings else ExitCode.FINE
 
 

@@ -155,7 +155,7 @@ def grant(
     Grant free bets to a player.
 
     Should the outcome stay unknown (exit code 3), run the very same command again: the reference id keeps the service
-    from granting twice, and DUPLICATE_REFERENCE_ID then says that the grant was made.
+    from granting twice. DUPLICATE_REFERENCE_ID, with exit code 1 or 3, then says that the grant was made.
     """
     connected = service.client()
     try:
