@@ -105,9 +105,8 @@ def test_hostile_values_stay_data(own: SqlLedger, redact: bool) -> None:
     assert check_case_file(case.to_json().encode()) == (HOSTILE, case.digest, "")
     assert case.to_json().isascii()
     assert case.contents["bet_id"] == HOSTILE
-    data = case.contents["anomalies"][0]["body"]["kept"]["data"]
-    assert data.count("<b>") == 60_000
     if not redact:
+        assert case.contents["anomalies"][0]["body"]["kept"]["data"].count("<b>") == 60_000
         assert case.contents["ledger"]["bet"]["game"] == HOSTILE
 
 

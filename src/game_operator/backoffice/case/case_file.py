@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from game_operator.errors import GameOperatorError, shown
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.sql import survey_with
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.profile import CALLS, Profile
+from game_operator.profile import Profile
 from game_operator.webhooks import Authenticator
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def case_file(
         source: The source that the bet belongs to in the ledger.
         client: Asks the provider for the bet and its round; None leaves both out. What it raises for an answer that
             does not come is noted in the case file.
-        redact: Whether players' ids and accounts become pseudonyms, random for each case file. The ids of other
-            players of the round become pseudonyms in any case.
+        redact: Whether people are hidden: known fields stay, player ids become pseudonyms, random for each case file,
+            and everything else is left out. Other players of the round are hidden in any case.
         profile: How the service writes its webhooks; the default profile if None.
         authenticator: Checks the signatures of *exchanges*; best an RsaSignature, which tells a body that was changed
             from a signature by an unknown key.
@@ -163,13 +164,8 @@ def _redacted(
     raw: dict[str, Any], bet_id: str, profile: Profile, others: frozenset[str], *, redact: bool
 ) -> dict[str, Any]:
     """Return the contents without secrets; other players of the round have pseudonyms also without *redact*."""
-    fields = frozenset(
-        name.rpartition(".")[2] for operation in CALLS for name in profile.names_of("player_id", operation)
-    )
-    salt = secrets.token_bytes(_SALT_BYTES)
-    everyone = None if redact else frozenset[str]()
-    contents: dict[str, Any] = Redaction(raw, keep=bet_id, salt=salt, fields=fields, only=everyone).plain(raw)
-    if not redact:
-        in_round = Redaction(raw, keep=bet_id, salt=salt, fields=fields, only=others)
-        contents["provider"]["round"] = in_round.plain(raw["provider"]["round"])
+    made = partial(Redaction, raw, keep=bet_id, salt=secrets.token_bytes(_SALT_BYTES), profile=profile)
+    contents: dict[str, Any] = made(hides=redact).plain(raw)
+    if others and not redact:
+        contents["provider"]["round"] = made(only=others).plain(raw["provider"]["round"])
     return contents

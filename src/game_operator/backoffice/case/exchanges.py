@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from game_operator.backoffice.case.redaction import LEFT_OUT, Bytes
+from game_operator.backoffice.case.redaction import LEFT_OUT, Bytes, Free
 from game_operator.backoffice.case.rows import KeptRows
 from game_operator.errors import ConfigurationError, MalformedCallError, WebhookSignatureError, shown
 from game_operator.models.webhooks import BalanceCall, RollbackCall, WebhookCall
@@ -48,7 +48,7 @@ class Examined(NamedTuple):
     headers: tuple[str, ...]
     body: Bytes
     verdict: str
-    note: str
+    note: str | Free
     kept_body: str
     content: tuple[str, ...]
     calls: tuple[dict[str, Any], ...]
@@ -104,7 +104,7 @@ def _operation_of(path: str) -> str:
 
 def _verdict(
     request: WebhookRequest, rows: KeptRows, authenticator: Authenticator | None, profile: Profile
-) -> tuple[str, str]:
+) -> tuple[str, str | Free]:
     if authenticator is None:
         return "not checked", "The signature was not checked, because no key of the service was given."
     if any(value == LEFT_OUT.encode() for _, value in request.headers):
@@ -118,9 +118,9 @@ def _verdict(
 
 def _refused(
     request: WebhookRequest, rows: KeptRows, authenticator: Authenticator, profile: Profile, reason: str
-) -> tuple[str, str]:
+) -> tuple[str, str | Free]:
     if not isinstance(authenticator, RsaSignature):
-        return "refused", f"The authenticator refuses the call: {reason}."
+        return "refused", Free(f"The authenticator refuses the call: {reason}.")
     try:
         signed = authenticator.digest_signed(request, profile)
     except WebhookSignatureError:

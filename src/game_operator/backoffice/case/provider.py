@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from game_operator.backoffice.case.comparison import Difference, compared, compared_with_round
-from game_operator.backoffice.case.redaction import Bytes, Foreign
+from game_operator.backoffice.case.redaction import Bytes, Foreign, Free
 from game_operator.errors import ApiError, GameOperatorError
 from game_operator.ledger import BetRecord
 from game_operator.models.operator_api import BetNotFound, RoundFound
@@ -34,7 +34,7 @@ class Answer(NamedTuple):
 
     at_millis: int | None
     found: Any  # Any: a bet or a round, found or not.
-    problem: str = ""
+    problem: str | Free = ""
     body: bytes = b""
 
     def in_contents(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ class Answers(NamedTuple):
     def comparison(self, bet_id: str, ours: BetRecord | None) -> dict[str, Any]:
         """Return how the ledger's bet and the provider's answers differ, for the contents of a case file."""
         if self.bet.found is None:
-            text = "The two sides cannot be compared, because the provider was not asked or did not answer."
+            text = "The two sides were not compared: the provider was not asked or did not answer."
             return {"agrees": None, "text": text, "differences": []}
         found: list[Difference] = compared(ours, self.bet.found)
         if self.round.found is not None:
@@ -139,7 +139,7 @@ def _answer(
         return Answer(at_millis, found, body=body)
     except GameOperatorError as failed:
         body = failed.body if isinstance(failed, ApiError) else b""
-        return Answer(at_millis, None, f"{type(failed).__name__}: {failed}", body)
+        return Answer(at_millis, None, Free(f"{type(failed).__name__}: {failed}"), body)
 
 
 def _dumped(found: Any) -> Any:  # Any: a bet or a round; JSON.

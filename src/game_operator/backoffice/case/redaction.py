@@ -1,5 +1,5 @@
 """
-What a case file leaves out: tokens always, and on request everything that names a player.
+What a case file leaves out: tokens always, and on request everything but the fields that are known to name nobody.
 
 A player id becomes the same pseudonym wherever it stands in one case file. The pseudonym is a hash with a random salt
 that is thrown away, so that nobody can find the player by trying ids, and two case files cannot be joined. For the same
@@ -9,13 +9,17 @@ reason no SHA-256 of bytes stands beside a pseudonym: it would show which of the
 import hmac
 import json
 import re
-from base64 import b64encode
+import unicodedata
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from urllib.parse import unquote, unquote_plus
 
 from game_operator.errors import MalformedCallError
+from game_operator.models.operator_api import ClosedBet, RoundFound
+from game_operator.profile import Profile
 from game_operator.protocol.exact_json import encode_json, read_json
 
 LEFT_OUT: Final = "[left out]"
@@ -28,23 +32,24 @@ _SECRET_KEY: Final = re.compile(
 _SECRET_TEXT: Final = re.compile(
     r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{4,}+\.[\w-]*+|-----BEGIN[^-]*+-----[^-]*+(?:-----END[^-]*+-----)?"
 )
-#: Fields that name a person, in any body.
-_PERSON: Final = re.compile(
-    r"player|user|account|customer|nick|mail|phone|birth|passport|^(?:ip|name|first.?name|last.?name|address)$",
-    re.IGNORECASE,
-)
-#: Those whose values may be numbers, and are no amounts or counts.
-_NUMBERED: Final = re.compile(r"^(?:player|user|account|customer)[_-]?(?:id)?$", re.IGNORECASE)
 #: Fields of a case file whose values are words of this package: a player who is called OPEN changes no state.
-_OUR_WORDS: Final = re.compile(
-    r"operation|state|status|kind|code|sha256|encoding|field|verdict|made_by|notes?|text|summary|content"
+_WORDS: Final = (
+    "operation|state|status|kind|code|currency|settled_by|verdict|kept_body|field|bet|round|made_by|service|encoding|"
+    "problem|notes?|text|summary|content"
 )
-#: Fields of a case file whose values are hashes of bytes.
-_HASHES: Final = re.compile(r"(?:body_)?sha256|(?:withdraw_)?digest")
-#: Such a hash inside a sentence.
+#: Fields of a case file that hold ids of others: what they say stays, the players in them become pseudonyms.
+_IDS: Final = "(?:bet|round|instance|(?:withdraw_|deposit_)?tx)_id|source|subject|game|action|path|headers"
+#: A hash inside a sentence.
 _HASH_TEXT: Final = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
-#: A shorter id stands in other ids by chance.
-_LEAST_IN_IDS: Final = 4
+#: The name of an unknown field, if it is no more than that: a longer number or another character may be data.
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_]{1,40}[0-9]{0,2}", re.ASCII)
+#: What may be Base64 or hexadecimal.
+_RUN: Final = re.compile(r"[0-9A-Za-z+/_-]{3,}")
+#: A shorter id stands in other words by chance, so it is hidden only where no letter or digit stands beside it.
+_LEAST_INSIDE: Final = 3
+
+_Kind: TypeAlias = Literal["person", "number", "text"]
+_Path: TypeAlias = tuple[str, ...]
 
 
 class Bytes(NamedTuple):
@@ -59,6 +64,12 @@ class Foreign(NamedTuple):
     value: Any  # Any: JSON.
 
 
+class Free(NamedTuple):
+    """A text that may quote anything, in a field that otherwise holds words of this package."""
+
+    text: str
+
+
 class Redaction:
     """
     Turns the contents of a case file into what JSON can hold, without secrets.
@@ -67,8 +78,9 @@ class Redaction:
         contents: What is to be redacted; its player ids are collected.
         keep: The bet's id, which stays wherever it stands.
         salt: Random bytes for the pseudonyms.
-        fields: Under which names the profile finds a player's id in a body.
-        only: The ids to hide; None hides every player.
+        profile: How the service writes its webhooks: their fields are known.
+        hides: Whether people are hidden: then known fields stay, and everything else is left out.
+        only: The players to hide; None for all.
     """
 
     def __init__(
@@ -77,134 +89,149 @@ class Redaction:
         *,
         keep: str,
         salt: bytes,
-        fields: frozenset[str] = frozenset(),
+        profile: Profile,
+        hides: bool = True,
         only: frozenset[str] | None = None,
     ) -> None:
-        self._salt, self._fields = salt, fields
-        self._hides_all, self._hides_hashes = only is None, only is None or len(only) > 0
-        self._ids = frozenset(filter(None, self._named_in(contents) if only is None else only)) - {keep}
-        # The longest first, and the bet's own id before all: what it holds stays.
-        ids = sorted(self._ids, key=lambda each: (-len(each), each))
-        self._in_ids = _any_of([keep, *(each for each in ids if len(each) >= _LEAST_IN_IDS)], ids)
-        self._in_sentences = _any_of([keep, *ids], ids)
-        self._keep = keep
+        self._salt, self._keep, self._hides, self._only = salt, keep, hides, only
+        self._known = _known_fields(profile)
+        self._containers = {(), ("bets",), *(path[:steps] for path in self._known for steps in range(len(path)))}
+        self._ids: set[str] = set(only or ())
+        self._finds: re.Pattern[str] | None = None
+        if hides:
+            if only is None:
+                self.plain(contents)  # The people whom it meets are those to look for in all texts.
+            # The longest first, and the bet's own id before all: what it holds stays.
+            ids = sorted(self._ids - {"", keep}, key=len, reverse=True)
+            forms = "|".join([re.escape(keep), *(f"(?i:{re.escape(each)})" for each in ids)])
+            self._finds = re.compile(rf"(?<![0-9A-Za-z])(?:{forms})(?![0-9A-Za-z])")
+            self._inside = [_folded(each) for each in ids if len(each) > 1]
 
     def plain(self, value: object, key: str = "") -> Any:  # Any: what json.dumps takes.
         """Return *value*, which stands under *key*, as dictionaries, lists, texts, whole numbers, booleans and None."""
         match value:
-            case None | bool():
+            case None | bool() | int():
                 return value
             case Bytes():
                 return self._body(value.data)
             case Foreign():
-                return self.plain(self._without(value.value, ""))
-            case str() if self._hides_hashes and _HASHES.fullmatch(key):
-                return LEFT_OUT
-            case str() if _OUR_WORDS.fullmatch(key):
-                text = value.encode(errors="backslashreplace").decode()
-                return _HASH_TEXT.sub(LEFT_OUT, text) if self._hides_hashes else text
+                # Numbers with a point are written differently by different programs.
+                return json.loads(
+                    json.dumps(self._foreign(value.value), default=str), parse_float=str, parse_constant=str
+                )
+            case Free():
+                return LEFT_OUT if self._hides else self._text(value.text)
             case Mapping():
-                return {str(name): self.plain(item, str(name)) for name, item in value.items()}
+                # In a difference, the two sides are values of the field that it names.
+                names = {"ours": value.get("field"), "theirs": value.get("field")}
+                return {name: self.plain(item, names.get(name) or name) for name, item in value.items()}
             case list() | tuple():
                 return [self.plain(item, key) for item in value]
             case str():
-                return self._text(value)
-            case int():
-                return self.pseudonym(str(value)) if self._hides_number(value, key) else value
-            case float() | Decimal():  # Numbers with a point are written differently by different programs.
-                return self._text(str(value))
-            case _:
-                raise TypeError(f"{type(value).__name__} cannot stand in a case file")
+                return self._own(value, key)
+        raise TypeError(f"{type(value).__name__} cannot stand in a case file")
 
     def pseudonym(self, name: str) -> str:
         """Return what stands for a player in this case file."""
         return f"person-{hmac.digest(self._salt, name.encode(errors='surrogatepass'), sha256).hex()[:12]}"
 
-    def _hides_number(self, value: int, key: str) -> bool:
-        return self._is_number_of_person(key) and str(value) in self._ids
+    def _own(self, text: str, key: str) -> str:
+        """Return a text of a case file's own field."""
+        if not self._hides or re.fullmatch(_IDS, key) or not text:
+            return self._text(text)
+        if key in ("player_id", "account"):
+            return self._person(text)
+        if key in ("actor", "resolved_by"):  # Of the staff.
+            return self.pseudonym(text)
+        return _HASH_TEXT.sub(LEFT_OUT, _encodable(text)) if re.fullmatch(_WORDS, key) else LEFT_OUT
 
-    def _is_number_of_person(self, key: str) -> bool:
-        return key in self._fields or _NUMBERED.search(key) is not None
-
-    def _is_person(self, key: str) -> bool:
-        return key in self._fields or _PERSON.search(key) is not None
+    def _person(self, name: str) -> str:
+        if self._only is None:
+            self._ids.add(name)
+        return self.pseudonym(name) if self._only is None or name in self._only else name
 
     def _text(self, text: str) -> str:
-        # JSON could write a lone surrogate down, and hardly any program could read it.
-        text = _SECRET_TEXT.sub(LEFT_OUT, text.encode(errors="backslashreplace").decode()) if text else text
-        if not self._ids or not text:
+        """Return *text* without tokens, and with pseudonyms in place of players, however these are written."""
+        text = _SECRET_TEXT.sub(LEFT_OUT, _encodable(text))
+        if self._finds is None:
             return text
-        if text in self._ids:
-            return self.pseudonym(text)
-        pattern = self._in_sentences if " " in text else self._in_ids
-        return pattern.sub(self._replaced, text) if pattern else text
+        rest = _folded("\n".join(_readings(self._finds.sub("\n", text))))
+        is_inside = any(each in rest and _is_inside(each, rest) for each in self._inside)
+        return LEFT_OUT if is_inside else self._finds.sub(self._replaced, text)
 
     def _replaced(self, found: "re.Match[str]") -> str:
-        return found[0] if found[0] == self._keep else self.pseudonym(found[0])
+        name = found[0]
+        if name not in self._ids:  # In another case.
+            name = next((each for each in self._ids if each.lower() == name.lower()), name)
+        return name if name == self._keep else self.pseudonym(name)
 
-    def _named_in(self, value: object, key: str = "") -> Iterator[str]:
-        """Yield the values under fields that name a person."""
+    def _foreign(self, value: Any, path: _Path = ()) -> Any:  # Any: JSON.
+        """Return JSON from outside that stands at *path*; hiding, with the values of known fields alone."""
+        if len(path) > 1 and path[0] == "bets":  # The items of a batch and of a round are like a single one.
+            path = path[1:]
         match value:
-            case Bytes():
-                yield from self._named_in(_parsed(value.data))
-            case Foreign():
-                yield from self._named_in(value.value)
-            case Mapping():
-                for name, item in value.items():
-                    yield from self._named_in(item, str(name))
-            case list() | tuple():
-                for item in value:
-                    yield from self._named_in(item, key)
-            case str() if self._is_person(key):
-                yield from _with_parts(value)
-            case int() if not isinstance(value, bool) and self._is_number_of_person(key):
-                yield str(value)
+            case None:
+                return None
+            case dict() if not self._hides or path in self._containers:
+                return {
+                    self._name(name, (*path, name)): self._member(item, (*path, name)) for name, item in value.items()
+                }
+            case list() | tuple() if not self._hides or path in self._containers:
+                return [self._foreign(item, path) for item in value]
+            case str() if not self._hides:
+                return self._text(value)
+        return self._scalar(value, self._known.get(path)) if self._hides else value
+
+    def _member(self, value: Any, path: _Path) -> Any:  # Any: JSON.
+        is_secret = _SECRET_KEY.search(path[-1]) and value not in (None, "", True, False)
+        return LEFT_OUT if is_secret else self._foreign(value, path)
+
+    def _scalar(self, value: Any, kind: _Kind | None) -> Any:  # Any: JSON.
+        if kind is None or isinstance(value, bool | dict | list) or (kind == "number" and isinstance(value, str)):
+            return LEFT_OUT
+        if kind == "number":
+            return value
+        text = self._person(str(value)) if kind == "person" else self._text(str(value))
+        return value if text == str(value) else text
+
+    def _name(self, name: str, path: _Path) -> str:
+        clean = self._text(name)
+        is_plain = not self._hides or path in self._known or (clean == name and _FIELD_NAME.fullmatch(name))
+        return clean if is_plain else LEFT_OUT
 
     def _body(self, data: bytes) -> dict[str, object]:
-        """Return bytes, with their SHA-256 unless players are hidden; as text, in Base64, rewritten, or left out."""
-        described = {"sha256": LEFT_OUT if self._hides_hashes else sha256(data).hexdigest(), "bytes": len(data)}
+        """Return bytes, with their SHA-256 unless people are hidden; as text, in Base64, rewritten, or left out."""
+        described = {"sha256": LEFT_OUT if self._hides else sha256(data).hexdigest(), "bytes": len(data)}
         value = _parsed(data)
         if value is _UNREADABLE:
-            if data and (self._hides_all or _is_suspect(data.decode("latin-1"))):
-                why = "It is not JSON, so what is secret in it cannot be told from the rest."
+            if data and (self._hides or _is_suspect(data.decode("latin-1"))):
+                why = "It is not JSON, so nothing says what is secret in it."
                 return described | {"encoding": "left out", "data": None, "note": why}
-        elif (rewritten := self._rewritten(value)) is not None:
-            return described | {"encoding": "utf-8", "data": rewritten, "note": self._note_of_rewritten()}
+        elif (clean := self._foreign(value)) != value:
+            why = "only known fields are shown" if self._hides else "these bytes do not have the SHA-256 above"
+            note = f"Rewritten: {why}. {LEFT_OUT} stands for what is not shown."
+            return described | {"encoding": "utf-8", "data": encode_json(clean).decode(), "note": note}
         try:
             return described | {"encoding": "utf-8", "data": data.decode(), "note": ""}
         except UnicodeDecodeError:
             return described | {"encoding": "base64", "data": b64encode(data).decode(), "note": ""}
 
-    def _note_of_rewritten(self) -> str:
-        if self._hides_hashes:
-            return f"Rewritten without players and secrets. {LEFT_OUT} stands for a secret."
-        return f"Rewritten without secrets: these bytes do not have the SHA-256 above. {LEFT_OUT} stands for a secret."
 
-    def _rewritten(self, value: object) -> str | None:
-        """Return *value* as JSON without secrets; None if there are none in it."""
-        clean = self._without(value, "")
-        if clean == value:
-            return None
-        try:
-            return encode_json(clean).decode()
-        except (UnicodeEncodeError, ValueError):  # A lone surrogate, or a number beyond all bounds.
-            return json.dumps(LEFT_OUT)
-
-    def _without(self, value: Any, key: str) -> Any:  # Any: JSON.
-        match value:
-            case None | bool() | "":
-                return value
-            case _ if _SECRET_KEY.search(key):
-                return LEFT_OUT
-            case dict():
-                return {self._text(name): self._without(item, name) for name, item in value.items()}
-            case list() | tuple():
-                return [self._without(item, key) for item in value]
-            case str():
-                return self._text(value)
-            case int() if not isinstance(value, bool) and self._hides_number(value, key):
-                return self.pseudonym(str(value))
-        return value
+def _known_fields(profile: Profile) -> dict[_Path, _Kind]:
+    """Return the fields of bodies and of the provider's answers that stay, by their paths, with what they hold."""
+    known: dict[str, _Kind] = dict.fromkeys({*ClosedBet.model_fields, *RoundFound.model_fields} - {"bets"}, "text")
+    known |= dict.fromkeys(("wager", "won", "timestamp", "round_no"), "number")
+    for key, paths in profile.fields.items():
+        canonical = key.partition(".")[0]
+        if canonical == "free_bets":
+            known |= dict.fromkeys((f"{path}.{name}" for path in paths for name in ("id", "round_id")), "text")
+            known |= dict.fromkeys((f"{path}.{name}" for path in paths for name in ("wager", "won")), "number")
+        else:
+            known |= dict.fromkeys(paths, "number" if canonical.endswith("_cents") else "text")
+    # Last: what names a player in one call names a player everywhere.
+    players = (paths for key, paths in profile.fields.items() if key.startswith("player_id"))
+    known |= dict.fromkeys(("player_id", *chain.from_iterable(players)), "person")
+    return {tuple(path.split(".")): kind for path, kind in known.items()}
 
 
 _UNREADABLE: Final = object()
@@ -222,17 +249,34 @@ def _is_suspect(text: str) -> bool:
     return "\\u" in text or _SECRET_KEY.search(text) is not None or _SECRET_TEXT.search(text) is not None
 
 
-def _with_parts(value: str) -> Iterator[str]:
-    """Yield *value*, and of the key of an account with several columns, which is a JSON array, the first part."""
-    yield value
-    if value.startswith("["):
-        parts = _parsed(value.encode(errors="replace"))
-        if isinstance(parts, list) and parts and isinstance(parts[0], str):
-            yield parts[0]
+def _encodable(text: str) -> str:
+    # JSON could write a lone surrogate down, and hardly any program could read it.
+    return text.encode(errors="backslashreplace").decode()
 
 
-def _any_of(texts: list[str], ids: list[str]) -> "re.Pattern[str] | None":
-    """Return what finds each of *texts* where no letter or digit stands beside it; None if there is nothing to hide."""
-    if not ids:
-        return None
-    return re.compile(rf"(?<![0-9A-Za-z])(?:{'|'.join(map(re.escape, texts))})(?![0-9A-Za-z])")
+def _readings(text: str) -> Iterator[str]:
+    """Yield *text* as it is, without the encoding of addresses, and what it is in Base64 and hexadecimal."""
+    once = unquote(text)
+    yield from (text, once, unquote_plus(once))
+    for run in _RUN.findall(once):
+        for start in range(4):  # Where a group of four begins is unknown, in the middle of a text.
+            letters = run[start:].replace("-", "+").replace("_", "/")
+            letters = letters[: -1 if len(letters) % 4 == 1 else None]
+            yield b64decode(letters + "=" * (-len(letters) % 4)).decode(errors="replace")
+    for digits in re.findall(r"[0-9A-Fa-f]{4,}", once):
+        for start in range(2):
+            even = digits[start:][: (len(digits) - start) // 2 * 2]
+            yield bytes.fromhex(even).decode(errors="replace")
+
+
+def _folded(text: str) -> str:
+    """Return *text* such that spellings which people read alike are equal."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def _is_inside(name: str, text: str) -> bool:
+    """Return whether *name* stands in *text*, and is not a part of a longer number; a short one, of a longer word."""
+    part = "[0-9a-z]" if len(name) < _LEAST_INSIDE else "[0-9]"
+    before = f"(?<!{part})" if part != "[0-9]" or name[0].isdigit() else ""
+    after = f"(?!{part})" if part != "[0-9]" or name[-1].isdigit() else ""
+    return re.search(before + re.escape(name) + after, text) is not None
