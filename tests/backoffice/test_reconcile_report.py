@@ -154,7 +154,9 @@ def test_hostile_text_is_data_in_every_format(journal: Journal) -> None:
 
     rows = list(csv.reader(io.StringIO(report.to_csv(), newline="")))
     assert all(not cell.startswith(("=", "+", "@", "\t", "\r")) for row in rows for cell in row)
-    assert {row[0] for row in rows[1:]} == {f"'{key}", f"'{key} 2", "odd"}
+    written = key.replace("\u202e\x1b", r"\u202e\x1b")
+    assert {row[0] for row in rows[1:]} == {f"'{written}", f"'{written} 2", "odd"}
+    assert all(cell.isprintable() for row in rows for cell in row)
     assert json.loads(report.to_json())["actor"] == HOSTILE
 
 
