@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
-from game_operator.transport.settings import ReadLimits
+from game_operator.transport.settings import ReadLimits, service_name
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
@@ -382,3 +382,27 @@ def test_a_client_is_not_copied_by_others(kind: Any, duplicate: Any, private_key
         TypeError, match=rf"build one in each process instead, for example with {kind.__name__}.from_env"
     ):
         duplicate(_made(kind, private_key))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("https://api.example.com", "HTTPS://API.Example.COM:443/", True),
+        ("https://api.example.com", "https://api.example.com.:", True),
+        ("http://[::1]", "http://[0:0:0:0:0:0:0:1]:80", True),
+        ("https://xn--bcher-kva.example", "https://XN--Bcher-KVA.example", True),
+        ("https://api.example.com:8443/Games", "https://API.example.com:08443/Games/", True),
+        ("https://api.example.com", "http://api.example.com:443", False),
+        ("https://api.example.com", "https://api.example.com:80", False),
+        ("https://api.example.com", "https://api2.example.com", False),
+        ("https://api.example.com/a", "https://api.example.com/A", False),
+    ],
+)
+def test_which_addresses_are_one_service(one: str, other: str, is_same: bool, private_key: RSAPrivateKey) -> None:
+    """By scheme, host in lower case and port; two paths may lead to two services. The operator id belongs to it."""
+    clients = [OperatorClient(url, "acme", private_key, allow_insecure_http=True) for url in (one, other)]
+    names = [service_name(client.base_url, client.operator_id) for client in clients]
+    assert (names[0] == names[1]) is is_same
+    assert service_name(one, "acme") != service_name(one, "ACME")
+    for client in clients:
+        client.close()

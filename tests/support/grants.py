@@ -49,10 +49,10 @@ class GrantingService:
         http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
         self.client = OperatorClient(BASE_URL, OPERATOR, private_key, http_client=http_client)
 
-    def client_of(self, operator_id: str, private_key: RSAPrivateKey) -> OperatorClient:
-        """Return a client of another operator."""
+    def client_of(self, operator_id: str, private_key: RSAPrivateKey, *, base_url: str = BASE_URL) -> OperatorClient:
+        """Return a client of another operator, or with another spelling of the address."""
         http_client = httpx.Client(transport=httpx.MockTransport(self._answer))
-        return OperatorClient(BASE_URL, operator_id, private_key, http_client=http_client)
+        return OperatorClient(base_url, operator_id, private_key, http_client=http_client)
 
     def players(self) -> list[str]:
         """Return the players who were granted something, sorted; a player twice if it was granted twice."""

@@ -12,6 +12,7 @@ from game_operator.ledger import BetRecord
 from game_operator.models.operator_api import BetNotFound, RoundFound
 from game_operator.protocol import operations
 from game_operator.protocol.operations import AnyBet, Operation
+from game_operator.transport.settings import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -118,7 +119,7 @@ def asked(
     if client is None:
         nothing = Answer(None, None, _NOT_ASKED)
         return Answers(None, nothing, nothing)
-    service = f"{client.base_url}|{client.operator_id}"
+    service = service_name(client.base_url, client.operator_id)
     bet = _answer(client, partial(operations.fetch_bet, client.operator_id, bet_id), clock_millis)
     found: AnyBet | None = bet.found
     named: Any = ours if found is None or isinstance(found, BetNotFound) else found  # Any: two kinds of bet.

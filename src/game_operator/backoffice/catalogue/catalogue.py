@@ -33,6 +33,7 @@ from game_operator.errors import ConfigurationError, InstancesUnavailableError, 
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.models import GameInfo, GameInstance
 from game_operator.models.wire import WireModel
+from game_operator.transport.settings import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -99,7 +100,7 @@ class Catalogue(Forkable):
         self._client = _checked_client(client)
         self._most_gone = _checked_share(most_gone)
         self._clock = clock
-        self._service = f"{client.base_url}|{client.operator_id}"
+        self._service = service_name(client.base_url, client.operator_id)
         self._store = store_at(store, name=f"catalogue:{self._service}")
         self._unknown = UnknownInstances(
             self._is_refreshed,

@@ -25,6 +25,7 @@ from game_operator.errors import (
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.sql import SqlLedger, read_with
 from game_operator.ledger.staff.findings import Finding
+from game_operator.transport.settings import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Reconciler:
         self._journal = Journal(self._ledger, clock_millis=clock_millis, lease_millis=lease_millis)
         self._telemetry = telemetry
         self._worker = Worker(client, wallet, self._journal, catalogue, telemetry=telemetry)
-        self._service = f"{client.base_url}|{client.operator_id}"
+        self._service = service_name(client.base_url, client.operator_id)
         self._source = wallet.terms.source
         self._make: Make | None = None
         self._settings: dict[str, Any] = {}
