@@ -140,6 +140,7 @@ class Wallet(_OverLedger[Ledger], _Handler):
 
     Raises:
         TypeError: The ledger is awaited: an AsyncWallet is for it.
+        ValueError: No source can be called *source*: it is too long, or holds what nobody sees.
         UnknownSourceError: The ledger knows other sources, and not this one.
     """
 

@@ -447,6 +447,15 @@ def test_sources(run: Run, database: str) -> None:
     assert listed == [['"" (no name)', "its first call", "1"], ["live", "add-source", "0"]]
     told = run("ledger", "add-source", "a" * 257)
     assert (told.code, "at most 256 characters" in told.err) == (2, True)
+    for name, problem in (("live ", "must not begin or end with a blank"), ("li\u200bve", "character U+200B")):
+        for arguments in (
+            ("ledger", "add-source", name),
+            ("ledger", "bets", "--source", name),
+            ("serve", "--source", name),
+        ):
+            told = run(*arguments)
+            assert (told.code, problem in " ".join(told.err.split())) == (2, True)
+    assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]
 
 
 def test_migrating(run: Run, database: str) -> None:

@@ -99,17 +99,27 @@ def test_sources_that_were_added(database_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "error"),
-    [(5, TypeError), (" ", ValueError), ("a\0", ValueError), ("a" * 257, ValueError), ("\ud800", ValueError)],
+    [
+        (5, TypeError),
+        *((name, ValueError) for name in (" ", "a\0", "a" * 257, "\ud800")),
+        *((name, ValueError) for name in (" live", "live ", "live\n", "\tlive", "live\u3000", "\u00a0live")),
+        # Zero-width, byte order mark, direction, soft hyphen, filler, variation selector, blank of another alphabet.
+        *((f"li{letter}ve", ValueError) for letter in "\u200b\ufeff\u202e\u00ad\u3164\ufe0f\u2800\u034f\u00a0\n\x1b"),
+        *((f"live{letter}", ValueError) for letter in "\u200d\u2060\u115f\U000e0001"),
+    ],
 )
 def test_names_that_are_none(name: Any, error: type[Exception]) -> None:
-    """A source is a text that every database keeps as it is; the empty one is a name, and so is the longest."""
+    """A source is a text that people can tell from every other, wherever it is named."""
+    fine = ["", "a" * 256, "live 2", "東京-ライブ", "żółć"]
     for ledger in (MemoryLedger(), SqlLedger("sqlite:///:memory:")):
         with ledger:
-            with pytest.raises(error, match="source"):
-                ledger.add_source(name)
-            for fine in ("", "a" * 256):
-                ledger.add_source(fine)
-            assert ledger.sources() == ["", "a" * 256]
+            for enter in (ledger.add_source, lambda given, ledger=ledger: Wallet(ledger, source=given)):
+                with pytest.raises(error, match="source"):
+                    enter(name)
+            for each in fine:
+                ledger.add_source(each)
+                assert Wallet(ledger, source=each).terms.source == each
+            assert set(ledger.sources()) == set(fine)
 
 
 def test_what_was_undone_registers_nothing(sqlite_url: str) -> None:

@@ -47,10 +47,27 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="u
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
 PlayerId = Annotated[str, typer.Option("--player", "--player-id")]
-OnlySource = Annotated[str | None, typer.Option(help="List only what belongs to this source; else all.")]
 ProfileFile = Annotated[
     Path | None,
     typer.Option("--profile", metavar="FILE", help="What is assumed about the service, as TOML; else the defaults."),
+]
+
+
+def source_in(name: str | None) -> str | None:
+    """Return the name of a source, if one can have it; the callback of an option or argument."""
+    if name:
+        from game_operator.ledger.api import check_source_name
+
+        try:
+            check_source_name(name)
+        except ValueError as wrong:
+            raise typer.BadParameter(f"{wrong}.") from None
+    return name
+
+
+Source = Annotated[str, typer.Option(callback=source_in)]
+OnlySource = Annotated[
+    str | None, typer.Option(help="List only what belongs to this source; else all.", callback=source_in)
 ]
 
 # Decimal also takes 1e3 and 1_000, which are likelier to be typing mistakes than amounts.

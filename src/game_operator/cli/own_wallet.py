@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from game_operator.cli.database import PREFIX, BalancesOptions, LedgerOptions
-from game_operator.cli.options import ProfileFile, ServiceOptions, read_profile
+from game_operator.cli.options import ProfileFile, ServiceOptions, Source, read_profile
 from game_operator.cli.output import remark
 from game_operator.errors import ConfigurationError, GameOperatorError, one_line, shown
 
@@ -41,7 +41,7 @@ class SettlingOptions:
     """Which wallet settles bets and pays findings."""
 
     wallet: Annotated[str | None, typer.Option(metavar="MODULE:FUNCTION")] = None
-    source: str = ""
+    source: Source = ""
     profile: ProfileFile = None
 
     @contextmanager

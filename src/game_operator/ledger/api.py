@@ -12,12 +12,25 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_arg
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.errors import AccountNotFoundError, ConfigurationError, LedgerError, shown
-from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, Reply, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import (
+    LONGEST_ID,
+    BalanceCall,
+    DepositCall,
+    MovingCall,
+    Reply,
+    WebhookCall,
+    WithdrawCall,
+    problem_of_id,
+)
 from game_operator.money import Cents
 from game_operator.profile import Profile, unusual
 
 #: What a BIGINT holds. A credit beyond it moves nothing.
 MAX_BALANCE_CENTS = 2**63 - 1
+#: Characters that are drawn as nothing or as a blank, although Python calls them printable.
+_HIDDEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 OPEN_FIRST = "Open it with open_account() or `game-operator ledger open` first."
 
 
@@ -213,8 +226,29 @@ class Terms:
     within: Within | None = None
     currency_of: CurrencyOf | None = None
 
+    def __post_init__(self) -> None:
+        check_source_name(self.source)
+
     def __repr__(self) -> str:
         return unusual(self)
+
+
+def check_source_name(name: str) -> str:
+    """
+    Return *name* if a source can have it; raise TypeError or ValueError if not.
+
+    Two names that look alike would be two sets of books, and one call under both moves money twice.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of the source must be a str, not {type(name).__name__}")
+    problem = problem_of_id(name, LONGEST_ID) if name else ""
+    if hidden := next((letter for letter in name if not letter.isprintable() or _HIDDEN.match(letter)), ""):
+        problem = problem or f"must not hold the invisible character U+{ord(hidden):04X}"
+    if name != name.strip():
+        problem = problem or "must not begin or end with a blank"
+    if problem:
+        raise ValueError(f"the name of the source {problem}, it is {shown(name)}")
+    return name
 
 
 DEFAULT_TERMS = Terms()

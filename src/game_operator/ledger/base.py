@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from game_operator.codes import BetState
 from game_operator.errors import LedgerUnavailableError, shown
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
-from game_operator.ledger.api import AccountsSpec, Outcome, Terms
+from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.books import days, totals
 from game_operator.ledger.books.maintain import (
     MaintainReport,
@@ -33,7 +33,6 @@ from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items, completed
-from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
 from game_operator.ledger.ping import Pinger

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
-from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms
+from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms, check_source_name
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Loaded, Script, apply_items, drive
-from game_operator.ledger.engine.sources import check_source_name, refusal
+from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, NewFinding, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly

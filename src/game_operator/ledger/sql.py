@@ -223,7 +223,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         whose open bets would be stranded.
 
         Raises:
-            TypeError, ValueError: *name* is not a text, or longer than 256 characters, or holds U+0000.
+            TypeError, ValueError: *name* is not a text, is longer than 256 characters, begins or ends with a blank, or
+                holds an invisible character.
         """
         return self._done(self._added(name))
 

@@ -13,7 +13,7 @@ from game_operator.backoffice import Campaign, Catalogue
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts
 from tests.support.catalogues import named
-from tests.support.grants import DAY_MILLIS, GrantingService, campaign, players
+from tests.support.grants import BASE_URL, DAY_MILLIS, OPERATOR, GrantingService, campaign, players
 from tests.support.seeds import random_of
 
 #: Of an id of a row.
@@ -79,6 +79,15 @@ def test_a_campaign_is_for_one_service(service: GrantingService, memory: SqlLedg
         with pytest.raises(RunError, match="Use the client of the plan"):
             forbidden()
     assert service.asked == []
+
+
+def test_another_spelling_of_the_address_is_the_same_service(
+    service: GrantingService, memory: SqlLedger, private_key: RSAPrivateKey
+) -> None:
+    """A process whose settings say it differently goes on with the campaign."""
+    campaign(service, memory).plan(["p1"])
+    spelt = service.client_of(OPERATOR, private_key, base_url=f"{BASE_URL.upper()}:443/")
+    assert Campaign(spelt, memory, "summer").run(rate_per_second=1_000.0).granted == 1
 
 
 @pytest.mark.parametrize(

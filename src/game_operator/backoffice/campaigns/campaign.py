@@ -31,7 +31,9 @@ from game_operator.backoffice.campaigns.worker_threads import ShowCounted, Worke
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
+from game_operator.ledger.api import check_source_name
 from game_operator.ledger.sql import SqlLedger, known_accounts
+from game_operator.transport.settings import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
@@ -90,10 +92,10 @@ class Campaign:
         if not isinstance(ledger, SqlLedger):
             raise TypeError(f"ledger must be an open SqlLedger, not {type(ledger).__name__}")
         self.name: str = check_name(name)
-        self._ledger, self._source = ledger, source
+        self._ledger, self._source = ledger, check_source_name(source)
         self._terms = _checked_terms(Terms(instance_id, count, wager_amount_cents, expire_duration_millis))
         self._catalogue = catalogue
-        self._service = "" if client is None else f"{client.base_url}|{client.operator_id}"
+        self._service = "" if client is None else service_name(client.base_url, client.operator_id)
         self._journal = Journal(ledger)
         self._workers: WorkerThreads | None = None
         self._is_interrupted = False

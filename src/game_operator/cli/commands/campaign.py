@@ -14,7 +14,7 @@ import typer
 from game_operator.cli.commands.operator_api import LONG_NAMES
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
-from game_operator.cli.options import Commands, ServiceOptions
+from game_operator.cli.options import Commands, ServiceOptions, Source
 from game_operator.cli.output import ShowProgress, progress, say, waiting
 from game_operator.cli.reports.campaign import show_plan, show_problems, show_report, show_status
 from game_operator.errors import CampaignRefusedError
@@ -65,7 +65,7 @@ def plan(
     players: Path,
     terms: TermsOptions,
     max_exposure_cents: list[str] | None = None,
-    source: str = "",
+    source: Source = "",
     no_player_check: bool = False,
     service: ServiceOptions,
     place: LedgerOptions,

@@ -10,7 +10,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, ServiceOptions, check_extra, read_file, read_profile
+from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
 from game_operator.cli.output import answer, check_writable, is_written, say, waiting
 from game_operator.cli.reports.case import show_case, show_check
 from game_operator.cli.serve_options import signed_by
@@ -45,7 +45,7 @@ class LoggedOptions:
 def case(
     *,
     bet_id: Annotated[str | None, typer.Argument()] = None,
-    source: str = "",
+    source: Source = "",
     html: Path | None = None,
     redact: bool = False,
     offline: bool = False,

@@ -11,7 +11,7 @@ import typer
 
 from game_operator.cli.database import BalancesOptions, LedgerOptions
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, check_between
+from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, Source, check_between, source_in
 from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
 from game_operator.cli.reports.ledger import (
     MORE,
@@ -83,7 +83,7 @@ def show(
     player: Annotated[str | None, typer.Option("--player", "--player-id")] = None,
     most: Annotated[int, typer.Option("--most", "--limit", min=1)] = 50,
     before: str | None = None,
-    source: str = "",
+    source: Source = "",
     place: LedgerOptions,
     balances: BalancesOptions,
 ) -> int:
@@ -263,17 +263,14 @@ def sources(place: LedgerOptions) -> None:
 
 
 @ledgers.command("add-source")
-def add_source(name: Annotated[str, typer.Argument()], place: LedgerOptions) -> None:
+def add_source(name: Annotated[str, typer.Argument(callback=source_in)], place: LedgerOptions) -> None:
     """
     Take calls of another source, permanently.
 
     Not for a new name of a service that has open bets: their deposits and rollbacks would not find them.
     """
-    from game_operator.ledger.engine.sources import check_source_name
     from game_operator.ledger.sql import sources_of
 
-    with _checked_values():
-        check_source_name(name)
     with place.opened() as ledger:
         known = sources_of(ledger)
         ledger.add_source(name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from game_operator.cli.database import PREFIX, BalancesOptions, DatabaseUrl, TablePrefix, address_of, check_file
 from game_operator.cli.errors import ExitCode
-from game_operator.cli.options import ProfileFile, check_extra, read_profile
+from game_operator.cli.options import ProfileFile, Source, check_extra, read_profile
 from game_operator.cli.output import answer, remark, say
 from game_operator.cli.serve_options import BACKLOG, CallersOptions, GamesOptions, ListeningOptions, ProcessesOptions
 from game_operator.errors import (
@@ -149,7 +149,7 @@ def serve(
     processes: ProcessesOptions,
     games: GamesOptions,
     profile: ProfileFile = None,
-    source: str = "",
+    source: Source = "",
     migrate: bool = True,
     table_prefix: TablePrefix = PREFIX,
     balances: BalancesOptions,

@@ -14,7 +14,7 @@ import typer
 from game_operator.cli.certify_options import key_in
 from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.options import MANY_CALLS, ProfileFile, check_extra, read_profile
+from game_operator.cli.options import MANY_CALLS, ProfileFile, Source, check_extra, read_profile
 from game_operator.cli.output import check_writable, is_written, progress, remark, say
 from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
 from game_operator.provider.faults import API_FAULTS, FaultPlan
@@ -35,7 +35,7 @@ class PlayersOptions:
     players_file: Path | None = None
     players: Annotated[int, typer.Option(min=1)] = 100
     table_prefix: TablePrefix = PREFIX
-    source: str = ""
+    source: Source = ""
 
     def ledger_books(self, accounts: "TableAccounts | None") -> "Books":
         """

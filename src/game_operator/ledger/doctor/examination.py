@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from game_operator.errors import LedgerUnavailableError
+from game_operator.ledger.api import check_source_name
 from game_operator.ledger.doctor.examined import Case, Check, Examined, case, questions_for
 from game_operator.ledger.doctor.file_checks import FILE_CHECKS, MEMORY_CHECKS
 from game_operator.ledger.doctor.ledger_checks import LEDGER_CHECKS, tables
@@ -18,7 +19,6 @@ from game_operator.ledger.doctor.report import DoctorCheck, DoctorReport
 from game_operator.ledger.doctor.server_checks import SERVER_CHECKS, TABLE_CHECKS, server
 from game_operator.ledger.engine.address import check_psycopg, is_postgres, unknown_database
 from game_operator.ledger.engine.script import Execute, Script
-from game_operator.ledger.engine.sources import check_source_name
 from game_operator.ledger.engine.tables import DENIED, FIRST_VERSION, VERSION, check_prefix, toml_texts
 from game_operator.ledger.staff.queries import has_own_snapshot, survey
 

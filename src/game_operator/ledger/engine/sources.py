@@ -38,11 +38,6 @@ class SourceDetails(NamedTuple):
     open_bets: int
 
 
-def check_source_name(name: str) -> str:
-    """Return *name* if a source can have it; raise TypeError or ValueError if not."""
-    return name if name == "" else checked_id(name, "the name of the source")
-
-
 def checked_id(value: str, what: str) -> str:
     """Return *value*, which *what* names, if it can be an id; raise TypeError or ValueError if not."""
     if not isinstance(value, str):
