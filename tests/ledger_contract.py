@@ -189,7 +189,7 @@ class AtOnceContract(_Worlds):
         def fails(*_args: object) -> None:
             raise RuntimeError("the operator's own statement")
 
-        for terms in (replace(world.terms, within=fails), replace(world.terms, may_bet=fails)):
+        for terms in (replace(world.terms, after=fails), replace(world.terms, may_bet=fails)):
             with pytest.raises(RuntimeError, match="own statement"):
                 world.apply(withdraw("b1", world.p1), terms)
             assert (world.balance(), world.state()) == (10_000, None)
@@ -342,14 +342,14 @@ class AtOnceContract(_Worlds):
         assert world.state() is None
         world.expect(world.withdraw(), None, 9_500)
 
-    def test_within_sees_the_outcome(self, world: World) -> None:
+    def test_after_sees_the_outcome(self, world: World) -> None:
         """The operator's own statements run once for each moving call, refusals too, and never for a balance."""
         seen: list[tuple[str, str | None, bool]] = []
 
-        def within(call: Any, outcome: Outcome, connection: Any) -> None:
+        def after(call: Any, outcome: Outcome, connection: Any) -> None:
             seen.append((call.operation, outcome.code, outcome.replayed))
 
-        terms = replace(world.terms, within=within)
+        terms = replace(world.terms, after=after)
         for call in (
             withdraw("b1", world.p1),
             withdraw("b1", world.p1),

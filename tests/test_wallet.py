@@ -75,14 +75,14 @@ async def test_refusals() -> None:
 
 
 async def test_settings_reach_the_ledger() -> None:
-    """Profile, source, may_bet, account_of and within are the wallet's terms."""
+    """Profile, source, may_bet, account_of and after are the wallet's terms."""
     seen: list[str] = []
     both = Both(
         profile=Profile(unknown_rollback="success"),
         source="staging",
         may_bet=lambda call, account: "LIMIT_EXCEEDED" if call.amount_cents > 100 else None,
         account_of=lambda call: call.player_id.removesuffix("-EUR"),
-        within=lambda call, outcome, connection: seen.append(call.operation),
+        after=lambda call, outcome, connection: seen.append(call.operation),
     )
     assert (await both.ask("withdraw", withdraw("b1", "p1-EUR", 101))).code == "LIMIT_EXCEEDED"
     assert (await both.ask("withdraw", withdraw("b2", "p1-EUR", 100))).balance_cents == 900
@@ -149,12 +149,12 @@ def test_what_the_operators_own_code_raises_is_a_system_error() -> None:
     """The reply is SYSTEM_ERROR without a balance, nothing is kept, and the repeat is processed (B07; spec §7.1)."""
     may_fail = [True]
 
-    def within(call: Any, outcome: Outcome, connection: Any) -> None:
+    def after(call: Any, outcome: Outcome, connection: Any) -> None:
         if may_fail[0]:
             raise RuntimeError("not now")
 
     ledger = MemoryLedger({"p1": 1_000})
-    wallet, receiver = Wallet(ledger, within=within), WebhookReceiver(authenticator=AcceptUnsigned())
+    wallet, receiver = Wallet(ledger, after=after), WebhookReceiver(authenticator=AcceptUnsigned())
     body = json.dumps({"player_id": "p1", "action_id": "b1", "amount": 500, "action": "BET"}).encode()
     told = json.loads(receiver.handle("/withdraw", {}, body, wallet).body)
     assert (told["type"], told["code"], "balance" in told) == ("ERROR", "SYSTEM_ERROR", False)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from game_operator.errors import shown
-from game_operator.ledger.api import AccountOf, CurrencyOf, Ledger, MayBet, Outcome, Terms, Within
+from game_operator.ledger.api import AccountOf, After, CurrencyOf, Ledger, MayBet, Outcome, Terms
 from game_operator.ledger.engine.observed_commits import note_moved
 from game_operator.ledger.engine.script import at_once, awaited
 from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
@@ -92,7 +92,7 @@ class _OverLedger(Generic[LedgerT]):
         source: str = "",
         may_bet: MayBet | None = None,
         account_of: AccountOf | None = None,
-        within: Within | None = None,
+        after: After | None = None,
         currency_of: CurrencyOf | None = None,
     ) -> None:
         apply: Any = getattr(ledger, "apply", None)
@@ -112,7 +112,7 @@ class _OverLedger(Generic[LedgerT]):
             source=source,
             may_bet=may_bet,
             account_of=account_of,
-            within=within,
+            after=after,
             currency_of=currency_of,
         )
         """By what rules calls are applied."""
@@ -131,7 +131,7 @@ class Wallet(_OverLedger[Ledger], _Handler):
             locked: it answers a code that refuses it for good (PLAYER_BLOCKED, LIMIT_EXCEEDED, your own) or None.
         account_of: Maps a withdraw, claim or player-balance to the key of an account; the player's id by default. A bet
             keeps its account: its deposit and refund go there.
-        within: ``within(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
+        after: ``after(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
             raises undoes the call, which is answered SYSTEM_ERROR.
         currency_of: ``currency_of(call)`` names the currency of a withdraw, deposit or rollback, such as ``"EUR"``, or
             None; totals are told apart by it. A bet keeps the currency of its withdraw. It is asked while the account
@@ -159,7 +159,7 @@ class Wallet(_OverLedger[Ledger], _Handler):
         """
         Settle a bet without a call of the provider, and return what became of it; for the back office.
 
-        ``within`` runs in the same transaction.
+        ``after`` runs in the same transaction.
 
         Args:
             repair: The bet, and how the provider settled it.
@@ -169,11 +169,11 @@ class Wallet(_OverLedger[Ledger], _Handler):
             RepairRefusedError: The bet is not OPEN, or must not be settled.
         """
         from game_operator.ledger.sql import SqlLedger, write_with
-        from game_operator.ledger.staff.repairs import repair_with_within
+        from game_operator.ledger.staff.repairs import repair_with_after
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
-        outcome = write_with(self.ledger, partial(repair_with_within, repair, self.terms))
+        outcome = write_with(self.ledger, partial(repair_with_after, repair, self.terms))
         if self.ledger.telemetry is not None:
             note_moved(self.ledger.telemetry.instruments, repair.call, self.terms, outcome)
         return outcome
@@ -182,9 +182,9 @@ class Wallet(_OverLedger[Ledger], _Handler):
         """
         Post what is owed for a finding, once, and resolve it; for the back office.
 
-        Where the account gets money, ``within`` runs in the same transaction, with applied=True and a deposit that
+        Where the account gets money, ``after`` runs in the same transaction, with applied=True and a deposit that
         stands for the payment: its amount is what is paid, and its tx_id names the finding. Where money is taken back,
-        ``within`` does **not** run, because no call of the provider stands for that. What is owed is worked out at this
+        ``after`` does **not** run, because no call of the provider stands for that. What is owed is worked out at this
         moment, from what the account should have got for the bet and what it got so far.
 
         Args:
@@ -198,16 +198,16 @@ class Wallet(_OverLedger[Ledger], _Handler):
             FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
         """
         from game_operator.ledger.sql import SqlLedger, write_with
-        from game_operator.ledger.staff.repairs import pay_with_within
+        from game_operator.ledger.staff.repairs import pay_with_after
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"findings are paid in a SqlLedger, not in a {type(self.ledger).__name__}")
-        return write_with(self.ledger, partial(pay_with_within, payment, self.terms))[:2]
+        return write_with(self.ledger, partial(pay_with_after, payment, self.terms))[:2]
 
 
 class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
     """
-    An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``within`` may be async.
+    An AsyncWebhookHandler over an AsyncSqlLedger, made as a Wallet is; ``may_bet`` and ``after`` may be async.
 
     ``currency_of`` may not: it answers from memory.
 
@@ -238,7 +238,7 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
         self,
         ledger: SqlLedgerT,
         transaction: TransactionT,
-        after: Within | None = None,
+        after: After | None = None,
         *,
         profile: Profile | None = None,
         source: str = "",

@@ -406,12 +406,12 @@ from game_operator import OperatorClient
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import AsyncWallet, Wallet
 
-def within(call, outcome, connection):
+def after(call, outcome, connection):
     connection.execute("CREATE TABLE IF NOT EXISTS own (bet_id TEXT, amount INTEGER, applied INTEGER)")
     connection.execute("INSERT INTO own VALUES (?, ?, ?)", (call.bet_id, call.amount_cents, outcome.applied))
 
 def make():
-    return Wallet(SqlLedger({url!r}), within=within)
+    return Wallet(SqlLedger({url!r}), after=after)
 
 def make_both():
     return OperatorClient.from_env(), make()
@@ -448,7 +448,7 @@ def own_rows(folder: Path) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("make", ["make", "make_both"])
 def test_the_operators_own_wallet_writes_its_rows(world: World, factory: str, tmp_path: Path, make: str) -> None:
-    """A repair and a payment run `within` with applied=True, in their transactions."""
+    """A repair and a payment run `after` with applied=True, in their transactions."""
     bet_id = world.lose()
     paid = world.play(won_cents=100, reported_won_cents=300)
     wallet = ("--wallet", f"{factory}:{make}")

@@ -461,7 +461,7 @@ def test_within_follows_the_writing() -> None:
     rows = _Rows(book_of(p1=700))
     seen: list[tuple[str, bool, object, int]] = []
     terms = Terms(
-        within=lambda call, outcome, connection: seen.append(
+        after=lambda call, outcome, connection: seen.append(
             (call.operation, outcome.applied, connection, len(rows.stored))
         )
     )

@@ -50,12 +50,12 @@ def played(wallet: Any) -> None:
         getattr(wallet, call.operation)(call)
 
 
-@pytest.mark.parametrize("within", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
-def test_kept_with_calls_and_bets(database_url: str, within: Any) -> None:
+@pytest.mark.parametrize("after", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
+def test_kept_with_calls_and_bets(database_url: str, after: Any) -> None:
     """A call keeps what it reported and its currency; a bet keeps the currency of its withdraw."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        played(Wallet(ledger, currency_of=by_operation, within=within))
+        played(Wallet(ledger, currency_of=by_operation, after=after))
         assert [(bet.bet_id, bet.currency, bet.state) for bet in ledger.bets()] == [
             ("b1", "EUR", "CLOSED"),
             ("b2", "EUR", "ROLLED_BACK"),
@@ -98,14 +98,14 @@ ANSWERS: dict[str, tuple[Callable[[MovingCall], Any], str | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("within", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
-def test_a_wrong_answer_refuses_nothing(url: str, within: Any, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("after", [None, lambda *_: None], ids=["express on PostgreSQL", "the long way"])
+def test_a_wrong_answer_refuses_nothing(url: str, after: Any, caplog: pytest.LogCaptureFixture) -> None:
     """It is logged, and the currency is unknown; the money moves."""
     with SqlLedger(url) as ledger, caplog.at_level(logging.ERROR, "game_operator.ledger"):
         ledger.open_account("p1", Decimal(100))
         for number, (answer, (currency_of, currency, logged)) in enumerate(ANSWERS.items(), 1):
             caplog.clear()
-            wallet = Wallet(ledger, currency_of=currency_of, within=within)
+            wallet = Wallet(ledger, currency_of=currency_of, after=after)
             assert wallet.withdraw(withdraw(answer)).code is None
             assert wallet.deposit(deposit(answer)).code is None
             bet = ledger.bet(answer)

@@ -131,7 +131,7 @@ def test_a_failure_leaves_no_connection(alias: str, database_url: str) -> None:
     from game_operator.ledger import Terms
 
     with pytest.raises(RuntimeError):
-        ledger.apply(withdraw("b1"), terms=Terms(within=fail))
+        ledger.apply(withdraw("b1"), terms=Terms(after=fail))
     assert (connected(database_url), ledger.balance("p1")) == (0, 10_000)
 
 

@@ -90,7 +90,7 @@ async def test_after_a_rollback_tasks_go_on_by_express(postgres_url: str) -> Non
         await ledger.open_account("player-1", Decimal(10))
         await ledger.apply(_withdraw("bet-1"))
         with pytest.raises(ZeroDivisionError):
-            await ledger.apply(_withdraw("bet-2"), terms=Terms(within=fails))
+            await ledger.apply(_withdraw("bet-2"), terms=Terms(after=fails))
         assert (await ledger.apply(_withdraw("bet-3"))).balance_cents == 800
         deposit = DepositCall(player_id="player-1", bet_id="bet-3", amount_cents=50)
         assert (await ledger.apply(deposit)).balance_cents == 850

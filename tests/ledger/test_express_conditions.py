@@ -122,7 +122,7 @@ def test_all_of_a_batch_is_stored(ledger: SqlLedger) -> None:
     [
         pytest.param(Terms(may_bet=lambda *_told: None), id="may_bet"),
         pytest.param(OF_ACCOUNT, id="account_of"),
-        pytest.param(Terms(within=lambda *_told: None), id="within"),
+        pytest.param(Terms(after=lambda *_told: None), id="after"),
     ],
 )
 def test_whoever_asks_the_operator_goes_the_long_way(terms: Terms) -> None:

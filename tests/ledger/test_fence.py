@@ -146,7 +146,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
     "a rollback": lambda on: on.ledger.apply(rollback("b1")),
     "a tombstone": lambda on: on.ledger.apply(rollback("b9", tx_id="withdraw:bet:b9")),
     "a claim": lambda on: on.ledger.apply(claim()),
-    "a withdraw with within": lambda on: on.ledger.apply(withdraw("b2"), terms=Terms(within=lambda *_: None)),
+    "a withdraw with after": lambda on: on.ledger.apply(withdraw("b2"), terms=Terms(after=lambda *_: None)),
     "an unknown source": lambda on: on.ledger.apply(deposit("b1"), terms=Terms(source="other")),
     "an anomaly": lambda on: on.ledger.keep_anomaly("deposit", "unreadable", b"{"),
     # The caller's transaction.

@@ -152,12 +152,12 @@ def test_without_a_transaction(caller: Joining, kind: CallerKind) -> None:
     assert _left(caller) == {"cents": 2000}
 
 
-def test_within_is_given_the_callers_own_connection(caller: Joining) -> None:
-    """``within`` and ``may_bet`` of the terms work here too, with the very object that was passed."""
+def test_after_is_given_the_callers_own_connection(caller: Joining) -> None:
+    """``after`` and ``may_bet`` of the terms work here too, with the very object that was passed."""
     seen: list[Any] = []
     terms = Terms(
         may_bet=lambda call, account: seen.append(account.balance_cents),
-        within=lambda call, outcome, connection: seen.extend([outcome.code, connection]),
+        after=lambda call, outcome, connection: seen.extend([outcome.code, connection]),
     )
     caller.begin()
     caller.apply(withdraw(), terms)
@@ -177,7 +177,7 @@ def test_what_fails_in_a_call_does_not_abort_the_callers_transaction(caller: Joi
 
     caller.begin()
     caller.execute("INSERT INTO journal VALUES ('before')")
-    for terms in (Terms(within=fail), Terms(may_bet=fail), Terms(account_of=fail)):
+    for terms in (Terms(after=fail), Terms(may_bet=fail), Terms(account_of=fail)):
         with pytest.raises(OddError):
             caller.apply(withdraw(), terms)
     caller.execute("INSERT INTO journal VALUES ('after')")

@@ -236,7 +236,7 @@ async def test_a_cancelled_call_leaves_nothing_even_if_the_caller_commits(postgr
     """Cancelled in the middle, the call is rolled back to its savepoint before the caller goes on."""
     async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal("10.00"))
-        terms = Terms(within=lambda *_: anyio.sleep_forever())
+        terms = Terms(after=lambda *_: anyio.sleep_forever())
         async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
             with anyio.move_on_after(0.3) as scope:
                 await ledger.apply(withdraw(), connection=connection, terms=terms)

@@ -47,8 +47,8 @@ ENDS = [
 ]
 
 
-def _within(misuse: Misuse) -> Terms:
-    return Terms(within=lambda _call, _outcome, connection: misuse(connection))
+def _after(misuse: Misuse) -> Terms:
+    return Terms(after=lambda _call, _outcome, connection: misuse(connection))
 
 
 def _books(ledger: SqlLedger) -> tuple[int, bool]:
@@ -56,36 +56,36 @@ def _books(ledger: SqlLedger) -> tuple[int, bool]:
 
 
 @pytest.mark.parametrize("misuse", ENDS)
-def test_within_ends_the_transaction(database_url: str, misuse: Misuse) -> None:
+def test_after_ends_the_transaction(database_url: str, misuse: Misuse) -> None:
     """Never a SUCCESS for what was not kept; the repeat is answered by what was."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match="within ran in"):
-            ledger.apply(withdraw(), terms=_within(misuse))
+        with pytest.raises(LedgerError, match="after ran in"):
+            ledger.apply(withdraw(), terms=_after(misuse))
         assert _books(ledger) == ((500, True) if misuse is _commits else (1_000, False))
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
-def test_within_closes_the_connection_on_sqlite(tmp_path: Path) -> None:
+def test_after_closes_the_connection_on_sqlite(tmp_path: Path) -> None:
     """The call is undone, and the next one finds a connection."""
     with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
         ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match=r"within ran in.*close"):
-            ledger.apply(withdraw(), terms=_within(lambda connection: connection.close()))
+        with pytest.raises(LedgerError, match=r"after ran in.*close"):
+            ledger.apply(withdraw(), terms=_after(lambda connection: connection.close()))
         assert _books(ledger) == (1_000, False)
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
-def test_within_swallows_a_failure(postgres_url: str) -> None:
+def test_after_swallows_a_failure(postgres_url: str) -> None:
     """PostgreSQL has undone all before it, and would answer COMMIT with a ROLLBACK."""
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal(10))
         with pytest.raises(LedgerError, match="swallowed the error"):
-            ledger.apply(withdraw(), terms=_within(_swallows))
+            ledger.apply(withdraw(), terms=_after(_swallows))
         assert _books(ledger) == (1_000, False)
         assert ledger.apply(withdraw()).balance_cents == 500
         with pytest.raises(LedgerError, match="swallowed the error"):
-            ledger.apply(deposit(), terms=_within(_swallows))
+            ledger.apply(deposit(), terms=_after(_swallows))
         assert ledger.balance("p1") == 500
         assert ledger.apply(deposit()).balance_cents == 1_750
 
@@ -94,7 +94,7 @@ def test_on_sqlite_a_failure_undoes_its_statement_alone(sqlite_url: str) -> None
     """There is nothing to be found out: the call is kept."""
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(10))
-        assert ledger.apply(withdraw(), terms=_within(_swallows)).balance_cents == 500
+        assert ledger.apply(withdraw(), terms=_after(_swallows)).balance_cents == 500
         assert _books(ledger) == (500, True)
 
 
@@ -109,15 +109,15 @@ def test_on_sqlite_a_failure_undoes_its_statement_alone(sqlite_url: str) -> None
 async def test_an_async_within_ends_the_transaction(postgres_url: str, statements: list[str]) -> None:
     """The same, awaited."""
 
-    async def within(_call: object, _outcome: Outcome, connection: Any) -> None:
+    async def after(_call: object, _outcome: Outcome, connection: Any) -> None:
         for statement in statements:
             with contextlib.suppress(psycopg.Error):
                 await connection.execute(statement)
 
     async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal(10))
-        with pytest.raises(LedgerError, match="within ran in"):
-            await ledger.apply(withdraw(), terms=Terms(within=within))
+        with pytest.raises(LedgerError, match="after ran in"):
+            await ledger.apply(withdraw(), terms=Terms(after=after))
         assert (await ledger.balance("p1"), await ledger.bet("b1")) == (1_000, None)
         assert (await ledger.apply(withdraw())).balance_cents == 500
 
@@ -192,20 +192,20 @@ def _elsewhere(connection: Any) -> None:
 
 @pytest.mark.parametrize("leaves", [_dictionaries, _bytes, _elsewhere])
 def test_what_within_leaves_on_the_connection(database_url: str, leaves: Misuse) -> None:
-    """Later calls, with a within and without, read and write as before."""
+    """Later calls, with an after and without, read and write as before."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(100))
-        for number, terms in enumerate([_within(leaves), Terms(), _within(leaves), _within(lambda _connection: None)]):
+        for number, terms in enumerate([_after(leaves), Terms(), _after(leaves), _after(lambda _connection: None)]):
             bet_id = f"b{number}"
             assert ledger.apply(withdraw(bet_id), terms=terms).balance_cents == 9_500
             assert ledger.apply(deposit(bet_id, amount_cents=500), terms=terms).balance_cents == 10_000
 
 
 def test_another_database_of_the_operators_is_down(database_url: str) -> None:
-    """What within raises of something else is no reason to try again, nor to say that the ledger is down."""
+    """What after raises of something else is no reason to try again, nor to say that the ledger is down."""
     asked = []
 
-    def within(*_args: object) -> None:
+    def after(*_args: object) -> None:
         asked.append(1)
         if database_url.startswith("sqlite:///"):
             with contextlib.closing(sqlite3.connect("file:/nowhere/else.db?mode=ro", uri=True)):
@@ -216,7 +216,7 @@ def test_another_database_of_the_operators_is_down(database_url: str) -> None:
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
         with pytest.raises(error, match=r"another database is down|unable to open"):
-            ledger.apply(withdraw(), terms=Terms(within=within))
+            ledger.apply(withdraw(), terms=Terms(after=after))
         assert len(asked) == 1
         assert ledger.apply(withdraw()).balance_cents == 500
 

@@ -94,7 +94,7 @@ def test_within_a_transaction_nothing_is_listed(sqlite_url: str) -> None:
     with SqlLedger(sqlite_url) as ledger:
         ledger.open_account("p1", Decimal(100))
         with pytest.raises(LedgerError, match="run in a transaction of this ledger"):
-            ledger.apply(withdraw("b1"), terms=Terms(within=lambda *_: list(ledger.bets())))
+            ledger.apply(withdraw("b1"), terms=Terms(after=lambda *_: list(ledger.bets())))
 
 
 @contextlib.contextmanager

@@ -64,14 +64,14 @@ def test_b11_a_repeat_days_later(days: int) -> None:
 def test_what_within_raises_undoes_the_call() -> None:
     """Also what it would have kept to look at; and nothing of it comes with the next call."""
 
-    def within(call: Any, outcome: Outcome, connection: None) -> None:
+    def after(call: Any, outcome: Outcome, connection: None) -> None:
         assert connection is None
         raise RuntimeError(outcome.code or "SUCCESS")
 
     ledger = MemoryLedger({"p1": 1_000})
     for call, told in ((withdraw(), "SUCCESS"), (deposit(), "BET_NOT_FOUND"), (rollback(), "BET_NOT_FOUND")):
         with pytest.raises(RuntimeError, match=told):
-            ledger.apply(call, terms=Terms(within=within))
+            ledger.apply(call, terms=Terms(after=after))
     assert ledger.anomalies == ()
     assert ledger.apply(claim()).balance_cents == 1_300
     assert list(ledger.bets()) == []

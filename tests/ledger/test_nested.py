@@ -17,7 +17,7 @@ from game_operator.ledger.api import DEFAULT_TERMS, Outcome, Terms
 from tests.support.calls import ask_balance, claim, withdraw
 from tests.support.sqlite_tables import sqlite_url_in
 
-CALLBACKS = ("within", "may_bet", "account_of")
+CALLBACKS = ("after", "may_bet", "account_of")
 MOVES: dict[str, Callable[[Any], Any]] = {  # Any: a ledger of any kind.
     "apply": lambda ledger: ledger.apply(claim()),
     "player-balance": lambda ledger: ledger.apply(ask_balance("p1")),
@@ -62,30 +62,30 @@ def test_a_callback_cannot_close_its_ledger(database_url: str) -> None:
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
         with pytest.raises(LedgerError, match="would wait for itself"):
-            ledger.apply(withdraw(), terms=Terms(within=lambda *_args: ledger.close()))
+            ledger.apply(withdraw(), terms=Terms(after=lambda *_args: ledger.close()))
         assert ledger.apply(withdraw()).balance_cents == 500
 
 
-def test_within_may_use_another_ledger(ledger: Any) -> None:
+def test_after_may_use_another_ledger(ledger: Any) -> None:
     """A ledger of its own is not waited for."""
     other = MemoryLedger({"p1": 1_000})
 
-    def within(*_args: object) -> None:
+    def after(*_args: object) -> None:
         other.apply(claim())
 
-    ledger.apply(withdraw(), terms=Terms(within=within))
+    ledger.apply(withdraw(), terms=Terms(after=after))
     assert (ledger.balance("p1"), other.balance("p1")) == (500, 1_300)
 
 
-def test_within_may_pass_its_connection_on(database_url: str) -> None:
-    """A second call in the same transaction, on the connection that within is given."""
+def test_after_may_pass_its_connection_on(database_url: str) -> None:
+    """A second call in the same transaction, on the connection that after is given."""
     with SqlLedger(database_url) as ledger:
         ledger.open_account("p1", Decimal(10))
 
-        def within(_call: object, _outcome: Outcome, connection: Any) -> None:
+        def after(_call: object, _outcome: Outcome, connection: Any) -> None:
             assert ledger.apply(claim(), connection=connection).applied
 
-        ledger.apply(withdraw(), terms=Terms(within=within))
+        ledger.apply(withdraw(), terms=Terms(after=after))
         assert ledger.balance("p1") == 800
 
 
@@ -94,7 +94,7 @@ async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str) -> Non
     moves = {how: move for how, move in MOVES.items() if how != "bets"} | {"close": lambda ledger: ledger.close()}
     async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal(10))
-        for what, how in itertools.product(("within", "may_bet"), moves):
+        for what, how in itertools.product(("after", "may_bet"), moves):
 
             async def directly(*_args: object, move: Any = moves[how]) -> None:
                 await move(ledger)
@@ -110,7 +110,7 @@ async def test_an_async_callback_cannot_use_its_ledger(postgres_url: str) -> Non
 
 
 async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -> None:
-    """What within starts without awaiting it may use the ledger once the call is committed."""
+    """What after starts without awaiting it may use the ledger once the call is committed."""
     async with AsyncSqlLedger(database_url) as ledger:
         await ledger.open_account("p1", Decimal(10))
         committed = asyncio.Event()
@@ -120,10 +120,10 @@ async def test_a_task_that_outlives_the_transaction_goes_on(database_url: str) -
             await committed.wait()
             return await ledger.apply(claim())
 
-        def within(*_args: object) -> None:
+        def after(*_args: object) -> None:
             later.append(asyncio.ensure_future(after_the_commit()))
 
-        await ledger.apply(withdraw(), terms=Terms(within=within))
+        await ledger.apply(withdraw(), terms=Terms(after=after))
         committed.set()
         assert (await later[0]).balance_cents == 800
 
@@ -133,7 +133,7 @@ async def test_the_ledger_is_not_inside_after_a_failure(database_url: str) -> No
     async with AsyncSqlLedger(database_url) as ledger:
         await ledger.open_account("p1", Decimal(10))
         with suppress(ZeroDivisionError):
-            await ledger.apply(withdraw(), terms=Terms(within=lambda *_args: 1 / 0))
+            await ledger.apply(withdraw(), terms=Terms(after=lambda *_args: 1 / 0))
         assert (await ledger.apply(withdraw())).balance_cents == 500
 
 
@@ -144,7 +144,7 @@ def test_a_thread_of_its_own_is_not_inside(database_url: str) -> None:
         claims: list[Outcome] = []
         thread = threading.Thread(target=lambda: claims.append(ledger.apply(claim())))
 
-        ledger.apply(withdraw(), terms=Terms(within=lambda *_args: thread.start()))
+        ledger.apply(withdraw(), terms=Terms(after=lambda *_args: thread.start()))
         thread.join(30)
         assert claims[0].balance_cents == 800
 

@@ -75,7 +75,7 @@ def test_what_is_owed_is_posted(
     before = findings(ledger)[0]
     assert (before.owed_cents, before.cents, before.paid_cents) == (owed_cents, due_cents, None)
     seen: list[Any] = []
-    found, outcome = pay(ledger, number, within=lambda *given: seen.append(given[:2]))
+    found, outcome = pay(ledger, number, after=lambda *given: seen.append(given[:2]))
     assert (outcome.code, outcome.applied, outcome.balance_cents) == (None, True, OPENING + due_cents)
     assert (found.paid_cents, found.resolved_by, found.resolution) == (owed_cents, "ann", "the provider owes it")
     assert found.resolved_at_millis is not None
@@ -334,11 +334,11 @@ def test_what_within_raises_undoes_the_payment(ledger: SqlLedger) -> None:
     """The finding stays open, and is paid by the next attempt."""
     (number,) = owed_for(ledger, won(300), late(1_250))
 
-    def within(*_given: Any) -> None:
+    def after(*_given: Any) -> None:
         raise ValueError("not now")
 
     with pytest.raises(ValueError, match="not now"):
-        pay(ledger, number, within=within)
+        pay(ledger, number, after=after)
     assert findings(ledger)[0].resolved_at_millis is None
     assert ledger.balance("p1") == OPENING + 300
     assert pay(ledger, number)[1].applied

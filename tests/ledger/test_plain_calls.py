@@ -92,7 +92,7 @@ def test_both_ways_write_the_same_rows(tmp_path: Path, most: int) -> None:
         Terms(rules=Profile(spent_actions=("RAIN",), withdraw_actions=("BET", "RAIN"))),
         Terms(may_bet=lambda call, account: None),
         Terms(account_of=lambda call: "p2"),
-        Terms(within=lambda call, outcome, connection: None),
+        Terms(after=lambda call, outcome, connection: None),
     ]
     plain = 0
     for step in range(160):
@@ -119,7 +119,7 @@ def _any_call(random: Random, players: Sequence[str], bets: int) -> WebhookCall:
 
 
 _WITHDRAW, _DEPOSIT = withdraw("b2", "p1", 100), deposit("b1", "p1", 50)
-_WITHIN: dict[str, Any] = {"within": lambda *_: None}
+_AFTER: dict[str, Any] = {"after": lambda *_: None}
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ _WITHIN: dict[str, Any] = {"within": lambda *_: None}
         pytest.param(withdraw("b2", "p3", 100), {}, False, id="unknown player"),
         pytest.param(_WITHDRAW, {"may_bet": lambda *_: None}, False, id="may_bet"),
         pytest.param(_WITHDRAW, {"account_of": lambda call: call.player_id}, False, id="account_of"),
-        pytest.param(_WITHDRAW, _WITHIN, False, id="within"),
+        pytest.param(_WITHDRAW, _AFTER, False, id="after"),
         pytest.param(_DEPOSIT, {}, True, id="deposit"),
         pytest.param(deposit("b1", "p1", 0), {}, True, id="loss"),
-        pytest.param(_DEPOSIT, _WITHIN, False, id="deposit with within"),
+        pytest.param(_DEPOSIT, _AFTER, False, id="deposit with after"),
         pytest.param(deposit("b1", "p1", 50, won_cents=50), {}, True, id="won as paid"),
         pytest.param(deposit("b1", "p1", 50, won_cents=49), {}, False, id="won differs"),
         pytest.param(deposit("b1", "p2", 50), {}, False, id="another player's bet"),

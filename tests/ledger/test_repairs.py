@@ -129,21 +129,21 @@ def test_a_bet_that_a_claim_names(ledger: SqlLedger) -> None:
     assert ledger.balance("p1") == 10_900
 
 
-def test_within_runs_in_the_same_transaction(ledger: SqlLedger) -> None:
+def test_after_runs_in_the_same_transaction(ledger: SqlLedger) -> None:
     """It gets the call that never came and applied=True; what it raises undoes the repair."""
     seen: list[Any] = []
 
-    def within(call: Any, outcome: Outcome, _connection: Any) -> None:
+    def after(call: Any, outcome: Outcome, _connection: Any) -> None:
         seen.append((call.operation, call.amount_cents, outcome.applied))
         if len(seen) == 1:
             raise ValueError("not now")
 
     with pytest.raises(ValueError, match="not now"):
-        repair(ledger, won(700), within=within)
+        repair(ledger, won(700), after=after)
     bet = ledger.bet("b1")
     assert bet is not None
     assert (bet.state, ledger.balance("p1")) == (BetState.OPEN, 10_000)
-    assert repair(ledger, won(700), within=within).applied
+    assert repair(ledger, won(700), after=after).applied
     assert seen == [("deposit", 700, True)] * 2
     assert ledger.balance("p1") == 10_700
 

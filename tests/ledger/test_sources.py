@@ -123,7 +123,7 @@ def test_names_that_are_none(name: Any, error: type[Exception]) -> None:
 
 
 def test_what_was_undone_registers_nothing(sqlite_url: str) -> None:
-    """A call that its within fails takes its source along."""
+    """A call that its after fails takes its source along."""
 
     def fail(*_: object) -> None:
         raise RuntimeError("no")
@@ -133,7 +133,7 @@ def test_what_was_undone_registers_nothing(sqlite_url: str) -> None:
         ledger.open_account("p1", Decimal(100))
         for each in (memory, ledger):
             with pytest.raises(RuntimeError):
-                each.apply(withdraw("b1"), terms=Terms(source="other", within=fail))
+                each.apply(withdraw("b1"), terms=Terms(source="other", after=fail))
             assert each.sources() == []
             each.apply(withdraw("b1"))
             assert each.sources() == [""]

@@ -43,12 +43,12 @@ def careless_url(postgres_url: str) -> str:
 
 
 class _Looks:
-    """A ``within`` that asks the ledger's own connection how it commits."""
+    """A ``after`` that asks the ledger's own connection how it commits."""
 
     def __init__(self, *statements: str) -> None:
         self._statements = statements
         self.seen: list[Any] = []  # Any: what the database says.
-        self.terms = Terms(within=self._look)
+        self.terms = Terms(after=self._look)
 
     def _look(self, call: MovingCall, outcome: Outcome, connection: Any) -> None:
         self.seen.append(tuple(connection.execute(asked).fetchone()[0] for asked in self._statements))
@@ -57,7 +57,7 @@ class _Looks:
 class _LooksAwaited(_Looks):
     def __init__(self, *statements: str) -> None:
         super().__init__(*statements)
-        self.terms = Terms(within=self._look_awaited)
+        self.terms = Terms(after=self._look_awaited)
 
     async def _look_awaited(self, call: MovingCall, outcome: Outcome, connection: Any) -> None:
         self.seen.append(tuple([(await (await connection.execute(asked)).fetchone())[0] for asked in self._statements]))

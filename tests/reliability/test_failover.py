@@ -81,11 +81,11 @@ def _in_doubt(url: str, apply: Callable[[WithdrawCall], object], end: str = "pg_
     return call
 
 
-def _within(_call: object, _outcome: object, connection: Any) -> None:
+def _after(_call: object, _outcome: object, connection: Any) -> None:
     connection.execute("SELECT 1").fetchall()
 
 
-WAYS = [pytest.param(Terms(), id="express"), pytest.param(Terms(within=_within), id="the long way")]
+WAYS = [pytest.param(Terms(), id="express"), pytest.param(Terms(after=_after), id="the long way")]
 ENDS = ["pg_cancel_backend", "pg_terminate_backend"]
 
 
@@ -104,10 +104,10 @@ def test_a_cancelled_wait_for_the_standby(lonely: PostgresServer, terms: Terms, 
 def test_a_cancelled_wait_of_tasks(lonely: PostgresServer, end: str, *, express: bool) -> None:
     """The same under asyncio."""
 
-    async def within(_call: object, _outcome: object, connection: Any) -> None:
+    async def after(_call: object, _outcome: object, connection: Any) -> None:
         await connection.execute("SELECT 1")
 
-    terms = Terms() if express else Terms(within=within)
+    terms = Terms() if express else Terms(after=after)
 
     async def apply(call: WithdrawCall) -> Outcome:
         async with AsyncSqlLedger(lonely.url) as ledger:

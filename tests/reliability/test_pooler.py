@@ -127,7 +127,7 @@ def _left_on(url: str) -> list[Any]:
         return [row for row in other.execute(_LEFT).fetchall() if row[1] not in known]
 
 
-def _within(_call: object, _outcome: object, connection: Any) -> None:
+def _after(_call: object, _outcome: object, connection: Any) -> None:
     connection.execute("SELECT 1")
 
 
@@ -139,7 +139,7 @@ def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url:
         ledger.adjust("p1", HUNDRED, reference="r1")
         for number in range(7):
             assert ledger.apply(withdraw(f"b{number}")).applied
-            assert ledger.apply(withdraw(f"w{number}"), terms=Terms(within=_within)).applied
+            assert ledger.apply(withdraw(f"w{number}"), terms=Terms(after=_after)).applied
         ledger.apply(deposit("b0"))
         ledger.apply(rollback("b1", tx_id="withdraw:bet:b1"))
         ledger.apply(deposit("unseen"))
@@ -155,7 +155,7 @@ def test_nothing_stays_on_the_server_connection(narrow: PgBouncer, postgres_url:
 async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer, postgres_url: str) -> None:
     """The same under asyncio."""
 
-    async def within(_call: object, _outcome: object, connection: Any) -> None:
+    async def after(_call: object, _outcome: object, connection: Any) -> None:
         await connection.execute("SELECT 1")
 
     url = narrow.url(postgres_url)
@@ -163,7 +163,7 @@ async def test_nothing_stays_on_the_server_connection_of_tasks(narrow: PgBouncer
         await ledger.open_account("p1", HUNDRED)
         for number in range(7):
             await ledger.apply(withdraw(f"b{number}"))
-            await ledger.apply(withdraw(f"w{number}"), terms=Terms(within=within))
+            await ledger.apply(withdraw(f"w{number}"), terms=Terms(after=after))
         assert (await ledger.verify()).sound
         assert _left_on(url) == []
 
@@ -181,12 +181,12 @@ def test_commits_wait_for_the_disk_at_least(
     execute(postgres_url, f"ALTER DATABASE {database} SET synchronous_commit = '{configured}'")
     seen: list[str] = []
 
-    def within(_call: object, _outcome: object, connection: Any) -> None:
+    def after(_call: object, _outcome: object, connection: Any) -> None:
         seen.append(connection.execute("SHOW synchronous_commit").fetchone()[0])
 
     with SqlLedger(narrow.url(postgres_url) if through_pooler else postgres_url) as ledger:
         ledger.open_account("p1", HUNDRED)
-        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+        assert ledger.apply(withdraw(), terms=Terms(after=after)).applied
     assert seen == [expected]
 
 
@@ -194,13 +194,13 @@ def test_a_setting_of_others_does_not_weaken_a_commit(narrow: PgBouncer, postgre
     """An application that sets synchronous_commit behind the pooler sets it for whoever comes next, but not for us."""
     url, seen = narrow.url(postgres_url), list[str]()
 
-    def within(_call: object, _outcome: object, connection: Any) -> None:
+    def after(_call: object, _outcome: object, connection: Any) -> None:
         seen.append(connection.execute("SHOW synchronous_commit").fetchone()[0])
 
     with SqlLedger(url) as ledger, psycopg.connect(url, autocommit=True) as other:
         ledger.open_account("p1", HUNDRED)
         other.execute("SET synchronous_commit = off")
-        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+        assert ledger.apply(withdraw(), terms=Terms(after=after)).applied
         assert other.execute("SHOW synchronous_commit").fetchone() == ("off",)
     assert seen == ["on"]
 
@@ -209,12 +209,12 @@ def test_the_search_path_is_put_back_after_within(narrow: PgBouncer, postgres_ur
     """What the operator's statements change of it is undone for ours, and nothing stays behind the transaction."""
     url = narrow.url(postgres_url)
 
-    def within(_call: object, _outcome: object, connection: Any) -> None:
+    def after(_call: object, _outcome: object, connection: Any) -> None:
         connection.execute("SET LOCAL search_path = elsewhere")
 
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", HUNDRED)
-        assert ledger.apply(withdraw(), terms=Terms(within=within)).applied
+        assert ledger.apply(withdraw(), terms=Terms(after=after)).applied
         assert _left_on(url) == []
 
 

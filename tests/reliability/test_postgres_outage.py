@@ -335,11 +335,11 @@ def _for_two(attempt: int) -> list[list[WebhookCall]]:
 
 
 def test_the_operators_own_statement_breaks_a_constraint(postgres_url: str) -> None:
-    """What within breaks is no failure of ours: raised at once, not tried again for as long as we have patience."""
+    """What after breaks is no failure of ours: raised at once, not tried again for as long as we have patience."""
     open_accounts(postgres_url, {"p1": 10_000})
     execute(postgres_url, "CREATE TABLE seen (id int PRIMARY KEY)")
     execute(postgres_url, "INSERT INTO seen VALUES (1)")
-    terms = Terms(within=lambda call, outcome, connection: connection.execute("INSERT INTO seen VALUES (1)").fetchall())
+    terms = Terms(after=lambda call, outcome, connection: connection.execute("INSERT INTO seen VALUES (1)").fetchall())
     with SqlLedger(postgres_url, patience_seconds=60) as ledger:
         started = time.monotonic()
         with pytest.raises(psycopg.errors.UniqueViolation):

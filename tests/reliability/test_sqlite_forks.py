@@ -107,7 +107,7 @@ async def test_forked_while_a_loop_commits_much(url: str, is_own: bool) -> None:
 
         for number in range(3):
             watched = _Watched(ledger)
-            much = asyncio.create_task(ledger.apply(withdraw(f"much{number}"), terms=Terms(within=_writes_much)))
+            much = asyncio.create_task(ledger.apply(withdraw(f"much{number}"), terms=Terms(after=_writes_much)))
             in_the_middle += await watched.is_met(much)
             child = Child(applied) if is_own else await asyncio.to_thread(Child, applied)
             try:

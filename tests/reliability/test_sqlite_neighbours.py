@@ -16,7 +16,7 @@ from tests.support.crowds import open_accounts
 pytestmark = pytest.mark.slow
 
 #: As a disk that takes its time, in each transaction.
-SLOW = Terms(within=lambda *_: time.sleep(0.1))
+SLOW = Terms(after=lambda *_: time.sleep(0.1))
 
 
 @contextmanager

@@ -112,11 +112,11 @@ def _wait_for_a_commit(ledger: SqlLedger, post: Callable[[WebhookCall], None]) -
     """Let two calls wait while a commit is under way; they share the next one."""
     begun, may_end = threading.Event(), threading.Event()
 
-    def within(_call: object, _outcome: object, _connection: object) -> None:
+    def after(_call: object, _outcome: object, _connection: object) -> None:
         begun.set()
         may_end.wait(_LIMIT_SECONDS)
 
-    threads = [threading.Thread(target=lambda: Wallet(ledger, within=within).withdraw(_bet("slow")))]
+    threads = [threading.Thread(target=lambda: Wallet(ledger, after=after).withdraw(_bet("slow")))]
     threads += [threading.Thread(target=post, args=(_bet(f"waits-{number}"),)) for number in range(2)]
     threads[0].start()
     begun.wait(_LIMIT_SECONDS)

@@ -123,7 +123,7 @@ def _wallet(url: str, *, own: bool = False, **options: Any) -> Iterator[Wallet]:
     if own:
         run(url, "CREATE TABLE players (id varchar(256) PRIMARY KEY, cents bigint NOT NULL)")
     with SqlLedger(url, accounts=_OWN if own else None, **options) as ledger:
-        yield Wallet(ledger, within=partial(_keep, statement))
+        yield Wallet(ledger, after=partial(_keep, statement))
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class SettlingOptions:
                 )
             if accounts is not None and moves_money:
                 remark(
-                    "This settles by a plain wallet. If yours has `within`, or `transaction` and `after`, your own "
+                    "This settles by a plain wallet. If yours has `after`, or `transaction`, your own "
                     "rows are not written: pass it as --wallet MODULE:FUNCTION.",
                     style="yellow",
                 )

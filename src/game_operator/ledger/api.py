@@ -202,7 +202,7 @@ AccountOf: TypeAlias = Callable[[WithdrawCall | DepositCall | BalanceCall], str 
 #: The currency of a call, for totals; None where it is unknown.
 CurrencyOf: TypeAlias = Callable[[MovingCall], str | None]
 #: The operator's own statements, run with the connection in the transaction of a call.
-Within: TypeAlias = Callable[[MovingCall, Outcome, Any], Any]
+After: TypeAlias = Callable[[MovingCall, Outcome, Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,7 @@ class Terms:
         source: The service and environment of the call; "" if there is one alone.
         may_bet: Asked about a withdraw that is about to debit; it answers a code that refuses it, or None.
         account_of: Returns the account of a withdraw, claim or player-balance; None takes the player's id.
-        within: Runs your statements in the transaction of the call; None runs nothing.
+        after: Runs your statements in the transaction of the call; None runs nothing.
         currency_of: Returns the currency of a call for totals; None leaves it unknown.
     """
 
@@ -223,7 +223,7 @@ class Terms:
     source: str = ""
     may_bet: MayBet | None = None
     account_of: AccountOf | None = None
-    within: Within | None = None
+    after: After | None = None
     currency_of: CurrencyOf | None = None
 
     def __post_init__(self) -> None:

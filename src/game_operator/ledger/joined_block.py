@@ -14,7 +14,7 @@ from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
-from game_operator.ledger.api import Outcome, Terms, Within
+from game_operator.ledger.api import After, Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.observed_commits import observed_joined
 from game_operator.ledger.engine.script import AskOperator, Script, Work, at_once, awaited
@@ -55,7 +55,7 @@ class JoinedBlock:
         self,
         ledger: SqlLedger | AsyncSqlLedger,
         transaction: Transaction | AsyncTransaction,
-        after: Within | None,
+        after: After | None,
         terms: Terms,
         confirm: Confirm,
         *,

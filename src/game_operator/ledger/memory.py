@@ -159,7 +159,7 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         """
         Apply *call* by *terms* and return what became of it.
 
-        ``terms.within`` is called with None for a connection, before the call can be seen; what it raises undoes it.
+        ``terms.after`` is called with None for a connection, before the call can be seen; what it raises undoes it.
         """
         result: Outcome | Exception = self._perform(apply_items([Item(call, terms)], self._tables))[0]
         if isinstance(result, Exception):

@@ -63,7 +63,7 @@ class PlainCalls:
 def _candidate(item: Item) -> WithdrawCall | DepositCall | None:
     """Return the call of *item* if it may be plain."""
     call, terms = item.call, item.terms
-    if terms.may_bet is not None or terms.account_of is not None or terms.within is not None:
+    if terms.may_bet is not None or terms.account_of is not None or terms.after is not None:
         return None
     if type(call) is WithdrawCall and call.amount_cents:
         return call

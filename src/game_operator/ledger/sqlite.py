@@ -373,7 +373,7 @@ class SqliteStore(Forkable):
             self._discard()
 
     def _raise_translated(self, failed: sqlite3.Error) -> None:
-        """Raise what only we can explain; an error of a statement is the operator's, in within or Accounts."""
+        """Raise what only we can explain; an error of a statement is the operator's, in after or Accounts."""
         theirs, self._theirs = self._theirs, None
         if failed is theirs:
             return

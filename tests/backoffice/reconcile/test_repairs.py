@@ -414,12 +414,12 @@ def test_one_bet_whose_own_rows_cannot_be_written(desk: Desk, error: Exception) 
     bets = [desk.play("lose") for _ in range(3)]
     fails = True
 
-    def within(call: Any, _outcome: Outcome, connection: Any) -> None:
+    def after(call: Any, _outcome: Outcome, connection: Any) -> None:
         connection.execute("INSERT INTO own_rows VALUES (?, ?)", ("mine", call.bet_id))
         if fails and call.bet_id == bets[1]:
             raise error
 
-    reconciler = desk.reconciler(wallet=Wallet(desk.ledger, within=within))
+    reconciler = desk.reconciler(wallet=Wallet(desk.ledger, after=after))
     report = reconciler.run(**REPAIR)
     assert verdicts(report) == {bets[0]: "settled", bets[1]: "failed", bets[2]: "settled"}
     assert (report.run.moved_count, report.run.moved_cents) == (2, 2 * WON), "what was undone is not counted"

@@ -54,7 +54,7 @@ class Reconciler:
 
     Args:
         client: An OperatorClient; it stays yours to close.
-        wallet: A Wallet or JoinedWallet over a SqlLedger; a repair runs its ``within``, or its ``transaction`` and
+        wallet: A Wallet or JoinedWallet over a SqlLedger; a repair runs its ``after``, or its ``transaction`` and
             ``after``.
         min_age: An OPEN bet that is younger is left to its own calls.
         second_look: How far apart the two looks are that a repair needs, at least.
@@ -344,7 +344,7 @@ class Reconciler:
             finding_id: The finding.
             actor: Who decides.
             reason: Why.
-            pay: Whether what is owed is posted first, once, with the wallet's ``within`` or ``after``. What is owed is
+            pay: Whether what is owed is posted first, once, with the wallet's ``after``. What is owed is
                 worked out at this moment; below zero it is taken back.
 
         Raises:

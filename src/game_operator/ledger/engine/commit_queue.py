@@ -169,7 +169,7 @@ class PatientLock:
 
 def _waited_too_long() -> LedgerUnavailableError:
     return LedgerUnavailableError(
-        "The ledger's transaction under way does not end: perhaps its within or may_bet waits for another thread that "
+        "The ledger's transaction under way does not end: perhaps its after or may_bet waits for another thread that "
         "uses the ledger. Repeat the call: it may be committed."
     )
 
@@ -182,7 +182,7 @@ def _stopped() -> LedgerUnavailableError:
 
 def _share(first: Item, other: Item, room: int) -> bool:
     """Return whether *other* may join the batch of *first*; the operator's own statements commit by themselves."""
-    if room <= 0 or first.terms.within is not None or other.terms.within is not None:
+    if room <= 0 or first.terms.after is not None or other.terms.after is not None:
         return False
     return first.terms.source == other.terms.source
 

@@ -58,7 +58,7 @@ class Transaction:
     """
     A transaction of *owner*, from ``with`` to the end of its block. A plain class, because every call enters one.
 
-    It is kept in the context, which threads begin empty and tasks inherit: a task that ``within`` starts, to await it,
+    It is kept in the context, which threads begin empty and tasks inherit: a task that ``after`` starts, to await it,
     is inside as well.
     """
 
@@ -82,8 +82,8 @@ def check_outside(owner: object) -> None:
     for each in _ENTERED.get():
         if each.owner is owner:
             raise LedgerError(
-                "may_bet, account_of, within and accounts run in a transaction of this ledger, which would wait "
-                "for itself. In within, pass its connection on: ledger.apply(call, connection=connection). Read "
+                "may_bet, account_of, after and accounts run in a transaction of this ledger, which would wait "
+                "for itself. In after, pass its connection on: ledger.apply(call, connection=connection). Read "
                 "what else you need before the call, or over a connection of your own."
             )
 

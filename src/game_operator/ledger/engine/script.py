@@ -166,9 +166,9 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]
     if book.changes:
         yield from dialect.store(source, book.changes, was=was)
     for item, result in zip(items, results, strict=True):
-        within = item.terms.within
-        if within is not None and isinstance(result, Outcome) and not isinstance(item.call, BalanceCall):
-            yield AskOperator("within", partial(within, item.call, result))
+        after = item.terms.after
+        if after is not None and isinstance(result, Outcome) and not isinstance(item.call, BalanceCall):
+            yield AskOperator("after", partial(after, item.call, result))
     return results
 
 

@@ -74,7 +74,7 @@ def _delta_cents(call: WebhookCall) -> int:
 
 def _row(index: int, item: Item) -> tuple[Any, ...] | None:
     call, terms = item.call, item.terms
-    if terms.may_bet is not None or terms.account_of is not None or terms.within is not None:
+    if terms.may_bet is not None or terms.account_of is not None or terms.after is not None:
         return None
     if isinstance(call, WithdrawCall) and call.amount_cents:
         state = BetState.SPENT if call.action in terms.rules.spent_actions else BetState.OPEN

@@ -2,7 +2,7 @@
 Settles a bet without a call of the provider, and pays what is owed for a finding.
 
 The rules are those of calls: the account is locked, the bet must be OPEN, and one posting moves the money. The call
-that never came is given to the operator's ``within`` or ``after``, so that the operator's own rows are written too.
+that never came is given to the operator's ``after`` or ``after``, so that the operator's own rows are written too.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Repair(NamedTuple):
     A bet to settle without a call of the provider.
 
     Attributes:
-        call: The deposit or rollback that should have come; it is given to ``within`` or ``after``.
+        call: The deposit or rollback that should have come; it is given to ``after`` or ``after``.
         settled_by: ``reconcile`` or ``refund``.
         beside: What else to do in the same transaction, before the operator's own statements; raising undoes all.
     """
@@ -61,7 +61,7 @@ class Paid(NamedTuple):
     Attributes:
         finding: The finding, resolved.
         outcome: The movement; ``applied`` is True.
-        call: A deposit of what was paid, for ``within`` or ``after``; None where money was taken back.
+        call: A deposit of what was paid, for ``after`` or ``after``; None where money was taken back.
     """
 
     finding: Finding
@@ -100,11 +100,11 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     return outcome
 
 
-def repair_with_within(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
-    """Settle a bet as ``repair_bet`` does, and run ``within``."""
+def repair_with_after(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
+    """Settle a bet as ``repair_bet`` does, and run ``after``."""
     outcome = yield from repair_bet(repair, terms, dialect)
-    if terms.within is not None:
-        yield AskOperator("within", partial(terms.within, repair.call, outcome))
+    if terms.after is not None:
+        yield AskOperator("after", partial(terms.after, repair.call, outcome))
     return outcome
 
 
@@ -167,11 +167,11 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     return Paid(resolved, outcome, _call_of_payment(wanted, bet, owed_cents))
 
 
-def pay_with_within(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
-    """Pay as ``pay_finding`` does, and run ``within`` where the account gets money."""
+def pay_with_after(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
+    """Pay as ``pay_finding`` does, and run ``after`` where the account gets money."""
     paid = yield from pay_finding(payment, terms, dialect)
-    if terms.within is not None and paid.call is not None:
-        yield AskOperator("within", partial(terms.within, paid.call, paid.outcome))
+    if terms.after is not None and paid.call is not None:
+        yield AskOperator("after", partial(terms.after, paid.call, paid.outcome))
     return paid
 
 

@@ -19,7 +19,7 @@ from game_operator.webhooks import WithdrawCall
 
 pytestmark = pytest.mark.outside
 
-Within = Callable[[MovingCall, Outcome, Any], object]
+After = Callable[[MovingCall, Outcome, Any], object]
 
 
 def _twice(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
@@ -31,13 +31,13 @@ def _nowhere(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
     connection.execute("INSERT INTO nowhere VALUES (1)")
 
 
-def _undone(url: str, within: Within, error: type[Exception]) -> None:
+def _undone(url: str, after: After, error: type[Exception]) -> None:
     with SqlLedger(url) as ledger:
         ledger.open_account("p1", Decimal("10.00"))
         call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
         began = time.monotonic()
         with pytest.raises(error):
-            ledger.apply(call, terms=Terms(within=within))
+            ledger.apply(call, terms=Terms(after=after))
         # Not tried again and again until our patience of five seconds ends.
         assert time.monotonic() - began < 4
         assert (ledger.balance("p1"), ledger.bet("b1")) == (1000, None)
@@ -45,32 +45,32 @@ def _undone(url: str, within: Within, error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("within", "error"),
+    ("after", "error"),
     [
         pytest.param(_twice, sqlite3.IntegrityError, id="a row that is there already"),
         pytest.param(_nowhere, sqlite3.OperationalError, id="a table that is not there"),
     ],
 )
-def test_errors_of_own_statements_on_sqlite(tmp_path: Path, within: Within, error: type[Exception]) -> None:
+def test_errors_of_own_statements_on_sqlite(tmp_path: Path, after: After, error: type[Exception]) -> None:
     """They are not taken for a file that cannot be used."""
     with sqlite3.connect(tmp_path / "wallet.db") as connection:
         connection.execute("CREATE TABLE own (id TEXT PRIMARY KEY)")
     connection.close()
-    _undone(f"sqlite:///{tmp_path / 'wallet.db'}", within, error)
+    _undone(f"sqlite:///{tmp_path / 'wallet.db'}", after, error)
 
 
 @pytest.mark.parametrize(
-    ("within", "error"),
+    ("after", "error"),
     [
         pytest.param(_twice, psycopg.errors.UniqueViolation, id="a row that is there already"),
         pytest.param(_nowhere, psycopg.errors.UndefinedTable, id="a table that is not there"),
     ],
 )
-def test_errors_of_own_statements_on_postgresql(postgres_url: str, within: Within, error: type[Exception]) -> None:
+def test_errors_of_own_statements_on_postgresql(postgres_url: str, after: After, error: type[Exception]) -> None:
     """They are not taken for a race with another machine."""
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE own (id text PRIMARY KEY)")
-    _undone(postgres_url, within, error)
+    _undone(postgres_url, after, error)
 
 
 def _told(connection: Any) -> tuple[int, list[str]]:
@@ -85,7 +85,7 @@ def _told(connection: Any) -> tuple[int, list[str]]:
     return met, failed
 
 
-@pytest.mark.parametrize("what", ["within", "may_bet"])
+@pytest.mark.parametrize("what", ["after", "may_bet"])
 def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> None:
     """On PostgreSQL its statements tell at once how many rows they met and what failed, also after may_bet."""
     with psycopg.connect(postgres_url) as connection:
@@ -93,14 +93,14 @@ def test_the_connection_is_one_as_any_other(postgres_url: str, what: str) -> Non
         connection.execute("INSERT INTO own VALUES ('first')")
     told = []
 
-    def within(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
+    def after(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
         told.append(_told(connection))
 
     with SqlLedger(postgres_url) as ledger:
         ledger.open_account("p1", Decimal("10.00"))
         may_bet = (lambda *_args: None) if what == "may_bet" else None
         call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
-        assert ledger.apply(call, terms=Terms(within=within, may_bet=may_bet)).applied
+        assert ledger.apply(call, terms=Terms(after=after, may_bet=may_bet)).applied
         assert ledger.balance("p1") == 500
     assert told == [(1, ["UniqueViolation"])]
     with psycopg.connect(postgres_url) as connection:
@@ -114,7 +114,7 @@ async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> No
         connection.execute("INSERT INTO own VALUES ('first')")
     told: list[object] = []
 
-    async def within(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
+    async def after(_call: MovingCall, _outcome: Outcome, connection: Any) -> None:
         told.append((await connection.execute("UPDATE own SET id = 'other' WHERE id = 'first'")).rowcount)
         with pytest.raises(psycopg.errors.UniqueViolation):
             async with connection.transaction():
@@ -123,17 +123,17 @@ async def test_the_async_connection_is_one_as_any_other(postgres_url: str) -> No
     async with AsyncSqlLedger(postgres_url) as ledger:
         await ledger.open_account("p1", Decimal("10.00"))
         call = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500)
-        assert (await ledger.apply(call, terms=Terms(within=within))).applied
+        assert (await ledger.apply(call, terms=Terms(after=after))).applied
         assert await ledger.balance("p1") == 500
     assert told == [1]
 
 
-async def test_within_sees_its_callers_context(database_url: str) -> None:
-    """Whoever commits, the tenant or trace that is asked for in within is that of the call."""
+async def test_after_sees_its_callers_context(database_url: str) -> None:
+    """Whoever commits, the tenant or trace that is asked for in after is that of the call."""
     tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")
     seen: dict[str, str] = {}
 
-    def within(call: MovingCall, _outcome: Outcome, _connection: Any) -> None:
+    def after(call: MovingCall, _outcome: Outcome, _connection: Any) -> None:
         seen[call.player_id] = tenant.get()
 
     async with AsyncSqlLedger(database_url) as ledger:
@@ -144,7 +144,7 @@ async def test_within_sees_its_callers_context(database_url: str) -> None:
         async def bet(name: str) -> None:
             tenant.set(name)
             call = WithdrawCall(player_id=name, bet_id=name, amount_cents=500)
-            await ledger.apply(call, terms=Terms(within=within))
+            await ledger.apply(call, terms=Terms(after=after))
 
         await asyncio.gather(*map(bet, names))
     assert seen == {name: name for name in names}

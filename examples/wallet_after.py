@@ -1,7 +1,7 @@
 """
 Write your own row in the transaction of each call: both are stored, or neither.
 
-`within` gets the call, its outcome, and the database's connection. It also gets calls that moved nothing, such as
+`after` gets the call, its outcome, and the database's connection. It also gets calls that moved nothing, such as
 repeats and refusals: check `outcome.applied`. An exception undoes the call.
 """
 
@@ -35,7 +35,7 @@ with TemporaryDirectory() as folder:
 
     with SqlLedger(f"sqlite:///{database}") as ledger:
         ledger.open_account("ann", Decimal("100.00"))
-        wallet = Wallet(ledger, within=collect_points)
+        wallet = Wallet(ledger, after=collect_points)
         five = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
         print("a bet:", wallet.withdraw(five).balance)
         print("sent again:", wallet.withdraw(five).balance)
