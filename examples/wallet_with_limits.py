@@ -13,7 +13,7 @@ BLOCKED: set[str] = set()
 LIMITS_CENTS = {"ann": 1_000}
 
 
-def may_bet(call: WithdrawCall, account: Account) -> str | None:
+def may_bet(call: WithdrawCall, account: Account, _connection: object) -> str | None:
     """Return a code that refuses the bet, or None. The account has the balance before the bet."""
     if call.player_id in BLOCKED:
         return "PLAYER_BLOCKED"

@@ -170,7 +170,7 @@ class AtOnceContract(_Worlds):
         """A blocked player cannot bet, and is still credited and refunded."""
         world.withdraw("b1")
         world.withdraw("b2")
-        blocked = replace(world.terms, may_bet=lambda call, account: "PLAYER_BLOCKED")
+        blocked = replace(world.terms, may_bet=lambda *_: "PLAYER_BLOCKED")
         world.expect(world.apply(withdraw("b3", world.p1), blocked), "PLAYER_BLOCKED", 9_000)
         world.expect(world.apply(deposit("b1", world.p1), blocked), None, 10_250)
         world.expect(world.apply(rollback("b2", world.p1, None), blocked), None, 10_750)
@@ -199,14 +199,14 @@ class AtOnceContract(_Worlds):
         """What was granted stays granted."""
         world.withdraw("b1")
         world.withdraw("b2", 9_500)
-        blocked = replace(world.terms, may_bet=lambda call, account: "PLAYER_BLOCKED")
+        blocked = replace(world.terms, may_bet=lambda *_: "PLAYER_BLOCKED")
         world.expect(world.apply(withdraw("b1", world.p1), blocked), None, 0)
 
     def test_c13_declined_as_blocked(self, world: World) -> None:
         """Unblocked, the same withdraw is refused alike; and nobody is asked again."""
         asked: list[str] = []
 
-        def may_bet(call: WithdrawCall, account: Account) -> str | None:
+        def may_bet(call: WithdrawCall, account: Account, _connection: Any) -> str | None:
             asked.append(f"{call.bet_id} {account.key} {account.balance_cents}")
             return "LIMIT_EXCEEDED" if call.bet_id == "b1" else None
 
@@ -222,7 +222,7 @@ class AtOnceContract(_Worlds):
         """may_bet must answer a code or None: junk fails that call, and nothing is stored."""
         junk: list[Any] = ["blocked", "", "SYSTEM_ERROR", "INVALID_SIGNATURE", 7, False, "A" * 65]
         answers = iter(junk)
-        answering = replace(world.terms, may_bet=lambda call, account: next(answers))
+        answering = replace(world.terms, may_bet=lambda *_: next(answers))
         for number in range(1, len(junk) + 1):
             with pytest.raises(LedgerError, match="may_bet"):
                 world.apply(withdraw(f"b{number}", world.p1), answering)

@@ -80,7 +80,7 @@ async def test_settings_reach_the_ledger() -> None:
     both = Both(
         profile=Profile(unknown_rollback="success"),
         source="staging",
-        may_bet=lambda call, account: "LIMIT_EXCEEDED" if call.amount_cents > 100 else None,
+        may_bet=lambda call, account, connection: "LIMIT_EXCEEDED" if call.amount_cents > 100 else None,
         account_of=lambda call: call.player_id.removesuffix("-EUR"),
         after=lambda call, outcome, connection: seen.append(call.operation),
     )

@@ -3,6 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -116,6 +117,16 @@ class _OverLedger(Generic[LedgerT]):
             currency_of=currency_of,
         )
         """By what rules calls are applied."""
+        _check_own_code(self.terms, "AsyncWallet", awaits=self._awaited)
+
+
+def _check_own_code(terms: Terms, other: str, *, awaits: bool) -> None:
+    """Raise TypeError for a may_bet or after that cannot be called, or that only a wallet like *other* can await."""
+    for name, code, answer in (("may_bet", terms.may_bet, "account"), ("after", terms.after, "outcome")):
+        if code is not None and not callable(code):
+            raise TypeError(f"{name} must be a function of call, {answer} and connection, not {shown(code)}")
+        if inspect.iscoroutinefunction(code) and not awaits:
+            raise TypeError(f"{name} is async, and nothing awaits it here: use {other}, or a plain function")
 
 
 class Wallet(_OverLedger[Ledger], _Handler):
@@ -169,11 +180,11 @@ class Wallet(_OverLedger[Ledger], _Handler):
             RepairRefusedError: The bet is not OPEN, or must not be settled.
         """
         from game_operator.ledger.sql import SqlLedger, write_with
-        from game_operator.ledger.staff.repairs import repair_with_after
+        from game_operator.ledger.staff.repairs import repair_bet
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"bets are repaired in a SqlLedger, not in a {type(self.ledger).__name__}")
-        outcome = write_with(self.ledger, partial(repair_with_after, repair, self.terms))
+        outcome = write_with(self.ledger, partial(repair_bet, repair, self.terms))
         if self.ledger.telemetry is not None:
             note_moved(self.ledger.telemetry.instruments, repair.call, self.terms, outcome)
         return outcome
@@ -198,11 +209,11 @@ class Wallet(_OverLedger[Ledger], _Handler):
             FindingError: There is no such finding, it is resolved, nothing is owed, or it cannot be paid.
         """
         from game_operator.ledger.sql import SqlLedger, write_with
-        from game_operator.ledger.staff.repairs import pay_with_after
+        from game_operator.ledger.staff.repairs import pay_finding
 
         if not isinstance(self.ledger, SqlLedger):
             raise TypeError(f"findings are paid in a SqlLedger, not in a {type(self.ledger).__name__}")
-        return write_with(self.ledger, partial(pay_with_after, payment, self.terms))[:2]
+        return write_with(self.ledger, partial(pay_finding, payment, self.terms))
 
 
 class AsyncWallet(_OverLedger[_AsyncLedger], _AsyncHandler):
@@ -254,7 +265,10 @@ class _OverTransactions(Generic[SqlLedgerT, TransactionT]):
             rules=profile or Profile(), source=source, may_bet=may_bet, account_of=account_of, currency_of=currency_of
         )
         """By what rules calls are applied."""
-        self._block = JoinedBlock(ledger, transaction, after, self.terms, confirm, awaits=self._awaited)
+        # Without after: a call that joins by hand has its own.
+        terms = replace(self.terms, after=after)
+        self._block = JoinedBlock(ledger, transaction, terms, confirm, awaits=self._awaited)
+        _check_own_code(terms, "AsyncJoinedWallet", awaits=self._awaited)
         ledger.check_source(source)
 
 

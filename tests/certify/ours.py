@@ -8,7 +8,7 @@ from typing import Any
 
 from game_operator.certify import Report, Supplies, certify_in_process
 from game_operator.errors import LedgerUnavailableError
-from game_operator.ledger import Account, Outcome, Terms
+from game_operator.ledger import Outcome, Terms
 from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
@@ -105,7 +105,7 @@ class Ours:
             random_operations=100,
         )
 
-    def _may_bet(self, call: WithdrawCall, _: Account) -> str | None:
+    def _may_bet(self, call: WithdrawCall, *_: object) -> str | None:
         return "PLAYER_BLOCKED" if call.player_id in self.blocked else None
 
     def _behind(self, *keys: Callable[[], Any]) -> WebhookReceiver:

@@ -747,7 +747,7 @@ class Ready:
         self.ledger = MemoryLedger(opening=OPENING)
         self._receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=None)
         self._wallet = Wallet(
-            self.ledger, may_bet=lambda call, _: "PLAYER_BLOCKED" if call.player_id in self.blocked else None
+            self.ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in self.blocked else None
         )
 
     def post(self, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:

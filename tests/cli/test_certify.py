@@ -50,7 +50,7 @@ def blocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey, blocked: Path) -> Iterator[Served]:
     """The ready wallet; a certification leaves it as it was."""
 
-    def may_bet(call: WithdrawCall, account: object) -> str | None:
+    def may_bet(call: WithdrawCall, *_: object) -> str | None:
         return "PLAYER_BLOCKED" if (blocked / call.player_id).exists() else None
 
     folder = tmp_path_factory.mktemp("wallet")
@@ -485,7 +485,7 @@ def test_a_run_that_is_stopped_puts_money_back(
     """In the middle of the first bet; the report says what was not tried, and the exit code that it was a signal."""
     heard = threading.Event()
 
-    def may_bet(call: WithdrawCall, account: object) -> None:
+    def may_bet(call: WithdrawCall, *_: object) -> None:
         if not heard.is_set():
             process.send_signal(number)
             heard.set()

@@ -416,6 +416,12 @@ class _Rows:
         yield from ()
         self.stored.append(changes)
 
+    def balance_now(self, _account: str) -> Any:
+        yield from ()
+
+    def restate(self, *_: Any) -> Any:
+        yield from ()
+
 
 def run(rows: _Rows, *items: Item, perform: Any = None) -> list[Any]:
     """Apply *items* as one batch."""
@@ -456,7 +462,7 @@ def test_nothing_to_write_is_not_written() -> None:
     assert rows.stored == []
 
 
-def test_within_follows_the_writing() -> None:
+def test_after_follows_the_writing() -> None:
     """The operator's own statements find the call stored; a balance has none."""
     rows = _Rows(book_of(p1=700))
     seen: list[tuple[str, bool, object, int]] = []

@@ -603,7 +603,7 @@ def test_a_withdraw_kept_for_a_bet_that_is_missing() -> None:
 @pytest.mark.parametrize("state", [state.name for state in STATES])
 def test_only_a_withdraw_about_to_debit_is_asked(state: str) -> None:
     """``may_bet`` is asked about an unseen bet of a known player, and about nothing else."""
-    book, terms = book_in(_STATES[state]), Terms(may_bet=lambda call, account: None)
+    book, terms = book_in(_STATES[state]), Terms(may_bet=lambda *_: None)
     first = _STATES[state].first
     assert (book.asks_may_bet(first, terms) is not None) == (state == "unseen")
     for call in (replace(first, tx_id="t"), replace(first, player_id="p2")):
@@ -615,7 +615,7 @@ def test_only_a_withdraw_about_to_debit_is_asked(state: str) -> None:
 
 def test_a_kept_tx_id_is_not_asked_about() -> None:
     """Check 2 comes before check 5."""
-    book, terms = after(rollback()), Terms(may_bet=lambda call, account: None)
+    book, terms = after(rollback()), Terms(may_bet=lambda *_: None)
     assert book.asks_may_bet(withdraw("b2", tx_id=withdraw().tx_id), terms) is None
     assert book.asks_may_bet(withdraw("b2"), terms) == book.accounts["p1"]
     assert book.asks_may_bet(withdraw("b2"), Terms()) is None

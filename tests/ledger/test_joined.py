@@ -156,14 +156,14 @@ def test_after_is_given_the_callers_own_connection(caller: Joining) -> None:
     """``after`` and ``may_bet`` of the terms work here too, with the very object that was passed."""
     seen: list[Any] = []
     terms = Terms(
-        may_bet=lambda call, account: seen.append(account.balance_cents),
+        may_bet=lambda call, account, connection: seen.extend([account.balance_cents, connection]),
         after=lambda call, outcome, connection: seen.extend([outcome.code, connection]),
     )
     caller.begin()
     caller.apply(withdraw(), terms)
     caller.commit()
-    assert seen[:2] == [1000, None]
-    assert seen[2] is caller.connection
+    assert seen[::2] == [1000, None]
+    assert all(each is caller.connection for each in seen[1::2])
 
 
 def test_what_fails_in_a_call_does_not_abort_the_callers_transaction(caller: Joining) -> None:

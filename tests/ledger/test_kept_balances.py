@@ -242,7 +242,7 @@ def test_what_may_bet_moves_in_the_callers_transaction_is_not_lost(make: Callabl
     kind = next(kind for kind in KINDS if kind.database == database)
     with kind.open(url, accounts=PLAYERS) as caller:
 
-        def bonus(call: Any, account: Any) -> None:
+        def bonus(*_: Any) -> None:
             caller.execute("UPDATE players SET balance = balance + 5 WHERE id = 'p1'")
 
         caller.begin()

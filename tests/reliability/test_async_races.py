@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -167,7 +168,7 @@ async def test_a_question_to_the_operator_that_fails(url: str) -> None:
     open_accounts(url, {"p1": 10_000})
     broken = True
 
-    def may_bet(call: WithdrawCall, account: Account) -> str | None:
+    def may_bet(call: WithdrawCall, _account: Account, _connection: Any) -> str | None:
         if broken and call.bet_id in ("b1", "b3"):
             raise StopIteration(call.bet_id) if call.bet_id == "b1" else LookupError(call.bet_id)
         return None

@@ -61,7 +61,7 @@ def test_calls_of_threads_that_share_a_commit_keep_their_traces(url: str) -> Non
     observed, come = Observed(), threading.Event()
     tracer = observed.tracers.get_tracer("shop")
 
-    def may_bet(_call: Any, _account: Any) -> None:
+    def may_bet(*_: Any) -> None:
         come.wait(5)
         time.sleep(0.05)
 
@@ -117,7 +117,7 @@ def test_a_commit_that_fails_says_so(url: str) -> None:
     """By the type of the error; nothing is counted as moved."""
     observed = Observed()
 
-    def may_bet(_call: Any, _account: Any) -> None:
+    def may_bet(*_: Any) -> None:
         raise ValueError("a-secret-of-the-operator")
 
     with _opened(url, observed) as ledger, pytest.raises(ValueError, match="a-secret"):

@@ -187,7 +187,7 @@ def test_what_is_supplied_is_tried(wallet_certifier: WalletCertifier) -> None:
     """A blocked player, an account that is opened, another wallet on the same ledger, the key of before a rotation."""
     blocked: set[str] = set()
     ledger = MemoryLedger({"p1": 10_000, "p2": 10_000})
-    wallet = Wallet(ledger, may_bet=lambda call, _: "PLAYER_BLOCKED" if call.player_id in blocked else None)
+    wallet = Wallet(ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in blocked else None)
     only = ["A09", "C14", "D06", "E06"]
     supplies = Supplies(
         block=blocked.add,

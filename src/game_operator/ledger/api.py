@@ -194,8 +194,8 @@ def watched(outcome: Outcome, has_failed: Callable[[], bool]) -> Outcome:
     return outcome
 
 
-#: Asked about a withdraw that is about to debit: a code that refuses it, or None.
-MayBet: TypeAlias = Callable[[WithdrawCall, Account], Any]
+#: Asked with the connection about a withdraw that is about to debit: a code that refuses it, or None.
+MayBet: TypeAlias = Callable[[WithdrawCall, Account, Any], Any]
 #: The account of a withdraw, claim or player-balance, when it is not the player's own id: a text, or as many texts as
 #: the key of a TableAccounts has columns.
 AccountOf: TypeAlias = Callable[[WithdrawCall | DepositCall | BalanceCall], str | tuple[str, ...]]
@@ -213,7 +213,8 @@ class Terms:
     Attributes:
         rules: What is assumed about bodies, repeats, late and early calls.
         source: The service and environment of the call; "" if there is one alone.
-        may_bet: Asked about a withdraw that is about to debit; it answers a code that refuses it, or None.
+        may_bet: Asked, with the connection of the transaction, about a withdraw that is about to debit; it answers a
+            code that refuses it, or None.
         account_of: Returns the account of a withdraw, claim or player-balance; None takes the player's id.
         after: Runs your statements in the transaction of the call; None runs nothing.
         currency_of: Returns the currency of a call for totals; None leaves it unknown.
@@ -228,6 +229,11 @@ class Terms:
 
     def __post_init__(self) -> None:
         check_source_name(self.source)
+
+    @property
+    def asks_operator(self) -> bool:
+        """Whether the operator's own code runs in the transaction of a call; no other call shares it then."""
+        return self.may_bet is not None or self.after is not None
 
     def __repr__(self) -> str:
         return unusual(self)

@@ -67,8 +67,7 @@ class AsyncSqlLedger(LedgerBase):
     """
     SqlLedger for asyncio: the same names and arguments, awaited.
 
-    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async, on SQLite
-    they may not.
+    The database is opened by ``async with``, or by the first call. ``may_bet`` and ``after`` may be async.
 
     Raises:
         ConfigurationError: The prefix cannot be used, or the database is PostgreSQL and psycopg is not installed.
@@ -138,8 +137,8 @@ class AsyncSqlLedger(LedgerBase):
                 await self._keep_unknown(call, terms)
                 raise
         check_outside(self)
-        # What after runs belongs to its caller: it sees the caller's context variables.
-        context = contextvars.copy_context() if terms.after is not None else None
+        # The operator's code belongs to its caller: it sees the caller's context variables.
+        context = contextvars.copy_context() if terms.asks_operator else None
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 

@@ -14,10 +14,10 @@ from random import uniform
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from game_operator.errors import ConfigurationError, LedgerError, TransactionRequiredError, UnknownSourceError, shown
-from game_operator.ledger.api import After, Outcome, Terms
+from game_operator.ledger.api import Outcome, Terms
 from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.observed_commits import observed_joined
-from game_operator.ledger.engine.script import AskOperator, Script, Work, at_once, awaited
+from game_operator.ledger.engine.script import Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
@@ -55,7 +55,6 @@ class JoinedBlock:
         self,
         ledger: SqlLedger | AsyncSqlLedger,
         transaction: Transaction | AsyncTransaction,
-        after: After | None,
         terms: Terms,
         confirm: Confirm,
         *,
@@ -72,14 +71,10 @@ class JoinedBlock:
                 f"transaction must be a callable that returns a context manager, not {type(transaction).__name__}. "
                 f"Pass {_CALLABLES}."
             )
-        if after is not None and not callable(after):
-            raise TypeError(f"after must be a function of call, outcome and connection, not {shown(after)}")
-        if inspect.iscoroutinefunction(after) and not awaits:
-            raise TypeError("after is async, and nothing awaits it here: use AsyncJoinedWallet, or a plain function")
         if confirm not in ("first", "always", "never"):
             raise ConfigurationError(f'confirm must be "first", "always" or "never", not {shown(confirm)}.')
         self._ledger: Any = ledger  # Any: its methods return an answer or an awaitable.
-        self._transaction, self._after, self._terms, self._confirm = transaction, after, terms, confirm
+        self._transaction, self._terms, self._confirm = transaction, terms, confirm
         self._awaits = awaits
         #: Whether one of the calls was found committed.
         self._is_found = False
@@ -90,11 +85,9 @@ class JoinedBlock:
 
     def _applied(self, call: WebhookCall) -> Work[Outcome]:
         ledger, source = self._ledger, self._terms.source
-        item, join = Item(call, self._terms), ledger._joiner.apply_around
+        join = partial(ledger._joiner.apply_held, Item(call, self._terms))
         try:
-            outcome: Outcome = yield from self._repeated(
-                lambda connection: join(item, connection, partial(self._do_after, call, connection))
-            )
+            outcome: Outcome = yield from self._repeated(join)
         except UnknownSourceError:
             # The refused call may be owed. The operator's transaction has ended, and its locks with it.
             anomaly = unknown_source(call, self._terms)
@@ -111,25 +104,20 @@ class JoinedBlock:
         return outcome
 
     def repair(self, repair: Repair) -> Work[Outcome]:
-        """Settle a bet without a call of the provider, in a transaction of the operator with *after*."""
+        """Settle a bet without a call of the provider, in a transaction of the operator with ``after``."""
         return self._observed(repair.call, self._repaired(repair))
 
     def _repaired(self, repair: Repair) -> Work[Outcome]:
-        call, ledger = repair.call, self._ledger
-        script = partial(repair_bet, repair, self._terms)
-        outcome: Outcome = yield from self._repeated(
-            lambda connection: ledger._joiner.run_around(script, connection, partial(self._do_after, call, connection))
-        )
+        ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
+        outcome: Outcome = yield from self._repeated(partial(ledger._joiner.run_held, script))
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
 
     def pay(self, payment: Payment) -> Work[Paid]:
-        """Pay what is owed for a finding, in a transaction of the operator; with *after* if the account gets money."""
+        """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
-        paid: Paid = yield from self._repeated(
-            lambda connection: ledger._joiner.run_around(script, connection, partial(self._do_after_pay, connection))
-        )
+        paid: Paid = yield from self._repeated(partial(ledger._joiner.run_held, script))
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid
 
@@ -205,15 +193,6 @@ class JoinedBlock:
             async with manager as connection:
                 done.append(await awaited(work(connection)))
                 watch.observe(connection)
-
-    def _do_after(self, call: WebhookCall, connection: Any, outcome: Outcome) -> Work[None]:
-        if self._after is not None and not isinstance(call, BalanceCall):
-            ask = AskOperator("after()", partial(self._after, call, outcome))
-            yield from ask.answering(connection, awaits=self._awaits)
-
-    def _do_after_pay(self, connection: Any, paid: Paid) -> Work[None]:
-        if paid.call is not None:
-            yield from self._do_after(paid.call, connection, paid.outcome)
 
     def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:
         """Return the time of what a call has stored; look again until it is committed, or time is up."""

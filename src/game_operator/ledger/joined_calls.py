@@ -23,6 +23,11 @@ from game_operator.ledger.accounts.choice import claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.script import (
+    AFTER,
+    MAY_BET,
+    RELEASE,
+    SAVE,
+    AskOperator,
     ConflictError,
     Execute,
     Kind,
@@ -110,43 +115,20 @@ class Joiner:
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
 
-    def apply_around(self, item: Item, connection: Any, after: Callable[[Outcome], Work[None]]) -> Work[Outcome]:
+    def apply_held(self, item: Item, connection: Any) -> Work[Outcome]:
         """
-        Apply *item*, do the work of *after*, and only then release the savepoint.
+        Apply *item*; with *connection*'s transaction, the operator gives up all of it if this raises.
 
         Raises:
-            LedgerError: The transaction has failed or ended in *after*.
+            LedgerError: The transaction has failed or ended in the operator's own code.
         """
-        return (yield from self._around(partial(self._applied, item), connection, after))
-
-    def run_around(
-        self, script: Callable[[SqlDialect], Script[T]], connection: Any, after: Callable[[T], Work[None]]
-    ) -> Work[T]:
-        """Run a script that stores, and do the work of *after*, as ``apply_around`` does."""
-        return (yield from self._around(partial(self._stored, script), connection, after))
-
-    def _around(self, attempt: Attempt[T], connection: Any, after: Callable[[T], Work[None]]) -> Work[T]:
         caller = yield from caller_of(connection, awaits=self._awaits)
-        outcome = yield from self._run(caller, attempt, _HOLD)
-        yield from after(outcome)
-        try:
-            yield from caller.execute(f"RELEASE SAVEPOINT {_HOLD}", ())
-        except Exception as failed:  # Each library has errors of its own, and none of them is imported here.
-            if asks_to_repeat(failed):
-                raise
-            if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
-                raise LedgerError(
-                    "after() swallowed the error of a statement, and a failed statement fails the whole transaction. "
-                    "Nothing of the call is kept: its repeat is applied afresh. Let the error through, or put a "
-                    "statement that may fail into a savepoint: connection.transaction() of psycopg, begin_nested() of "
-                    "SQLAlchemy, atomic() of Django."
-                ) from failed
-            raise LedgerError(
-                "after() has ended the transaction by itself (commit, rollback, executescript), or swallowed the error "
-                "of a flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept is "
-                "unknown: its repeat finds out. Leave commit and rollback to transaction=, and let errors through."
-            ) from failed
-        return outcome
+        return (yield from self._run(caller, partial(self._applied, item), _HOLD))
+
+    def run_held(self, script: Callable[[SqlDialect], Script[T]], connection: Any) -> Work[T]:
+        """Run a script that stores, as ``apply_held`` does."""
+        caller = yield from caller_of(connection, awaits=self._awaits)
+        return (yield from self._run(caller, partial(self._stored, script), _HOLD))
 
     def run(self, script: Callable[[SqlDialect], Script[T]], connection: Any) -> Work[T]:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
@@ -157,7 +139,7 @@ class Joiner:
         yield from caller.enter(self._pooler)
         try:
             script = self._settled(attempt, caller.kind, point, item)
-            return (yield from driven(script, partial(self._perform, caller)))
+            return (yield from driven(script, partial(self._perform, caller, point)))
         except Exception:  # The script has seen it, and has undone what it did.
             raise
         except BaseException:  # Ctrl-C, or cancelled in the middle: the script has not seen it.
@@ -258,7 +240,7 @@ class Joiner:
                 self._dialects[kind] = known
         return known
 
-    def _perform(self, caller: Caller, step: Step) -> Work[Any]:
+    def _perform(self, caller: Caller, point: str, step: Step) -> Work[Any]:
         try:
             match step:
                 case Execute(sql, rows, True):
@@ -271,12 +253,43 @@ class Joiner:
                 case Together(statements):
                     answers = []
                     for each in statements:
-                        answers.append((yield from self._perform(caller, each)))  # noqa: PERF401 - a comprehension cannot yield
+                        answers.append((yield from self._perform(caller, point, each)))  # noqa: PERF401 - a comprehension cannot yield
                     return answers
         except Exception as failed:  # Any driver's: it is known by its SQLSTATE or its text.
             self._raise_translated(failed)
             raise
-        return (yield from step.answering(caller.original, awaits=self._awaits))
+        if step.name not in (MAY_BET, AFTER):
+            return (yield from step.answering(caller.original, awaits=self._awaits))
+        return (yield from self._asked(caller, step, held=point == _HOLD and step.name == AFTER))
+
+    def _asked(self, caller: Caller, step: AskOperator, *, held: bool) -> Work[Any]:
+        """
+        Let the operator's code answer, and make sure that the transaction is as sound as it was.
+
+        Under a savepoint; if the call is *held*, that is the call's own, because nothing of it is stored afterwards.
+        """
+        if not held:
+            yield from caller.execute(SAVE, ())
+        answer = yield from step.answering(caller.original, awaits=self._awaits)
+        try:
+            yield from caller.flush(forget=step.name == MAY_BET)
+        except Exception as failed:  # Each library has errors of its own, and none of them is imported here.
+            if type(failed).__name__ not in _REFUSED_BY_LIBRARY:  # It is the operator's statement, executed only now.
+                raise
+            raise _swallowed(step.name) from failed
+        try:
+            yield from caller.execute(f"RELEASE SAVEPOINT {_HOLD}" if held else RELEASE, ())
+        except Exception as failed:  # As above.
+            if asks_to_repeat(failed):
+                raise
+            if _FAILED_TRANSACTION in sqlstates(failed) or type(failed).__name__ in _REFUSED_BY_LIBRARY:
+                raise _swallowed(step.name) from failed
+            raise LedgerError(
+                f"{step.name}() has ended the transaction by itself (commit, rollback, executescript), or swallowed "
+                "the error of a flush, after which SQLAlchemy does, or lost its connection. Whether the call was kept "
+                "is unknown: its repeat finds out. Leave commit and rollback to transaction=, and let errors through."
+            ) from failed
+        return answer
 
     def _raise_translated(self, failed: Exception) -> None:
         """Raise what only we can explain; everything else is the caller's, unchanged."""
@@ -303,13 +316,21 @@ class Joiner:
             raise _TablesNotReadyError(message) from failed
 
 
+def _swallowed(name: str) -> LedgerError:
+    return LedgerError(
+        f"{name}() swallowed the error of a statement, and a failed statement fails the whole transaction. Nothing of "
+        "the call is kept: its repeat is applied afresh. Let the error through, or put a statement that may fail into "
+        "a savepoint: connection.transaction() of psycopg, begin_nested() of SQLAlchemy, atomic() of Django."
+    )
+
+
 def asks_to_repeat(failed: BaseException) -> bool:
     """Return whether PostgreSQL has rolled back a transaction for *failed*, and asks to repeat all of it."""
     return not _AGAIN.isdisjoint(sqlstates(failed))
 
 
 def _saved(script: Script[T], point: str) -> Script[T]:
-    """Run *script* under a savepoint, and roll back to it on failure. A held savepoint stays until it is released."""
+    """Run *script* under a savepoint, and roll back to it on failure. ``_asked`` gives up a held one."""
     yield Execute(f"SAVEPOINT {point}", ())
     try:
         result = yield from script

@@ -62,6 +62,10 @@ class Caller(ABC):
     def execute(self, sql: str, parameters: Sequence[Any]) -> Work[Done]:
         """Execute one statement."""
 
+    def flush(self, *, forget: bool) -> Work[None]:  # noqa: ARG002 - for sessions
+        """Execute what the operator's code has left for later; with *forget*, keep no row that it has read."""
+        yield from ()
+
 
 class _Sqlite3(Caller):
     """``sqlite3.Connection``."""
@@ -169,13 +173,25 @@ class _SqlAlchemy(Caller):
         return result.fetchall() if result.returns_rows else [], result.rowcount
 
 
+class _Session(_SqlAlchemy):
+    """SQLAlchemy's Session and AsyncSession."""
+
+    def __init__(self, connection: Any, session: Any) -> None:
+        super().__init__(connection)
+        self.original = session
+
+    def flush(self, *, forget: bool) -> Work[None]:
+        yield self.original.flush()
+        # A row that was read before our statements has the balance of then: changed, it would be written back.
+        if forget:
+            self.original.expire_all()
+
+
 def _sqlalchemy_session(session: Any) -> Work[Caller]:
     # What the caller has added or changed must be visible to our statements, as to the caller's queries.
     if getattr(session, "sync_session", session).autoflush:
         yield session.flush()
-    caller = _SqlAlchemy((yield session.connection()))
-    caller.original = session
-    return caller
+    return _Session((yield session.connection()), session)
 
 
 #: Connections by module and name of their type or one of its bases: whether asyncio awaits them, and what is made.

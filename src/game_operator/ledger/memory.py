@@ -9,7 +9,16 @@ from typing import TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, LedgerError, shown
-from game_operator.ledger.api import DEFAULT_TERMS, OPEN_FIRST, Account, BetRecord, Outcome, Terms, check_source_name
+from game_operator.ledger.api import (
+    DEFAULT_TERMS,
+    OPEN_FIRST,
+    Account,
+    BetRecord,
+    CallRecord,
+    Outcome,
+    Terms,
+    check_source_name,
+)
 from game_operator.ledger.engine.process_safety import Transaction, check_outside
 from game_operator.ledger.engine.script import Loaded, Script, apply_items, drive
 from game_operator.ledger.engine.sources import refusal
@@ -66,6 +75,13 @@ class _Tables:
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - the Protocol's
         yield from ()
         self.pending.append((source, changes))
+
+    def balance_now(self, account: str) -> Script[int | None]:  # noqa: ARG002 - the Protocol's
+        yield from ()
+        return None
+
+    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Script[None]:  # noqa: ARG002 - as above
+        yield from ()
 
     def commit(self) -> None:
         """Make what was stored visible."""
@@ -159,7 +175,8 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         """
         Apply *call* by *terms* and return what became of it.
 
-        ``terms.after`` is called with None for a connection, before the call can be seen; what it raises undoes it.
+        ``may_bet`` and ``after`` are called with None for a connection, before the call can be seen; what they raise
+        undoes it.
         """
         result: Outcome | Exception = self._perform(apply_items([Item(call, terms)], self._tables))[0]
         if isinstance(result, Exception):

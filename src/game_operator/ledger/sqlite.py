@@ -36,6 +36,7 @@ from game_operator.ledger.engine.script import (
     at_once,
     awaited,
     drive,
+    driven,
 )
 from game_operator.ledger.engine.tables import VERSION, Check, found_version, migration
 
@@ -108,6 +109,8 @@ class SqliteStore(Forkable):
 
     #: What the operator's code raised, which says nothing of our file.
     _theirs: sqlite3.Error | None = None
+    #: Whether ``begin`` has begun the transaction of the next run.
+    _is_begun = False
     #: When our last transaction ended, and how long those before it took that followed one another.
     _ended = _held = 0.0
 
@@ -199,14 +202,20 @@ class SqliteStore(Forkable):
         """
         Run *script* in one transaction; with *elsewhere* for an event loop, which must await it to its end.
 
-        Then a large commit is done elsewhere, in a thread, and BusyError is raised if somebody else is writing.
+        Then a large commit is done elsewhere, in a thread, and BusyError is raised if somebody else is writing, unless
+        ``begin`` has waited for that.
         """
         with self._busy:
             connection = self._mine()
-            self._tried(partial(self._begin, connection, elsewhere is None))
+            if not (self._is_begun and connection.in_transaction):
+                self._tried(partial(self._begin, connection, elsewhere is None))
+            self._is_begun = False
             began, before = time.monotonic(), connection.total_changes
             try:
-                result = drive(script(), partial(self._perform, connection))
+                if elsewhere is None:
+                    result = drive(script(), partial(self._perform, connection))
+                else:
+                    result = yield from driven(script(), partial(self._performed, connection))
                 if elsewhere is None or connection.total_changes - before < _MANY_ROWS:
                     connection.execute("COMMIT")
                 else:
@@ -224,6 +233,19 @@ class SqliteStore(Forkable):
                 self._ended = time.monotonic()
                 self._held += self._ended - began
             return result
+
+    def begin(self) -> None:
+        """Begin the transaction of the next run; wait for whoever is writing."""
+        with self._busy:
+            self._tried(partial(self._begin, self._mine(), wait=True))
+            self._is_begun = True
+
+    def undo(self) -> None:
+        """End the transaction that ``begin`` has begun, if it has."""
+        with self._busy:
+            if self._is_begun and self._connection is not None:
+                self._roll_back(self._connection)
+            self._is_begun = False
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         try:
@@ -347,12 +369,18 @@ class SqliteStore(Forkable):
                 return _executed(connection, *step)
             case Together(statements):
                 return [_executed(connection, *each) for each in statements]
-        return self._handed_over(step, connection) if step.is_lent else step.answered(connection)
+        return at_once(self._handed_over(step, connection, awaits=False))
 
-    def _handed_over(self, step: AskOperator, connection: sqlite3.Connection) -> Any:
+    def _performed(self, connection: sqlite3.Connection, step: Step) -> Work[Any]:
+        """Perform a step where the answers of the operator's code are awaited."""
+        if isinstance(step, AskOperator):
+            return (yield from self._handed_over(step, connection, awaits=True))
+        return self._perform(connection, step)
+
+    def _handed_over(self, step: AskOperator, connection: sqlite3.Connection, *, awaits: bool) -> Work[Any]:
         connection.execute(SAVE)
         try:
-            answer = step.answered(connection)
+            answer = yield from step.answering(connection, awaits=awaits)
         except sqlite3.Error as raised:
             self._theirs = raised
             raise
@@ -417,12 +445,21 @@ class AsyncSqliteStore:
     async def run(self, script: Callable[[], Script[T]]) -> T:
         """Run *script* in one transaction."""
         store = self._store
+        # Even 0 seconds let the loop run: calls that have come meanwhile share the next commit.
+        await asyncio.sleep(store._courtesy())
+        while True:
+            try:
+                return await awaited(store._run(script, self._in_thread))
+            except BusyError:
+                await self._begun()
+
+    async def _begun(self) -> None:
+        """Begin a transaction in our thread, where to wait for another process does not stop the loop."""
         try:
-            # Even 0 seconds let the loop run: calls that have come meanwhile share the next commit.
-            await asyncio.sleep(store._courtesy())
-            return await awaited(store._run(script, self._in_thread))
-        except BusyError:
-            return await self._in_thread(lambda: store.run(script))
+            await self._in_thread(self._store.begin)
+        except BaseException:  # Of a cancelled task the thread has begun it all the same.
+            self._store.undo()
+            raise
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a *script* that only reads, from one snapshot."""

@@ -181,10 +181,9 @@ def _stopped() -> LedgerUnavailableError:
 
 
 def _share(first: Item, other: Item, room: int) -> bool:
-    """Return whether *other* may join the batch of *first*; the operator's own statements commit by themselves."""
-    if room <= 0 or first.terms.after is not None or other.terms.after is not None:
-        return False
-    return first.terms.source == other.terms.source
+    """Return whether *other* may join the batch of *first*."""
+    one, two = first.terms, other.terms
+    return room > 0 and one.source == two.source and not one.asks_operator and not two.asks_operator
 
 
 class AsyncCommitQueue(_Queue):

@@ -126,7 +126,7 @@ class SqlDialect:
             version=str(VERSION),
         )
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
-        self._upsert_anomaly = sql["upsert_anomaly"]
+        self._upsert_anomaly, self._restate = sql["upsert_anomaly"], sql["restate"]
         self._findings_alone = sql["findings_alone"]
         self._upsert_finding, self._upsert_finding_of_call = sql["upsert_finding"], sql["upsert_finding_of_call"]
         self._parts = {name: sql[f"{self.kind}_{name}"] for name in ("calls", "new_bets", "changed_bets", "postings")}
@@ -170,6 +170,14 @@ class SqlDialect:
             refuse_writer(upserted[0][0][0], self.prefix)
         if changes.findings:
             yield from self.store_findings(source, changes.findings)
+
+    def balance_now(self, account: str) -> Script[int | None]:
+        """Return a balance in cents as this transaction sees it, or None if there is no such account."""
+        return (yield from self.accounts.balance(account))
+
+    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Script[None]:
+        """Keep another balance as the one that a stored call is answered with."""
+        yield Execute(self._restate, (balance_cents, source, record.operation, record.tx_id))
 
     def store_findings(
         self, source: str, findings: Sequence[NewFinding], *, run_id: int | None = None, now_millis: int | None = None

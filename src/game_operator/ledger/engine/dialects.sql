@@ -6,6 +6,10 @@ SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id
 -- name: calls
 SELECT {call_columns} FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id
 
+-- The writer was checked when the call was stored, in the same transaction.
+-- name: restate
+UPDATE {prefix}calls SET balance_cents = ? WHERE source = ? AND operation = ? AND tx_id = ?
+
 -- name: upsert_anomaly
 INSERT INTO {prefix}anomalies AS kept (
     source, kind, code, operation, tx_id, bet_id, player_id, body, digest, first_at_millis, last_at_millis, seen

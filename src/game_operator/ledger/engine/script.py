@@ -8,6 +8,7 @@ sent what came of them, and returns the result. A driver performs the steps and 
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome
 from game_operator.ledger.rules.book import Book, Changes, Item, Needs
 from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
+from game_operator.money import Cents
 
 T = TypeVar("T")
 #: The kinds of database.
@@ -68,12 +70,10 @@ class AskOperator(NamedTuple):
     Attributes:
         name: What the operator calls that code.
         answer: Called with the connection.
-        is_lent: Whether the connection is passed on to that code; may_bet gets none.
     """
 
     name: str
     answer: Callable[[Any], Any]
-    is_lent: bool = True
 
     def answered(self, connection: Any) -> Any:
         """Return the answer, where nothing awaits."""
@@ -83,7 +83,7 @@ class AskOperator(NamedTuple):
                 answer.close()
             raise LedgerError(
                 f"The answer of {self.name} is to be awaited, and nothing awaits here. Pass a plain function, or use "
-                "an AsyncSqlLedger on PostgreSQL or an AsyncJoinedWallet."
+                "an AsyncWallet or an AsyncJoinedWallet."
             )
         return answer
 
@@ -105,6 +105,8 @@ Step: TypeAlias = Execute | Together | AskOperator
 Script: TypeAlias = Generator[Step, Any, T]
 
 
+#: The operator's own code that is asked about calls, by its names.
+MAY_BET, AFTER = "may_bet", "after"
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
@@ -142,13 +144,20 @@ class Dialect(Protocol):
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:
         """Write *changes*; raise ConflictError if any row is there already. *was* is the accounts as loaded."""
 
+    def balance_now(self, account: str) -> Script[int | None]:
+        """Return a balance in cents as this transaction sees it; None if it is not there, or nobody else moves it."""
+
+    def restate(self, source: str, record: CallRecord, balance_cents: int) -> Script[None]:
+        """Keep another balance as the one that a stored call is answered with."""
+
 
 def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]:
     """
     Apply *items*, all of one source, one after another; return an outcome or an exception for each.
 
-    An item whose operator's callable raises fails alone: nothing of it is written. Of an unknown source, every call
-    but player-balance is refused; deposits and rollbacks are kept as anomalies.
+    An item whose account_of raises fails alone: nothing of it is written. What may_bet or after raises passes through
+    and undoes all, so an item with one of them comes alone. Of an unknown source, every call but player-balance is
+    refused; deposits and rollbacks are kept as anomalies.
     """
     source = items[0].terms.source
     refused: LedgerError | None = None
@@ -165,11 +174,39 @@ def apply_items(items: Sequence[Item], dialect: Dialect) -> Script[list[Result]]
         results.append(failed.get(index) or (yield from apply_item(book, item, clock_millis)))
     if book.changes:
         yield from dialect.store(source, book.changes, was=was)
-    for item, result in zip(items, results, strict=True):
-        after = item.terms.after
-        if after is not None and isinstance(result, Outcome) and not isinstance(item.call, BalanceCall):
-            yield AskOperator("after", partial(after, item.call, result))
+    for index, ((call, terms, *_), result) in enumerate(zip(items, results, strict=True)):
+        if terms.after is not None and isinstance(result, Outcome) and not isinstance(call, BalanceCall):
+            is_verbatim = result.replayed and terms.rules.duplicate_reply == "verbatim"
+            account = None if is_verbatim else book.account_key(call, terms)
+            ask = AskOperator(AFTER, partial(terms.after, call, result))
+            results[index] = yield from run_after(ask, result, account, book.changes.calls, source, dialect)
     return results
+
+
+def run_after(
+    ask: AskOperator,
+    outcome: Outcome,
+    account: str | None,
+    stored: Sequence[CallRecord],
+    source: str,
+    dialect: Dialect,
+) -> Script[Outcome]:
+    """
+    Let the operator's own statements run after those of a call; return the outcome to answer with.
+
+    They may have moved *account*, which is still locked: then its balance is answered as it is now, and kept with the
+    *stored* call. The time stays that of the posting. Without an account, the outcome is answered as it is.
+    """
+    yield ask
+    if account is None or outcome.balance_cents is None:
+        return outcome
+    cents = yield from dialect.balance_now(account)
+    if cents is None or cents == outcome.balance_cents:
+        return outcome
+    for record in stored:
+        if not record.held:  # What a tombstone holds was not answered.
+            yield from dialect.restate(source, record, cents)
+    return replace(outcome, balance_cents=Cents(cents))
 
 
 def completed(
@@ -247,18 +284,20 @@ def _is_torn(book: Book, needs: Needs) -> bool:
 
 
 def apply_item(book: Book, item: Item, clock_millis: int) -> Script[Result]:
-    """Apply *item* to *book*; what the operator's own callables raise is returned, and nothing is noted."""
+    """Apply *item* to *book*; what account_of raises is returned, and nothing is noted; what may_bet raises, raised."""
     call, terms = item.call, item.terms
     try:
         account = book.asks_may_bet(call, terms)
-        refusal = None
-        if account is not None:
-            may_bet = terms.may_bet
-            assert may_bet is not None
-            assert isinstance(call, WithdrawCall)
-            refusal = _checked((yield AskOperator("may_bet", lambda _: may_bet(call, account), is_lent=False)))
+    except Exception as raised:  # The operator's account_of: this item fails, the others do not.
+        return raised
+    refusal = None
+    if account is not None:
+        assert terms.may_bet is not None
+        assert isinstance(call, WithdrawCall)
+        refusal = _checked((yield AskOperator(MAY_BET, partial(terms.may_bet, call, account))))
+    try:
         return book.apply(call, terms, clock_millis=clock_millis, refusal=refusal)
-    except Exception as raised:  # The operator's may_bet or account_of: this item fails, the others do not.
+    except Exception as raised:  # As above.
         return raised
 
 

@@ -51,12 +51,10 @@ except ImportError as missing:
 
 T = TypeVar("T")
 
-#: Begin again: the server asks for it, and nothing was kept.
-_AGAIN = (
-    psycopg.errors.SerializationFailure,
-    psycopg.errors.DeadlockDetected,
-    psycopg.errors.LockNotAvailable,
-)
+#: The server has undone a transaction, and asks to repeat all of it.
+_REPEATED = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+#: Begin again: nothing was kept.
+_AGAIN = (*_REPEATED, psycopg.errors.LockNotAvailable)
 #: An id was taken, or is below those of its partition: the sequence may be behind.
 _OLD_ID = (psycopg.errors.UniqueViolation, psycopg.errors.CheckViolation)
 #: The express lane has done nothing: another machine was there first, or a balance would leave its bounds.
@@ -275,7 +273,7 @@ class _Store:
                 for cursor in cursors:
                     rows.append((yield cursor.fetchall()))  # noqa: PERF401
                 return rows
-        return (yield from (self._handed_over(step, connection) if step.is_lent else self._asked(step, connection)))
+        return (yield from self._handed_over(step, connection))
 
     def _handed_over(self, step: AskOperator, connection: Any) -> Work[Any]:
         assert self._session is not None
@@ -300,8 +298,10 @@ class _Store:
         try:
             return (yield from step.answering(connection, awaits=self._awaits))
         except psycopg.Error as raised:
-            # While our connection is well, it is a failure of something else: of another database, say.
-            self._theirs = raised if connection.info.transaction_status is TransactionStatus.INTRANS else None
+            # While our connection is well, it is a failure of something else: of another database, say. But a deadlock
+            # is one of ours even where the operator's own savepoint has undone it.
+            is_well = connection.info.transaction_status is TransactionStatus.INTRANS
+            self._theirs = raised if is_well and not isinstance(raised, _REPEATED) else None
             raise
 
     def _raise_if_warned(self) -> None:

@@ -2,7 +2,7 @@
 Settles a bet without a call of the provider, and pays what is owed for a finding.
 
 The rules are those of calls: the account is locked, the bet must be OPEN, and one posting moves the money. The call
-that never came is given to the operator's ``after`` or ``after``, so that the operator's own rows are written too.
+that never came is given to the operator's ``after``, so that the operator's own rows are written too.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError, shown
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, Outcome, Terms
 from game_operator.ledger.engine.dialects import SqlDialect
-from game_operator.ledger.engine.script import AskOperator, Execute, Loaded, Script
+from game_operator.ledger.engine.script import AFTER, AskOperator, Execute, Loaded, Script, run_after
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
@@ -30,7 +30,7 @@ class Repair(NamedTuple):
     A bet to settle without a call of the provider.
 
     Attributes:
-        call: The deposit or rollback that should have come; it is given to ``after`` or ``after``.
+        call: The deposit or rollback that should have come; it is given to ``after``.
         settled_by: ``reconcile`` or ``refund``.
         beside: What else to do in the same transaction, before the operator's own statements; raising undoes all.
     """
@@ -61,17 +61,15 @@ class Paid(NamedTuple):
     Attributes:
         finding: The finding, resolved.
         outcome: The movement; ``applied`` is True.
-        call: A deposit of what was paid, for ``after`` or ``after``; None where money was taken back.
     """
 
     finding: Finding
     outcome: Outcome
-    call: DepositCall | None
 
 
 def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
     """
-    Settle a bet and return the outcome; the operator's own statements are for the caller to run.
+    Settle a bet, run ``after``, and return the outcome.
 
     Raises:
         RepairRefusedError: The bet is unknown, not OPEN, another player's, or named by a claim; or its account is
@@ -97,15 +95,10 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
         raise RepairRefusedError(_why_refused(bet, call, outcome))
     yield from dialect.store(source, book.changes, was={account.key: account for account in loaded.accounts})
     yield from repair.beside(outcome, dialect)
-    return outcome
-
-
-def repair_with_after(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
-    """Settle a bet as ``repair_bet`` does, and run ``after``."""
-    outcome = yield from repair_bet(repair, terms, dialect)
-    if terms.after is not None:
-        yield AskOperator("after", partial(terms.after, repair.call, outcome))
-    return outcome
+    if terms.after is None:
+        return outcome
+    ask = AskOperator(AFTER, partial(terms.after, call, outcome))
+    return (yield from run_after(ask, outcome, bet.account, book.changes.calls, source, dialect))
 
 
 def paid_cents(source: str, bet_id: str, dialect: SqlDialect) -> Script[int]:
@@ -133,7 +126,7 @@ def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
 
 def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
     """
-    Post what is owed for a finding, once, and resolve it; the operator's own statements are for the caller to run.
+    Post what is owed for a finding, once, and resolve it; run ``after`` if the account gets money.
 
     What is owed is worked out anew: what the account should have got for the bet, less what it got by now.
 
@@ -164,15 +157,11 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
         applied=True,
         delta_cents=owed_cents,
     )
-    return Paid(resolved, outcome, _call_of_payment(wanted, bet, owed_cents))
-
-
-def pay_with_after(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
-    """Pay as ``pay_finding`` does, and run ``after`` where the account gets money."""
-    paid = yield from pay_finding(payment, terms, dialect)
-    if terms.after is not None and paid.call is not None:
-        yield AskOperator("after", partial(terms.after, paid.call, paid.outcome))
-    return paid
+    call = _call_of_payment(wanted, bet, owed_cents)
+    if terms.after is not None and call is not None:
+        ask = AskOperator(AFTER, partial(terms.after, call, outcome))
+        outcome = yield from run_after(ask, outcome, account.key, changes.calls, wanted.source, dialect)
+    return Paid(resolved, outcome)
 
 
 def paid_at(prefix: str, finding_id: int, source: str) -> Script[int | None]:
