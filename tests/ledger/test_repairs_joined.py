@@ -179,7 +179,7 @@ def _undone(desk: Desk) -> Iterator[Any]:
 def _of_django(desk: Desk) -> Any:
     from django.db import connections
 
-    return connections[desk.opened.transaction.keywords["using"]]  # type: ignore[attr-defined]  # A partial.
+    return connections[desk.opened.transaction.keywords["using"]]
 
 
 @pytest.mark.drawn(4)

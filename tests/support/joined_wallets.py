@@ -1,7 +1,9 @@
-"""JoinedWallet over every kind of transaction that an operator opens: real drivers, real databases, one face."""
+"""Wallets over every kind of transaction that an operator opens, and over the ledger's own: real drivers, one face."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import (
     AbstractContextManager,
     asynccontextmanager,
@@ -17,14 +19,14 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import Reply, WebhookCall
-from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
+from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from tests.support.callers import django_alias, sqlalchemy_url
 
-__all__ = ["WALLETS", "After", "Opened", "Statements", "WalletKind", "asked", "of_sqlite3"]
+__all__ = ["OWN", "WALLETS", "After", "Opened", "Statements", "WalletKind", "asked", "of_sqlite3"]
 
 
 class Statements(NamedTuple):
-    """What ``after`` does with a connection of one kind; each returns its rows, or an awaitable of them."""
+    """What the operator's code does with a connection of one kind; each returns its rows, or an awaitable of them."""
 
     execute: Callable[[Any, str], Any]
     nested: Callable[[Any, str], Any]  # the statement in a savepoint, made as its library makes them
@@ -32,24 +34,53 @@ class Statements(NamedTuple):
     rollback: Callable[[Any], Any]
 
 
-#: Written once for threads and asyncio: it yields what is to be done, and is sent what came of it.
-After = Callable[[Statements, Any, Any, Any], Generator[Any, Any, None]]
+#: ``after`` and ``may_bet``, written once for threads and asyncio: it yields what is to be done, and is sent what came
+#: of it.
+After = Callable[[Statements, Any, Any, Any], Generator[Any, Any, Any]]
+
+_AT_ONCE = 16
 
 
 class Opened(NamedTuple):
     """One kind of transaction over a database, called from a thread, whatever the kind."""
 
     ledger: Any
-    transaction: Callable[[], Any]
+    transaction: Any  # what JoinedWallet takes; None for the ledger's own
     statements: Statements
     portal: BlockingPortal | None
+    leave: Callable[[], None] = lambda: None  # what a thread does at its end
 
-    def wallet(self, after: After | None = None, transaction: Callable[[], Any] | None = None, **settings: Any) -> Any:
+    def wallet(
+        self,
+        after: After | None = None,
+        transaction: Callable[[], Any] | None = None,
+        *,
+        may_bet: After | None = None,
+        **settings: Any,
+    ) -> Any:
         """Return a wallet with these statements."""
-        opens = transaction or self.transaction
-        if self.portal is None:
-            return JoinedWallet(self.ledger, opens, after and partial(_run, self.statements, after), **settings)
-        return AsyncJoinedWallet(self.ledger, opens, after and partial(_run_async, self.statements, after), **settings)
+        opens, code = transaction or self.transaction, _run if self.portal is None else _run_async
+        for name, each in (("after", after), ("may_bet", may_bet)):
+            settings[name] = each and partial(code, self.statements, each)
+        own, joined = (Wallet, JoinedWallet) if self.portal is None else (AsyncWallet, AsyncJoinedWallet)
+        wallet: Any = own(self.ledger, **settings) if opens is None else joined(self.ledger, opens, **settings)
+        return wallet
+
+    def at_once(self, wallet: Any, calls: Sequence[WebhookCall]) -> list[Reply | Exception]:
+        """Return the wallet's replies to *calls*, sixteen at a time, or what it raised."""
+        if self.portal is not None:
+            return self.portal.call(_gathered, wallet, calls)
+
+        def one(call: WebhookCall) -> Reply | Exception:
+            try:
+                return self.call(wallet, call)
+            except Exception as raised:
+                return raised
+            finally:
+                self.leave()
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return list(threads.map(one, calls))
 
     def ask(self, wallet: Any, method: str, *arguments: Any) -> Any:
         """Return what *method* of the wallet answers."""
@@ -75,28 +106,42 @@ class WalletKind(NamedTuple):
 
 def asked(name: str) -> list[WalletKind]:
     """Return the kinds with *name* in their names."""
-    return [kind for kind in WALLETS if name in kind.name]
+    return [kind for kind in (*WALLETS, *OWN) if name in kind.name]
 
 
-def _run(statements: Statements, after: After, call: Any, outcome: Any, connection: Any) -> None:
-    script = after(statements, call, outcome, connection)
+async def _gathered(wallet: Any, calls: Sequence[WebhookCall]) -> list[Reply | Exception]:
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(call: WebhookCall) -> Reply | Exception:
+        async with few:
+            try:
+                reply: Reply = await getattr(wallet, call.operation.replace("-", "_"))(call)
+            except Exception as raised:
+                return raised
+            return reply
+
+    return list(await asyncio.gather(*map(one, calls)))
+
+
+def _run(statements: Statements, code: After, call: Any, known: Any, connection: Any) -> Any:
+    script = code(statements, call, known, connection)
     answer = None
     while True:
         try:
             answer = script.send(answer)
-        except StopIteration:
-            return
+        except StopIteration as done:
+            return done.value
 
 
-async def _run_async(statements: Statements, after: After, call: Any, outcome: Any, connection: Any) -> None:
-    script = after(statements, call, outcome, connection)
+async def _run_async(statements: Statements, code: After, call: Any, known: Any, connection: Any) -> Any:
+    script = code(statements, call, known, connection)
     step = script.send
     answer: Any = None
     while True:
         try:
             pending = step(answer)
-        except StopIteration:
-            return
+        except StopIteration as done:
+            return done.value
         try:
             step, answer = script.send, await pending
         except Exception as raised:
@@ -182,6 +227,11 @@ async def _async_psycopg_nested(connection: Any, sql: str) -> Sequence[Any]:
         return await _async_psycopg(connection, sql)
 
 
+_OF_ASYNC_PSYCOPG = Statements(
+    _async_psycopg, _async_psycopg_nested, lambda mine: mine.commit(), lambda mine: mine.rollback()
+)
+
+
 @contextmanager
 def _open_async_psycopg(url: str, **options: Any) -> Iterator[Opened]:
     @asynccontextmanager
@@ -193,11 +243,8 @@ def _open_async_psycopg(url: str, **options: Any) -> Iterator[Opened]:
         finally:
             await connection.close()
 
-    statements = Statements(
-        _async_psycopg, _async_psycopg_nested, lambda mine: mine.commit(), lambda mine: mine.rollback()
-    )
     with _async_ledger(url, options) as (portal, ledger):
-        yield Opened(ledger, transaction, statements, portal)
+        yield Opened(ledger, transaction, _OF_ASYNC_PSYCOPG, portal)
 
 
 def _alchemy(connection: Any, sql: str) -> Sequence[Any]:
@@ -280,10 +327,40 @@ _OF_DJANGO = Statements(_django, _django_nested, lambda mine: mine.commit(), lam
 
 @contextmanager
 def _open_django(url: str, **options: Any) -> Iterator[Opened]:
-    from django.db import transaction
+    from django.db import connections, transaction
 
     with django_alias(url) as alias, SqlLedger(url, **options) as ledger:
-        yield Opened(ledger, partial(transaction.atomic, using=alias, durable=True), _OF_DJANGO, None)
+        opens = partial(transaction.atomic, using=alias, durable=True)
+        yield Opened(ledger, opens, _OF_DJANGO, None, lambda: connections[alias].close())
+
+
+async def _own_sqlite3(connection: sqlite3.Connection, sql: str) -> Sequence[Any]:
+    await asyncio.sleep(0)
+    return _sqlite3(connection, sql)
+
+
+async def _own_sqlite3_nested(connection: sqlite3.Connection, sql: str) -> Sequence[Any]:
+    return _sqlite3_nested(connection, sql)
+
+
+async def _own_commit(connection: sqlite3.Connection) -> None:
+    connection.commit()
+
+
+async def _own_rollback(connection: sqlite3.Connection) -> None:
+    connection.rollback()
+
+
+@contextmanager
+def _open_own(url: str, statements: Statements, **options: Any) -> Iterator[Opened]:
+    with SqlLedger(url, **options) as ledger:
+        yield Opened(ledger, None, statements, None)
+
+
+@contextmanager
+def _open_own_async(url: str, statements: Statements, **options: Any) -> Iterator[Opened]:
+    with _async_ledger(url, options) as (portal, ledger):
+        yield Opened(ledger, None, statements, portal)
 
 
 def _with(opened: Callable[..., Any], driver: str, *, orm: bool) -> Callable[..., AbstractContextManager[Opened]]:
@@ -306,4 +383,12 @@ WALLETS = [
     WalletKind("sqlalchemy async session, asyncpg", "postgres", _with(_open_async_alchemy, "asyncpg", orm=True)),
     WalletKind("sqlalchemy async connection, psycopg", "postgres", _with(_open_async_alchemy, "psycopg", orm=False)),
     WalletKind("django, postgres", "postgres", _open_django),
+]
+#: The same faces for transactions of the ledger's own: Wallet and AsyncWallet.
+_OF_OWN_ASYNC = Statements(_own_sqlite3, _own_sqlite3_nested, _own_commit, _own_rollback)
+OWN = [
+    WalletKind("own, sqlite", "sqlite", partial(_open_own, statements=_OF_SQLITE3)),
+    WalletKind("own async, sqlite", "sqlite", partial(_open_own_async, statements=_OF_OWN_ASYNC)),
+    WalletKind("own, postgres", "postgres", partial(_open_own, statements=_OF_PSYCOPG)),
+    WalletKind("own async, postgres", "postgres", partial(_open_own_async, statements=_OF_ASYNC_PSYCOPG)),
 ]
