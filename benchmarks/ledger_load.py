@@ -5,13 +5,14 @@ import random
 import threading
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 
 import uvloop
 
 from game_operator.ledger import AsyncSqlLedger, SqlLedger
 from game_operator.webhooks import WithdrawCall
 
-__all__ = ["LedgerLoad", "fresh_withdraw"]
+__all__ = ["LedgerLoad", "fresh_withdraw", "rate_in_tasks", "rate_in_threads"]
 
 #: Withdraws a second that are made before a turn; whoever is quicker makes the rest meanwhile.
 _MADE_BEFORE = 10_000
@@ -33,43 +34,53 @@ class LedgerLoad:
 
     def threads(self, callers: int, players: int, seconds: float) -> float:
         """Return withdraws a second of *callers* threads."""
-        calls = _Calls(players, seconds)
-        done = [0] * callers
-        start = threading.Barrier(callers + 1)
-
-        def call(index: int) -> None:
-            start.wait()
-            until = time.perf_counter() + seconds
-            while time.perf_counter() < until:
-                self._threads.apply(calls.next())
-                done[index] += 1
-
-        threads = [threading.Thread(target=call, args=(index,)) for index in range(callers)]
-        for thread in threads:
-            thread.start()
-        start.wait()
-        began = time.perf_counter()
-        for thread in threads:
-            thread.join()
-        return sum(done) / (time.perf_counter() - began)
+        return rate_in_threads(self._threads.apply, callers, players, seconds)
 
     def tasks(self, callers: int, players: int, seconds: float) -> float:
         """Return withdraws a second of *callers* tasks on uvloop."""
-        return self._loop.run_until_complete(self._in_tasks(callers, _Calls(players, seconds), seconds))
+        return self._loop.run_until_complete(rate_in_tasks(self._tasks.apply, callers, players, seconds))
 
-    async def _in_tasks(self, callers: int, calls: "_Calls", seconds: float) -> float:
-        began = time.perf_counter()
-        until = began + seconds
 
-        async def call() -> int:
-            done = 0
-            while time.perf_counter() < until or not done:
-                await self._tasks.apply(calls.next())
-                done += 1
-            return done
+def rate_in_threads(apply: Callable[[WithdrawCall], object], callers: int, players: int, seconds: float) -> float:
+    """Return how many withdraws a second *callers* threads apply."""
+    calls = _Calls(players, seconds)
+    done = [0] * callers
+    start = threading.Barrier(callers + 1)
 
-        done = await asyncio.gather(*(call() for _ in range(callers)))
-        return sum(done) / (time.perf_counter() - began)
+    def call(index: int) -> None:
+        start.wait()
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            apply(calls.next())
+            done[index] += 1
+
+    threads = [threading.Thread(target=call, args=(index,)) for index in range(callers)]
+    for thread in threads:
+        thread.start()
+    start.wait()
+    began = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - began)
+
+
+async def rate_in_tasks(
+    apply: Callable[[WithdrawCall], Awaitable[object]], callers: int, players: int, seconds: float
+) -> float:
+    """Return how many withdraws a second *callers* tasks apply."""
+    calls = _Calls(players, seconds)
+    began = time.perf_counter()
+    until = began + seconds
+
+    async def call() -> int:
+        done = 0
+        while time.perf_counter() < until or not done:
+            await apply(calls.next())
+            done += 1
+        return done
+
+    done = await asyncio.gather(*(call() for _ in range(callers)))
+    return sum(done) / (time.perf_counter() - began)
 
 
 class _Calls:

@@ -25,7 +25,7 @@ from game_operator.webhooks import WithdrawCall
 ROOT = Path(__file__).parent.parent
 
 
-IN_DATABASES = ("ledger", "wallet")
+IN_DATABASES = ("ledger", "rules", "wallet")
 #: Those that count what is done in a second, and not what a call takes.
 RATES = (*IN_DATABASES, "dealer", "reconcile")
 

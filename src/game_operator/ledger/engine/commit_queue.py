@@ -205,7 +205,7 @@ class AsyncCommitQueue(_Queue):
     async def submit(self, item: Item) -> Outcome:
         """Return the outcome of *item*, committed; raise what made it fail. Cancelled before its turn it never runs."""
         is_idle = not self._has_leader and (self._worker is None or self._worker.done())
-        if is_idle and not self._is_crowded and not self._waiting and item.context is None:
+        if is_idle and not self._is_crowded and not self._waiting:
             return await self._lead(item)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
