@@ -62,10 +62,10 @@ class Session:
         if pooled:
             self.begin = (_BEGIN_READ_COMMITTED, _settings(patience_seconds, local=True))
 
-    def taken_back(self, search_path: str | None = None) -> str:
+    def taken_back(self, search_path: str | None = None) -> tuple[str, ...]:
         """Return what follows the operator's code: it gives up the savepoint and resets the quoted search path."""
         local = "true" if self.pooled else "false"
-        return f"{RELEASE}; SELECT set_config('search_path', {search_path or self._search_path}, {local})"
+        return RELEASE, f"SELECT set_config('search_path', {search_path or self._search_path}, {local})"
 
 
 def greeted(

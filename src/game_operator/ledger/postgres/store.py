@@ -106,6 +106,8 @@ class _Store:
     _session: Session | None = None
     #: What the operator's code raised while the connection was well: not a reason to try again.
     _theirs: BaseException | None = None
+    #: The latest question to the operator's code in this transaction.
+    _asked_last: AskOperator | None = None
     #: Waits for the connection in its stead, under asyncio.
     _reader: "SocketReader | None" = None
 
@@ -210,6 +212,7 @@ class _Store:
     def _attempt(self, script: Callable[[], Script[T]]) -> Work[T]:
         connection = self._live() or (yield from self._connected())
         assert self._session is not None
+        self._asked_last = None
         try:
             try:
                 yield from self._enter_pipeline(connection)
@@ -225,8 +228,10 @@ class _Store:
             # In the middle of an exchange the connection's state is unknown; the server rolls back when it goes.
             yield from self._drop()
             raise
-        except BaseException:  # Ctrl-C, too, leaves no transaction open.
+        except BaseException as raised:  # Ctrl-C, too, leaves no transaction open.
             yield from self._roll_back(connection)
+            if isinstance(raised, _BROKEN) and self._asked_last is not None:
+                raise self._asked_last.breach() from raised
             raise
         self._raise_if_warned()
         return result
@@ -287,11 +292,11 @@ class _Store:
         finally:
             connection.row_factory = tuple_row
             connection.cursor_factory = psycopg.AsyncCursor if self._awaits else psycopg.Cursor
-        try:
-            yield connection.execute(self._session.taken_back(path), prepare=False)
-        except _BROKEN as failed:
-            raise step.breach() from failed
+        self._asked_last = step
+        # The next statement of ours takes them along. If the savepoint is gone, the server executes nothing after that.
         yield from self._enter_pipeline(connection)
+        for statement in self._session.taken_back(path):
+            yield connection.execute(statement)
         return answer
 
     def _asked(self, step: AskOperator, connection: Any) -> Work[Any]:
