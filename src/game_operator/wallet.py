@@ -138,12 +138,17 @@ class Wallet(_OverLedger[Ledger], _Handler):
         profile: What is assumed about repeats, late and early calls (docs/decisions/0014).
         source: A name for service and environment; calls and bets of different sources never meet. The ledger takes
             the first it meets, and a further one after ``add_source``.
-        may_bet: ``may_bet(call, account)`` is asked about a withdraw that is about to debit, while the account is
-            locked: it answers a code that refuses it for good (PLAYER_BLOCKED, LIMIT_EXCEEDED, your own) or None.
+        may_bet: ``may_bet(call, account, connection)`` is asked about a withdraw that is about to debit, while the
+            account is locked: it answers a code that refuses it for good (PLAYER_BLOCKED, LIMIT_EXCEEDED, your own) or
+            None. It reads your tables over *connection*, the transaction of the call (None with a MemoryLedger), and
+            sees all calls before this one. What it writes is kept with its answer. What it raises undoes the call,
+            which is answered SYSTEM_ERROR.
         account_of: Maps a withdraw, claim or player-balance to the key of an account; the player's id by default. A bet
             keeps its account: its deposit and refund go there.
-        after: ``after(call, outcome, connection)`` runs your own statements in the transaction of the call; what it
-            raises undoes the call, which is answered SYSTEM_ERROR.
+        after: ``after(call, outcome, connection)`` runs your own statements in the same transaction, before the
+            commit, for every withdraw, deposit and rollback, refused and repeated ones too. What it raises undoes the
+            call. If it moves the balance of the account, the new balance is answered. A deadlock or a race may run it,
+            and may_bet, again, and the commit may still fail: send no HTTP request and no mail from it.
         currency_of: ``currency_of(call)`` names the currency of a withdraw, deposit or rollback, such as ``"EUR"``, or
             None; totals are told apart by it. A bet keeps the currency of its withdraw. It is asked while the account
             is locked, so it must answer from memory. What it raises, and what is not a text of 1 to 16 characters, is
@@ -285,12 +290,11 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         transaction: Returns a context manager that opens a transaction, yields what ``apply(connection=...)`` takes,
             and commits when it is left: ``engine.begin`` or ``sessionmaker(engine).begin`` of SQLAlchemy,
             ``pool.connection`` of psycopg, ``functools.partial(transaction.atomic, durable=True)`` of Django.
-        after: ``after(call, outcome, connection)`` runs your own statements in that transaction, for every withdraw,
-            deposit and rollback, refused and repeated ones too. It may run again for the same call: PostgreSQL's
-            serialization failures and deadlocks repeat the whole block, three attempts in all.
+        after: ``after(call, outcome, connection)`` runs your own statements in that transaction, as for a Wallet;
+            PostgreSQL's serialization failures and deadlocks repeat the whole block, three attempts in all.
         profile: As for a Wallet, like the next four.
         source: A name for service and environment.
-        may_bet: May refuse a withdraw that is about to debit.
+        may_bet: May refuse a withdraw that is about to debit, by what it reads over your connection.
         account_of: Maps a call to the key of an account.
         currency_of: Names the currency of a call, for totals.
         confirm: ``"first"`` looks each call up over the ledger's own connection after its commit, for up to 2 seconds,

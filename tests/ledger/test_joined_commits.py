@@ -397,7 +397,7 @@ def test_what_cannot_make_a_wallet(sqlite_ledger: SqlLedger, tmp_path: Path) -> 
 
     with pytest.raises(TypeError, match="after is async"):
         JoinedWallet(sqlite_ledger, engine.begin, after)
-    with pytest.raises(LedgerError, match=r"after\(\) is to be awaited"):
+    with pytest.raises(LedgerError, match="after is to be awaited"):
         JoinedWallet(sqlite_ledger, engine.begin, lambda *_: after()).withdraw(withdraw())
     anything = lambda: 7  # noqa: E731 - of no type
     with pytest.raises(TypeError, match=r"returned a int, which is not a context manager.*Pass engine\.begin"):
