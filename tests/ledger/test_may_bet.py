@@ -19,7 +19,7 @@ from game_operator.errors import LedgerError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
 from game_operator.models.webhooks import Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
+from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import OWN, WALLETS, Opened, Statements, WalletKind, asked
 from tests.support.raw_sql import rows, run
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.outside
 
 _Script = Generator[Any, Any, Any]
 _KINDS = [*OWN, *WALLETS]
+_JOINED = tuple(map(str, WALLETS))
 
 
 @pytest.fixture(params=_KINDS, ids=str)
@@ -84,7 +85,7 @@ def _limited(opened: Opened, wagered: str) -> Any:
         cents = call.amount_cents if outcome.applied else 0
         yield does.execute(connection, f"INSERT INTO wagers VALUES ('{call.player_id}', {cents})")
 
-    return opened.wallet(after if wagered is _BY_OWN else None, may_bet=may_bet)
+    return opened.wallet(after if wagered == _BY_OWN else None, may_bet=may_bet)
 
 
 def _placed(name: str, url: str, wagered: str, bets: list[WithdrawCall]) -> list[str]:
@@ -105,19 +106,41 @@ def _bets_of(player: str) -> list[WithdrawCall]:
 
 
 @_LIMITS
-@pytest.mark.drawn(8)
+@pytest.mark.drawn(5, kind=_JOINED)
 def test_a_limit_that_ten_bets_fill_holds_for_64_at_once(kind: WalletKind, url: str, wagered: str) -> None:
     """Calls that share a commit see each other, too: exactly ten are accepted (docs/decisions/0014, check 5)."""
     _open(url, _BETS * _WAGER)
     _assert_ten(url, _placed(kind.name, url, wagered, _bets_of("p1")), "p1")
 
 
-@pytest.mark.torture
+@pytest.mark.parametrize("kind", OWN, ids=str)
+def test_bets_of_a_wallet_without_rules_are_seen_too(kind: WalletKind, url: str) -> None:
+    """Two wallets share a ledger, and one has a rule: it finds the tables as the account's balance says."""
+    _open(url, _BETS * _WAGER)
+
+    def may_bet(does: Statements, call: WithdrawCall, account: Any, connection: Any) -> _Script:
+        found = yield does.execute(connection, f"{_BY_BETS}'{call.player_id}'")
+        return None if found[0][0] == _BETS * _WAGER - account.balance_cents else "NOT_SEEN"
+
+    class Both:
+        def __init__(self, opened: Opened) -> None:
+            self.ruled, self.free = opened.wallet(may_bet=may_bet), opened.wallet()
+
+        def withdraw(self, call: WithdrawCall) -> Any:
+            return (self.ruled if call.bet_id and call.bet_id[-1] in "02468" else self.free).withdraw(call)
+
+    with kind.open(url) as opened:
+        replies = opened.at_once(Both(opened), _bets_of("p1"))
+    assert [reply.code for reply in replies if isinstance(reply, Reply)] == [None] * _BETS
+
+
+@pytest.mark.parametrize("runs", [1, pytest.param(50, marks=[pytest.mark.torture, pytest.mark.timeout(900)])])
 @_LIMITS
-def test_the_limit_holds_for_two_processes_in_fifty_runs(kind: WalletKind, url: str, wagered: str) -> None:
+@pytest.mark.drawn(3)
+def test_the_limit_holds_for_two_processes(kind: WalletKind, url: str, wagered: str, runs: int) -> None:
     """The same again and again, in each run half of the bets by either process."""
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
-        for number in range(50):
+        for number in range(runs):
             player = f"p{number}"
             _open(url, _BETS * _WAGER, player)
             bets = _bets_of(player)
@@ -125,6 +148,23 @@ def test_the_limit_holds_for_two_processes_in_fifty_runs(kind: WalletKind, url: 
             _assert_ten(url, [code for half in halves for code in half], player)
     with SqlLedger(url) as ledger:
         assert ledger.verify().sound
+
+
+async def test_twelve_bets_over_an_async_pool_of_three_are_answered(postgres_url: str) -> None:
+    """As below, in asyncio."""
+    from psycopg_pool import AsyncConnectionPool
+
+    _open(postgres_url)
+    pool = AsyncConnectionPool(postgres_url, min_size=3, max_size=3, timeout=5, open=False)
+    async with pool, AsyncSqlLedger(postgres_url) as ledger:
+
+        async def may_bet(_call: Any, _account: Any, connection: Any) -> None:
+            await connection.execute("SELECT pg_sleep(0.01)")
+
+        wallet = AsyncJoinedWallet(ledger, pool.connection, may_bet=may_bet)
+        bets = [wallet.withdraw(withdraw(f"b{number}", amount_cents=10)) for number in range(12)]
+        assert [reply.code for reply in await asyncio.gather(*bets)] == [None] * 12
+        assert await ledger.balance("p1") == 880
 
 
 def test_twelve_bets_over_a_pool_of_three_are_answered(postgres_url: str) -> None:
@@ -196,7 +236,8 @@ _NAMES = [each.__name__.strip("_") for each in _FAILURES]
 
 @pytest.mark.parametrize("where", ["may_bet", "after"])
 @pytest.mark.parametrize("fails", _FAILURES, ids=_NAMES)
-@pytest.mark.drawn(20)
+@pytest.mark.drawn(8, kind=_JOINED)
+@pytest.mark.drawn(8, kind=tuple(map(str, OWN)))
 def test_what_fails_is_one_call_alone(kind: WalletKind, url: str, where: str, fails: Callable[..., _Script]) -> None:
     """Of sixteen bets at once two fail: nothing of them stays, the others are committed, and their repeat is asked."""
     if where == "after" and fails is _answers_junk:
@@ -250,7 +291,7 @@ def _balance(url: str, player: str = "p1") -> int:
     return int(rows(url, "SELECT balance_cents FROM {p}accounts WHERE account = ?", player)[0][0])
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(4, kind=_JOINED)
 def test_what_it_writes_stays_with_its_answer(kind: WalletKind, url: str) -> None:
     """A refusal is committed with what was written before it. It is asked at check 5 alone, and before funds."""
     _open(url)
@@ -309,13 +350,15 @@ def test_code_that_nothing_awaits_is_refused_when_the_wallet_is_made(sqlite_url:
 @pytest.mark.parametrize("nested", [False, True], ids=["in the transaction", "in a savepoint of the operator's"])
 @pytest.mark.parametrize("where", ["may_bet", "after"])
 @pytest.mark.parametrize("kind", [each for each in _KINDS if each.database == "postgres"], ids=str)
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(4, kind=_JOINED)
 def test_a_deadlock_of_two_bets_repeats_one_of_them(kind: WalletKind, url: str, where: str, nested: bool) -> None:
     """Two bets lock rows of the operator's in opposite order (40P01): both are answered, nothing twice."""
     _open(url)
     with SqlLedger(url) as ledger:
         ledger.open_account("p2", Decimal(10))
     run(url, "INSERT INTO wagers VALUES ('p1', 0), ('p2', 0)")
+    soon = "ALTER DATABASE %I SET deadlock_timeout = ''50ms''"
+    run(url, f"DO $$ BEGIN EXECUTE format('{soon}', current_database()); END $$")
     met = threading.Barrier(2)
 
     def code(does: Statements, call: WithdrawCall, _known: Any, connection: Any) -> _Script:
@@ -430,7 +473,7 @@ def test_each_thread_is_asked_in_its_own_context(database_url: str) -> None:
 _PLAYERS = TableAccounts(table="players", key="id", balance="balance", unit="cents")
 
 
-@pytest.mark.drawn(7)
+@pytest.mark.drawn(4, kind=_JOINED)
 def test_the_balance_that_after_leaves_is_answered_and_kept(kind: WalletKind, url: str) -> None:
     """By a statement on the player's row. Below zero, too: that refuses no deposit and no refund."""
     moves = iter((-100, 7, 0, -5_000, 3, 1))
@@ -489,9 +532,12 @@ def test_an_object_of_the_operators_never_takes_the_debit_back(kind: WalletKind,
         id: Mapped[str] = mapped_column(primary_key=True)
         balance: Mapped[int]
 
+    kept = []
+
     def may_bet(_does: Statements, _call: Any, account: Any, session: Any) -> _Script:
         player = yield session.get(Player, "p1")
         assert player.balance == account.balance_cents
+        kept.append(player)  # A session forgets by itself what nobody else holds.
 
     def after(_does: Statements, _call: Any, _outcome: Any, session: Any) -> _Script:
         player = yield session.get(Player, "p1")
