@@ -222,7 +222,7 @@ class PlainWallet:
 
     def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
         if len(body) > self.longest_body(path):
-            raise InvalidRequestError("the body is too long")
+            return self._refuse("SYSTEM_ERROR")  # Nobody has read it, so nothing final may be said of it.
         if not self._is_authentic(headers, body):
             return self._refuse("INVALID_SIGNATURE")
         if self.broken:

@@ -491,7 +491,7 @@ public final class Wallet {
     private Reply answer(String operation, List<String> signatures, byte[] body) {
         try {
             if (body.length > MAX_BODY) {
-                throw new InvalidRequestException("the body is too long");
+                return new Reply("SYSTEM_ERROR"); // Nobody has read what it says, so nothing final may be said of it.
             }
             if (!isAuthentic(signatures, body)) {
                 return new Reply("INVALID_SIGNATURE");

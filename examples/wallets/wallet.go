@@ -459,7 +459,8 @@ func (w *wallet) answer(operation string, signatures []string, body []byte) (ans
 		}
 	}()
 	if len(body) > maxBody {
-		return reply{outcome: "INVALID_REQUEST"}
+		// Nobody has read what it says, so nothing final may be said of it.
+		return reply{outcome: "SYSTEM_ERROR"}
 	}
 	if !isAuthentic(signatures, body, w.publicKeys) {
 		return reply{outcome: "INVALID_SIGNATURE"}

@@ -311,7 +311,8 @@ class Wallet {
   /** Return the reply's text. Never throws: a failure is SYSTEM_ERROR, rolled back, and says nothing about it. */
   answer(operation, signatures, body) {
     try {
-      if (body.length > MAX_BODY) throw new InvalidRequestError("the body is too long");
+      // Nobody has read what it says, so nothing final may be said of it.
+      if (body.length > MAX_BODY) return render({ outcome: "SYSTEM_ERROR" });
       if (!isAuthentic(signatures, body, this.#publicKeys)) return render({ outcome: "INVALID_SIGNATURE" });
       const call = readCall(operation, body);
       if (this.#isForeign(call)) throw new InvalidRequestError("another operator's instance");

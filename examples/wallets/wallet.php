@@ -497,7 +497,7 @@ final class Wallet
     {
         try {
             if (strlen($body) > MAX_BODY) {
-                throw new InvalidRequestException('the body is too long');
+                return render(new Reply('SYSTEM_ERROR')); // Nobody has read what it says, so nothing final may be said of it.
             }
             if (!isAuthentic($signature, $body, $this->publicKeys)) {
                 return render(new Reply('INVALID_SIGNATURE'));

@@ -108,7 +108,7 @@ class Profile:
         duplicate_reply: ``current`` balance and time for a repeat, or the first reply ``verbatim`` (0012).
         rollback_may_equal_withdraw: Whether a rollback's body may be its withdraw's, byte for byte (0011).
         deposit_batch: Whether ``/deposit-batch`` and ``/deposit/batch`` are served (0010).
-        max_body_bytes: The longest body of a call.
+        max_body_bytes: The longest body of a call; a longer one is SYSTEM_ERROR, because nobody has read it (0013).
         max_batch_bytes: The longest body of a batch.
         max_batch_items: The most deposits in one batch.
         parse: Reads bodies in place of ``fields``, actions and claim types; see ``BodyParser`` for what it must do.

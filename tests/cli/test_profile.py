@@ -171,17 +171,19 @@ def test_a_body_that_would_be_refused_is_1(run: Run, sample: Any, body: object, 
         pytest.param(b"5", "the body must be a JSON object", id="a number"),
         pytest.param(b"[{}]", "this looks like a batch", id="a batch"),
         pytest.param(b'{"bets":[]}', "this looks like a batch", id="the other batch"),
-        pytest.param(b'{"a":"' + b"x" * 65_536 + b'"}', "the body has more than 65536 bytes", id="too long"),
+        pytest.param(b'{"a":"' + b"x" * 65_536 + b'"}', "max_body_bytes, 65536", id="too long"),
     ],
 )
 def test_what_is_no_call_at_all_is_1(run: Run, sample: Any, body: bytes, problem: str) -> None:
     """There is nothing to guess from."""
     told = run("profile", "check", sample(body))
     assert (told.code, told.err) == (1, "")
-    assert told.out.startswith("Refused with INVALID_REQUEST: ")
+    code = "SYSTEM_ERROR" if len(body) > 65_536 else "INVALID_REQUEST"  # Of what was not read, nothing is final.
+    assert told.out.startswith(f"Refused with {code}: ")
     assert problem in told.out
     document = run("profile", "check", sample(body), "--json").document
     assert (document["operation"], document["guessed"], document["fields"]) == (None, False, [])
+    assert document["code"] == code
     named = run("profile", "check", sample(body), "--operation", "deposit", "--json").document
     assert (named["operation"], named["accepted"]) == ("deposit", False)
 
@@ -211,7 +213,10 @@ def test_a_profile_of_ones_own(run: Run, sample: Any, tmp_path: Path) -> None:
     assert (document["operation"], fields(document)["player_id"][:3]) == ("deposit", ("user.id", "p1", "p1"))
     assert fields(document)["amount_cents"][0] == "payout"
     told = run("profile", "check", sample(body | {"more": "x"}), "--profile", profile)
-    assert (told.code, "more than 70 bytes" in told.out) == (1, True)
+    assert (told.code, "SYSTEM_ERROR: the body has more bytes than the profile's max_body_bytes, 70" in told.out) == (
+        1,
+        True,
+    )
 
 
 def test_a_sample_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def test_a_slow_client_is_refused_in_a_span_too(private_key: RSAPrivateKey) -> N
     """What an adapter refuses has its path's operation."""
     observed = Observed()
     _receiver(private_key, observed).refuse("/deposit", "its body did not arrive")
-    assert observed.sums("game_operator.webhook.calls") == {("deposit", "refused", "INVALID_REQUEST"): 1}
+    assert observed.sums("game_operator.webhook.calls") == {("deposit", "failed", "SYSTEM_ERROR"): 1}
 
 
 def test_each_deposit_of_a_batch_is_counted(private_key: RSAPrivateKey) -> None:

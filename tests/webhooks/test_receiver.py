@@ -459,11 +459,11 @@ def test_a_request_that_was_cut_off_is_reported(public_key: RSAPublicKey, caplog
     """An adapter refuses what it cannot read to its end; on_call and the log learn path, peer and reason."""
     handled: list[HandledCall] = []
     receiver = WebhookReceiver(authenticator=RsaSignature(public_key), on_call=handled.append)
-    assert code_of(receiver.refuse("/deposit", "the body ended early", peer="192.0.2.7")) == "INVALID_REQUEST"
+    assert code_of(receiver.refuse("/deposit", "the body ended early", peer="192.0.2.7")) == "SYSTEM_ERROR"
     [call] = handled
-    assert (call.path, call.peer, call.call, call.code) == ("/deposit", "192.0.2.7", None, "INVALID_REQUEST")
+    assert (call.path, call.peer, call.call, call.code) == ("/deposit", "192.0.2.7", None, "SYSTEM_ERROR")
     assert (call.reason, call.status) == ("the body ended early", 200)
-    assert caplog.messages == ["'/deposit' from '192.0.2.7' refused with INVALID_REQUEST: the body ended early"]
+    assert caplog.messages == ["'/deposit' from '192.0.2.7' answered SYSTEM_ERROR: the body ended early"]
 
 
 def test_a_long_reason_is_cut(public_key: RSAPublicKey) -> None:
@@ -744,6 +744,6 @@ def test_a_request_that_could_not_be_read_is_refused_in_form(
     receiver: WebhookReceiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What adapters answer when a body does not end."""
-    reply = receiver.refuse("/withdraw\n", "its body\nbroke off", peer="192.0.2.7")
-    assert (reply.status, code_of(reply)) == (200, "INVALID_REQUEST")
+    reply = receiver.refuse("/withdraw", "its body\nbroke off", peer="192.0.2.7")
+    assert (reply.status, code_of(reply)) == (200, "SYSTEM_ERROR")
     assert r"its body\nbroke off" in caplog.text

@@ -213,7 +213,12 @@ def test_results_that_are_replies() -> None:
             "POST",
             "/deposit",
             b"x" * 65_537,
-            Refusal("INVALID_REQUEST", "the body has more than 65536 bytes", 200, "deposit"),
+            Refusal(
+                "SYSTEM_ERROR",
+                "the body has 65537 bytes, and the profile's max_body_bytes is 65536: is that too few?",
+                200,
+                "deposit",
+            ),
             id="too long",
         ),
     ],

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator.webhooks.budget import Begun
-from game_operator.webhooks.gate import READ_AWAY, headers_of, normal_prefix, path_below
+from game_operator.webhooks.gate import LOST, READ_AWAY, UnreadBodyError, headers_of, normal_prefix, path_below
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -55,24 +55,24 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
             path = path_below(path, (mounted_at or "").rstrip("/"), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
-            body, complete = await _body(receive, receiver, path)
+            body = await _body(receive, receiver, path)
         except _HungUpError:
             return
-        except TimeoutError:
-            reason = f"its body did not arrive within {receiver.budget_seconds:g} s"
-            await _send(send, receiver.refuse(path, reason, peer=peer), scope, keep_alive=False)
+        except UnreadBodyError as unread:
+            refused = receiver.refuse(path, str(unread), method=scope["method"], peer=peer)
+            await _send(send, refused, scope, keep_alive=unread.ended)
             return
         # ASGI servers hand over header names in lower case.
         request = WebhookRequest(
             scope["method"], path, tuple(scope["headers"]), body, peer, time.time_ns() // 1_000_000
         )
-        await _send(send, await receiver.answer(request, handler), scope, keep_alive=complete)
+        await _send(send, await receiver.answer(request, handler), scope, keep_alive=True)
 
     return application
 
 
-async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple[bytes, bool]:
-    """Return the body, or so much of it that it is too long, and whether it was read to its end."""
+async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> bytes:
+    """Return the body; of one that is too long the adapter keeps no more than the limit."""
     message: Message | None = None
     steps = receive().__await__()
     try:
@@ -80,20 +80,26 @@ async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> tuple
     except StopIteration as end:
         message = end.value
         if message["type"] == "http.request" and not message.get("more_body"):
-            return message.get("body") or b"", True
+            return message.get("body") or b""
     limit, kept, seen = receiver.max_bytes_at(path), bytearray(), 0
-    async with asyncio.timeout(receiver.budget_seconds):
-        message = await Begun(steps, waits_for) if message is None else message
-        while message["type"] == "http.request":
-            piece = message.get("body") or b""
-            if len(kept) <= limit:
-                kept += piece[: limit + 1 - len(kept)]
-            seen += len(piece)
-            if not message.get("more_body"):
-                return bytes(kept), True
-            if seen > limit + READ_AWAY:
-                return bytes(kept), False
-            message = await receive()
+    try:
+        async with asyncio.timeout(receiver.budget_seconds):
+            message = await Begun(steps, waits_for) if message is None else message
+            while message["type"] == "http.request":
+                piece = message.get("body") or b""
+                seen += len(piece)
+                if seen <= limit:
+                    kept += piece
+                if not message.get("more_body"):
+                    if seen <= limit:
+                        return bytes(kept)
+                    raise UnreadBodyError(receiver.too_long_at(path, seen), ended=True)
+                if seen > limit + READ_AWAY:
+                    raise UnreadBodyError(receiver.too_long_at(path, f"more than {seen}"))
+                message = await receive()
+    except TimeoutError:
+        told = f"its body did not arrive within {receiver.budget_seconds:g} s, only {seen} bytes of it"
+        raise UnreadBodyError(f"{told}. {LOST}") from None
     raise _HungUpError
 
 

@@ -19,7 +19,7 @@ from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -73,7 +73,13 @@ class WebhookRequest:
 
 
 class Authenticator(Protocol):
-    """Says who may call. One method, which returns for a genuine call and raises for any other."""
+    """
+    Says who may call. One method, which returns for a genuine call and raises for any other.
+
+    An authenticator that also has the attribute ``covers_body = True`` promises to refuse a call whose body was changed
+    or lost on the way. Without it an empty body, or one shorter than its Content-Length, is answered SYSTEM_ERROR and
+    not INVALID_REQUEST, which is final: nobody knows what the call said.
+    """
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """
@@ -103,6 +109,7 @@ class RsaSignature:
     """
 
     __slots__ = ("_diagnosed_at", "_header", "_keys", "_lock")
+    covers_body: ClassVar = True
 
     def __init__(
         self,
@@ -222,6 +229,7 @@ class HmacSignature:
     """
 
     __slots__ = ("_header", "_secrets")
+    covers_body: ClassVar = True
 
     def __init__(self, secrets: Sequence[bytes] | bytes, *, header: str | None = None) -> None:
         self._secrets: tuple[Any, ...] = (secrets,) if isinstance(secrets, bytes) else tuple(secrets)
@@ -351,6 +359,11 @@ def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:
     return any(address in network for network in networks)
 
 
+def covers_body(authenticator: Authenticator) -> bool:
+    """Return whether *authenticator* promises to refuse a changed or missing body; one that does not say, does not."""
+    return getattr(authenticator, "covers_body", False) is True
+
+
 class AllOf:
     """
     Accepts a call that each of *authenticators* accepts.
@@ -372,6 +385,11 @@ class AllOf:
 
     def __repr__(self) -> str:
         return f"AllOf({', '.join(map(repr, self._authenticators))})"
+
+    @property
+    def covers_body(self) -> bool:
+        """Whether one of them covers the body; see ``Authenticator``."""
+        return any(map(covers_body, self._authenticators))
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if all accept, else raise what the first to refuse raises; see ``Authenticator.authenticate``."""

@@ -21,7 +21,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
-from game_operator.webhooks.authenticators import Authenticator, WebhookRequest
+from game_operator.webhooks.authenticators import Authenticator, WebhookRequest, covers_body
 from game_operator.webhooks.budget import OverBudget, log_failure
 
 _LOG = logging.getLogger("game_operator.webhooks")
@@ -29,6 +29,12 @@ _BATCH: Final = "deposit-batch"
 #: How much of a body that is too long an adapter reads all the same and throws away: a client that is still sending
 #: when the connection closes sees a broken connection, and not the reply.
 READ_AWAY: Final = 8_388_608
+
+#: What may have become of a body that is not all there, for the log.
+LOST: Final = "Either the network lost it, or a middleware read it before us"
+_MOST_LENGTH_DIGITS: Final = 19
+#: Of a header that is quoted in a reason.
+_SHOWN_CHARACTERS: Final = 60
 
 _KNOWN_CODES = frozenset(WebhookErrorCode)
 _CODE = re.compile(r"[A-Z0-9_]{1,64}")
@@ -40,6 +46,19 @@ _SYSTEM_ERROR = Reply(code=WebhookErrorCode.SYSTEM_ERROR.value)
 
 #: The game instances that are this operator's, or a callable that returns them.
 Instances: TypeAlias = Container[str] | Callable[[], Container[str]]
+
+
+class UnreadBodyError(Exception):
+    """
+    A body that an adapter has not read to its end, or that is too long; the text says why, for the log.
+
+    Attributes:
+        ended: Whether all of it was read from the connection, which can carry another request.
+    """
+
+    def __init__(self, reason: str, *, ended: bool = False) -> None:
+        super().__init__(reason)
+        self.ended: Final = ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +118,7 @@ class Gate:
             _check_instances("instances must be a set of instance ids or a callable that returns one", instances)
         self.profile: Final = profile
         self._authenticator = authenticator
+        self._covers_body = covers_body(authenticator)
         self._instances = instances
 
     def open(self, request: WebhookRequest, *, now_millis: int | None = None) -> WebhookCall | DepositBatch | Refusal:
@@ -125,9 +145,14 @@ class Gate:
             return self._foreign(call, request.body) or call
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status
-            return Refusal(WebhookErrorCode.INVALID_SIGNATURE, str(unsigned), status, operation)
+            reason = f"{unsigned}{_encoding_of(request)}"
+            return Refusal(WebhookErrorCode.INVALID_SIGNATURE, reason, status, operation)
         except MalformedCallError as malformed:
-            return _malformed(operation, str(malformed), request.body)
+            refusal = _malformed(operation, f"{malformed}{_encoding_of(request)}", request.body)
+            # INVALID_REQUEST is final (docs/decisions/0013). Nobody knows what a body said that did not all come.
+            if not self._covers_body and (missing := _missing_of(request)):
+                return replace(refusal, code=WebhookErrorCode.SYSTEM_ERROR, reason=missing)
+            return refusal
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
             extra = {"event": "webhook.unreadable", "operation": operation}
             log_failure(_LOG, f"a webhook posted to {shown(request.path)} could not be read", failed, extra)
@@ -151,8 +176,9 @@ class Gate:
             # Decoded text is not what was signed. The caller's own program is at fault, so the call may come again.
             code = WebhookErrorCode.SYSTEM_ERROR
             reason = f"the body was handed over as {type(request.body).__name__}; hand over the raw bytes as they came"
-        elif len(request.body) > (limit := self._max_bytes_of(operation)):
-            reason = f"the body has more than {limit} bytes"
+        elif len(request.body) > self._max_bytes_of(operation):
+            # Nobody has read what it says, so its repeat, under a greater limit, may still move money.
+            code, reason = WebhookErrorCode.SYSTEM_ERROR, self._too_long(operation, len(request.body))
         else:
             return None
         return Refusal(code, reason, status, operation)
@@ -160,6 +186,15 @@ class Gate:
     def max_bytes_at(self, path: str) -> int:
         """Return how long a body posted to *path* may be; adapters keep no more than a little beyond it."""
         return self._max_bytes_of(self._operation_at(path))
+
+    def too_long_at(self, path: str, length: int | str) -> str:
+        """Return the reason for refusing a body of *length* bytes that was posted to *path*."""
+        return self._too_long(self._operation_at(path), length)
+
+    def _too_long(self, operation: str, length: int | str) -> str:
+        setting = "max_batch_bytes" if operation == _BATCH else "max_body_bytes"
+        limit = self._max_bytes_of(operation)
+        return f"the body has {length} bytes, and the profile's {setting} is {limit}: is that too few?"
 
     def _max_bytes_of(self, operation: str) -> int:
         return self.profile.max_batch_bytes if operation == _BATCH else self.profile.max_body_bytes
@@ -255,6 +290,25 @@ def _check_instances(must: str, ours: object) -> None:
         raise TypeError(f"{must}, not one text")
     if not isinstance(ours, Container):  # Such as a generator, which the first look would use up.
         raise TypeError(f"{must}, not {type(ours).__name__}")
+
+
+def _encoding_of(request: WebhookRequest) -> str:
+    """Return what to add to a reason if the body may be compressed, else ""."""
+    values = [value.strip() for name, value in request.headers if name == b"content-encoding"]
+    told = b", ".join(values).decode("latin-1")
+    if not told or told.lower() == "identity":
+        return ""
+    return f". Its Content-Encoding is {shown(told[:_SHOWN_CHARACTERS])}; the receiver never unpacks a body"
+
+
+def _missing_of(request: WebhookRequest) -> str:
+    """Return why the body is not known to be whole, or ""."""
+    declared = {value for name, value in request.headers if name == b"content-length"}
+    length = max((int(value) for value in declared if value.isdigit() and len(value) <= _MOST_LENGTH_DIGITS), default=0)
+    if request.body and length <= len(request.body):
+        return ""
+    told = f"the body has {len(request.body)} of its {length} bytes" if length else "the body is empty"
+    return f"{told}, and the authenticator does not cover it. {LOST}"
 
 
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:

@@ -239,13 +239,18 @@ class WebhookReceiver(Gate):
         finally:
             arrival.end()
 
-    def refuse(self, path: str, reason: str, *, peer: str | None = None) -> HttpReply:
-        """Answer INVALID_REQUEST to a request that could not be read to its end; *reason* is for the log."""
-        request = WebhookRequest("POST", path, (), b"", peer, 0)
+    def refuse(self, path: str, reason: str, *, method: str = "POST", peer: str | None = None) -> HttpReply:
+        """
+        Answer a request whose body was not read to its end; *reason* is for the log.
+
+        It is SYSTEM_ERROR, because nobody knows what the call said; 404 and 405 are as for any other request.
+        """
+        request = WebhookRequest(method, path, (), b"", peer, 0)
         arrival = self._arrived(request)
         try:
-            refusal = Refusal(WebhookErrorCode.INVALID_REQUEST, reason, operation=self._operation_at(path))
-            return self._closed(arrival, None, refusal)
+            operation = self._operation_at(path)
+            unread = Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, operation=operation)
+            return self._closed(arrival, None, self._unrouted(request, operation) or unread)
         finally:
             arrival.end()
 

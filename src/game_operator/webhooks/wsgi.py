@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from game_operator.webhooks.gate import READ_AWAY, normal_prefix, path_below
+from game_operator.webhooks.gate import LOST, READ_AWAY, UnreadBodyError, normal_prefix, path_below
 from game_operator.webhooks.handlers import WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
@@ -13,10 +13,6 @@ if TYPE_CHECKING:
 
 
 _PIECE: Final = 65_536
-
-
-class _UnreadableError(Exception):
-    """The body cannot be read to its end; the text says why, for the log."""
 
 
 def wsgi_app(
@@ -49,12 +45,14 @@ def wsgi_app(
         path = path_below(mounted_at + environ.get("PATH_INFO", ""), mounted_at, prefix)
         method, peer = environ["REQUEST_METHOD"], environ.get("REMOTE_ADDR")
         try:
-            body = _body(environ, receiver.max_bytes_at(path))
-        except _UnreadableError as unreadable:
-            reply = receiver.refuse(path, str(unreadable), peer=peer)
+            body = _body(environ, receiver, path)
+        except UnreadBodyError as unread:
+            reply = receiver.refuse(path, str(unread), method=method, peer=peer)
         else:
             # A header that is there twice comes as one, joined by a comma, which no signature has.
             headers = [(key[5:].replace("_", "-"), value) for key, value in environ.items() if key.startswith("HTTP_")]
+            if length := environ.get("CONTENT_LENGTH"):
+                headers.append(("Content-Length", length))
             reply = receiver.handle(path, headers, body, handler, method=method, peer=peer, in_thread=threads)
         start_response(f"{reply.status} {HTTPStatus(reply.status).phrase}", list(reply.headers.items()))
         return [] if method == "HEAD" else [reply.body]
@@ -62,8 +60,9 @@ def wsgi_app(
     return application
 
 
-def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
-    """Return the body, or so much of it that it is too long."""
+def _body(environ: "WSGIEnvironment", receiver: WebhookReceiver, path: str) -> bytes:
+    """Return the body; of one that is too long the adapter keeps no more than the limit."""
+    limit = receiver.max_bytes_at(path)
     stream: InputStream = environ["wsgi.input"]
     length = None if environ.get("wsgi.input_terminated") else _length_of(environ)
     kept, seen = bytearray(), 0
@@ -71,16 +70,18 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
         try:
             piece = stream.read(_PIECE if length is None else min(_PIECE, length - seen))
         except Exception as broken:  # Every server has its own errors for a client that is gone or sends nonsense.
-            raise _UnreadableError(f"its body cannot be read: {type(broken).__name__}") from None
+            raise UnreadBodyError(f"its body cannot be read: {type(broken).__name__}. {LOST}") from None
         if not piece:
             break
-        if len(kept) <= limit:
-            kept += piece[: limit + 1 - len(kept)]
         seen += len(piece)
-        if seen > limit + READ_AWAY:
-            return bytes(kept)
+        if seen <= limit:
+            kept += piece
+        elif seen > limit + READ_AWAY:
+            raise UnreadBodyError(receiver.too_long_at(path, f"more than {seen}"))
     if length is not None and seen < length:
-        raise _UnreadableError(f"its body ended after {seen} of {length} bytes")
+        raise UnreadBodyError(f"its body ended after {seen} of {length} bytes. {LOST}")
+    if seen > limit:
+        raise UnreadBodyError(receiver.too_long_at(path, seen))
     return bytes(kept)
 
 
@@ -88,8 +89,8 @@ def _length_of(environ: "WSGIEnvironment") -> int:
     text = environ.get("CONTENT_LENGTH") or ""
     # Not int() alone, which takes -5, +5, 1_0 and digits of other scripts.
     if text and not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise _UnreadableError("its Content-Length is not a number")
+        raise UnreadBodyError("its Content-Length is not a number")
     if not text and environ.get("HTTP_TRANSFER_ENCODING"):
         # Where the body ends is unknown, and a read too many would wait for ever.
-        raise _UnreadableError("it came in chunks, which this server does not hand on; let the proxy give it a length")
+        raise UnreadBodyError("it came in chunks, which this server does not hand on; let the proxy give it a length")
     return int(text or 0)

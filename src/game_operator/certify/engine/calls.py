@@ -19,7 +19,7 @@ from game_operator.errors import shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.http import Manner
-from game_operator.protocol.webhook import BodyWriter
+from game_operator.protocol.webhook import BATCH_PATHS, BodyWriter
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import BetCalls, Request, Seal
 
@@ -190,16 +190,22 @@ class Calls:
 
     # Asking. These do not judge an answer.
 
+    def is_too_long(self, request: Request) -> bool:
+        """Return whether the wallet need not read the body, and may answer SYSTEM_ERROR (docs/decisions/0013)."""
+        is_batch = request.path in BATCH_PATHS
+        return len(request.body) > (self.profile.max_batch_bytes if is_batch else self.profile.max_body_bytes)
+
     def send(self, request: Request, *, due: str | None = None) -> Carried:
         """
         Send one request, and return its answer.
 
-        One that is answered SYSTEM_ERROR is sent again, as the service would, unless that is the code that is *due*.
+        One that is answered SYSTEM_ERROR is sent again, as the service would, unless that is the code that is *due*,
+        or the body is longer than the profile's limit.
         """
         heard = first = self._sent_once(request)
         # A wallet that always fails is asked once more, and not three times.
         most = _MOST_AGAIN if self.observed.repeated_in_vain < _MOST_AGAIN else 1
-        if request.manner is not Manner.WHOLE or due == Code.SYSTEM_ERROR:
+        if request.manner is not Manner.WHOLE or due == Code.SYSTEM_ERROR or self.is_too_long(request):
             most = 0
         for _ in range(most):
             if heard.code != Code.SYSTEM_ERROR:

@@ -136,6 +136,7 @@ class Stage(Balances):
         *,
         success_is_advice: bool = False,
         final_code_is_advice: bool = False,
+        or_code: str | None = None,
         status: int = 200,
         cause: str = "",
     ) -> Carried:
@@ -152,15 +153,17 @@ class Stage(Balances):
             success_is_advice: Whether a SUCCESS that moves nothing is advice, because it does no harm.
             final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
                 judges that.
+            or_code: Another code that is right, too.
             status: The HTTP status that is due.
             cause: What it comes from if it is accepted.
         """
-        heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
+        heard = self.ask(what, title, status=status, due=or_code or fold_code(code, self.profile))
         who = self._player_of(what)
         if heard.succeeded:
             self._accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
             return heard
-        self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
+        if heard.code != or_code:
+            self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         self.check_balance(heard, who)
         return heard
 
@@ -364,6 +367,8 @@ class Stage(Balances):
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
         if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
             return  # A limit may be asked before the funds.
+        if heard.code == Code.SYSTEM_ERROR and self.is_too_long(heard.request):
+            return
         told = f"refused with {heard.code}; {due} is assumed"
         if _is_invalid_code(heard.code):
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.INVALID_CODE, heard)

@@ -33,11 +33,11 @@ def f09(at: Stage) -> None:
         at.advise(f"{_said(longest)}, and SUCCESS is assumed", longest)
     longer = at.send(of_bytes(at, most + 1))
     nested = at.ask(deep(at, _MANY_LEVELS))
-    for heard in (longer, nested):
+    for heard, due in ((longer, Code.SYSTEM_ERROR), (nested, Code.INVALID_REQUEST)):
         if heard.succeeded:
             at.advise("accepted; the wallet seems to have no size limit", heard)
         elif heard.status >= 400:
-            at.advise(f"{_said(heard)}; INVALID_REQUEST with HTTP 200 is assumed", heard)
+            at.advise(f"{_said(heard)}; {due} with HTTP 200 is assumed", heard)
     if nested.elapsed_ms > 1_000:
         at.advise(f"took {nested.elapsed_ms:.0f} ms", nested)
 

@@ -49,7 +49,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Understanding:
-    """What a body says to an operator; one with a problem is refused with INVALID_REQUEST."""
+    """What a body says to an operator; one with a problem is refused with *code*."""
 
     #: None when the body looks like none.
     operation: str | None
@@ -59,6 +59,7 @@ class Understanding:
     fields: tuple[Reading, ...] = ()
     #: Members that mean nothing here; they are kept.
     unknown: tuple[str, ...] = ()
+    code: str = "INVALID_REQUEST"
 
 
 @profiles.command()
@@ -75,7 +76,7 @@ def check(
     rules = read_profile(profile)
     found = _understood(read_file(sample, rules.max_body_bytes + 1), operation, rules)
     judged = {"guessed": bool(found.why), "accepted": not found.problem}
-    answer(asdict(found) | judged | {"code": "INVALID_REQUEST" if found.problem else None})
+    answer(asdict(found) | judged | {"code": found.code if found.problem else None})
     _say(found)
     return ExitCode.SAID_NO if found.problem else ExitCode.FINE
 
@@ -113,7 +114,7 @@ def _say(found: Understanding) -> None:
     if found.unknown:
         say(f"Not understood, kept raw: {', '.join(found.unknown)}")
     if found.problem:
-        say(f"Refused with INVALID_REQUEST: {found.problem}", style="red")
+        say(f"Refused with {found.code}: {found.problem}", style="red")
 
 
 def _shown(reading: Reading) -> str:
@@ -137,7 +138,8 @@ def _in_words(reading: Reading) -> str:
 def _understood(body: bytes, operation: str | None, profile: Profile) -> Understanding:
     """Return how *body* is understood as a call of *operation*, which is guessed if it is None."""
     if len(body) > profile.max_body_bytes:
-        return Understanding(operation, "", f"the body has more than {profile.max_body_bytes} bytes")
+        problem = f"the body has more bytes than the profile's max_body_bytes, {profile.max_body_bytes}"
+        return Understanding(operation, "", problem, code="SYSTEM_ERROR")
     try:
         raw = read_json(body)
     except MalformedCallError as malformed:

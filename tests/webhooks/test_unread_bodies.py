@@ -1,0 +1,293 @@
+"""INVALID_REQUEST, which is final, is for bodies that were read to their end (assumed, docs/decisions/0013)."""
+
+import asyncio
+import gzip
+import io
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import Profile
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.protocol.webhook_reply import read_reply
+from game_operator.wallet import Wallet
+from game_operator.webhooks import (
+    AcceptUnsigned,
+    AllOf,
+    Authenticator,
+    HandledCall,
+    HmacSignature,
+    IpAllowList,
+    RsaSignature,
+    WebhookReceiver,
+    WebhookRequest,
+    asgi_app,
+    wsgi_app,
+)
+from tests.support.webhooks import Handler, encoded, signed
+
+_DEPOSIT = encoded({"player_id": "p1", "amount": 700, "action": {"type": "BET"}, "action_id": "b1"})
+_LIMIT = 4_096
+_LONG = b" " * (_LIMIT + 1)
+_NETWORK_OR_MIDDLEWARE = ("network", "middleware")
+
+
+class _House(NamedTuple):
+    """A wallet with an open bet, its receiver, and what the receiver reports."""
+
+    receiver: WebhookReceiver
+    ledger: MemoryLedger
+    wallet: Wallet
+    handled: list[HandledCall]
+
+
+def _house(authenticator: Authenticator, budget_seconds: float = 10.0) -> _House:
+    ledger, handled = MemoryLedger({"p1": 10_000}), list[HandledCall]()
+    profile = Profile(max_body_bytes=_LIMIT, max_batch_bytes=_LIMIT, deposit_batch=True)
+    receiver = WebhookReceiver(
+        authenticator=authenticator, profile=profile, on_call=handled.append, budget_seconds=budget_seconds
+    )
+    wallet = Wallet(ledger, profile=profile)
+    wallet.withdraw(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
+    return _House(receiver, ledger, wallet, handled)
+
+
+#: Posts to a house by a method at a path, and returns the status and the body.
+_Send = Callable[[_House, str, str, dict[str, str]], tuple[int, bytes]]
+
+
+def _over_asgi(*pieces: bytes, ends: bool = False) -> _Send:
+    """Send *pieces*; then the last one ends the body, or nothing comes any more."""
+
+    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        waiting = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+        if ends:
+            waiting[-1]["more_body"] = False
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return waiting.pop(0) if waiting else await asyncio.sleep(60)
+
+        async def answer(message: Any) -> None:
+            sent.append(message)
+
+        pairs = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        scope = {"type": "http", "method": method, "path": path, "headers": pairs, "client": ("192.0.2.7", 1)}
+
+        async def run() -> None:
+            await asgi_app(house.receiver, house.wallet)(scope, receive, answer)
+
+        asyncio.run(run())
+        return sent[0]["status"], sent[1]["body"]
+
+    return send
+
+
+def _over_wsgi(body: bytes, **environ: Any) -> _Send:
+    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        given = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
+        usual = {
+            "REQUEST_METHOD": method,
+            "PATH_INFO": path,
+            "REMOTE_ADDR": "192.0.2.7",
+            "wsgi.input": io.BytesIO(body),
+        }
+        status: list[int] = []
+        pieces = wsgi_app(house.receiver, house.wallet)(
+            usual | {"CONTENT_LENGTH": str(len(body))} | given | environ,
+            lambda line, _: status.append(int(line[:3])),  # type: ignore[arg-type]
+        )
+        return status[0], b"".join(pieces)
+
+    return send
+
+
+def _handled(body: bytes) -> _Send:
+    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        reply = house.receiver.handle(path, headers, body, house.wallet, method=method)
+        return reply.status, reply.body
+
+    return send
+
+
+class _Broken:
+    def read(self, size: int) -> bytes:
+        raise OSError("the client is gone")
+
+
+_WITHOUT_LENGTH = {"CONTENT_LENGTH": "", "HTTP_TRANSFER_ENCODING": "chunked"}
+_UNREAD = [
+    pytest.param(_over_asgi(_DEPOSIT[:-20]), _NETWORK_OR_MIDDLEWARE, id="ASGI, it stalls"),
+    pytest.param(_over_asgi(), _NETWORK_OR_MIDDLEWARE, id="ASGI, a middleware took it"),
+    pytest.param(_over_asgi(_DEPOSIT, ends=False), _NETWORK_OR_MIDDLEWARE, id="ASGI, all but its end"),
+    pytest.param(_over_asgi(_LONG, ends=True), (f"{_LIMIT + 1} bytes",), id="ASGI, long"),
+    pytest.param(_over_asgi(_LONG, _LONG, ends=True), (f"{2 * _LIMIT + 2} bytes",), id="ASGI, long, in pieces"),
+    pytest.param(_over_asgi(*[b" " * 1_000_000] * 10), ("more than 9000000 bytes",), id="ASGI, without end"),
+    pytest.param(_over_wsgi(_DEPOSIT[:-20], CONTENT_LENGTH=str(len(_DEPOSIT))), _NETWORK_OR_MIDDLEWARE, id="WSGI, cut"),
+    pytest.param(_over_wsgi(b"", CONTENT_LENGTH="9"), _NETWORK_OR_MIDDLEWARE, id="WSGI, a middleware took it"),
+    pytest.param(_over_wsgi(_DEPOSIT, **_WITHOUT_LENGTH), ("chunks", "proxy"), id="WSGI, in chunks"),
+    pytest.param(_over_wsgi(_DEPOSIT, CONTENT_LENGTH="x"), ("Content-Length",), id="WSGI, an odd length"),
+    pytest.param(
+        _over_wsgi(b"123", **{"wsgi.input": _Broken()}), ("OSError", *_NETWORK_OR_MIDDLEWARE), id="WSGI, broken"
+    ),
+    pytest.param(_over_wsgi(_LONG), (f"{_LIMIT + 1} bytes",), id="WSGI, long"),
+    pytest.param(_over_wsgi(b" " * 9_000_000), ("more than", "bytes"), id="WSGI, very long"),
+    pytest.param(_handled(_LONG), (f"{_LIMIT + 1} bytes",), id="handle, long"),
+]
+
+
+@pytest.mark.parametrize(("send", "words"), _UNREAD)
+def test_a_body_that_was_not_read_is_not_refused_for_good(
+    send: _Send,
+    words: tuple[str, ...],
+    public_key: RSAPublicKey,
+    private_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """SYSTEM_ERROR, in a batch too; the log says why, nothing is kept, and the repeat is paid."""
+    house = _house(RsaSignature(public_key), budget_seconds=0.02)
+    headers = signed(private_key, _DEPOSIT)
+    for path, setting in (("/deposit", "max_body_bytes"), ("/deposit-batch", "max_batch_bytes")):
+        caplog.clear()
+        status, body = send(house, "POST", path, headers)
+        assert (status, read_reply(body).code) == (200, "SYSTEM_ERROR")
+        assert all(word in house.handled[-1].reason for word in words)
+        assert f"'{path}'" in caplog.text
+        if "long" in str(house.handled[-1].reason):
+            assert f"{setting} is {_LIMIT}" in caplog.text
+    assert send(house, "GET", "/deposit", headers)[0] == 405
+    assert send(house, "POST", "/elsewhere", headers)[0] == 404
+    assert not house.ledger.anomalies
+    assert read_reply(_handled(_DEPOSIT)(house, "POST", "/deposit", headers)[1]).code is None
+
+
+def test_a_body_at_the_limit_is_read(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
+    """F09: it is long enough by every way, and one byte more is not (above)."""
+    body = _DEPOSIT + b" " * (_LIMIT - len(_DEPOSIT))
+    headers = signed(private_key, body)
+    for send in (_over_asgi(body[:9], body[9:], ends=True), _over_wsgi(body), _handled(body)):
+        status, reply = send(_house(RsaSignature(public_key)), "POST", "/deposit", headers)
+        assert (status, read_reply(reply).code) == (200, None)
+
+
+class _Custom:
+    """An authenticator of the operator's, which looks at something else than the body."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
+
+
+class _Promising(_Custom):
+    covers_body = True
+
+
+class _Mistaken(_Custom):
+    def covers_body(self) -> bool:
+        return True
+
+
+_SECRET = b"a secret of 16 b"
+_ANYBODY = IpAllowList(["0.0.0.0/0"])
+
+
+#: Makes an authenticator of the service's key, and whether it covers the body.
+_COVERING: dict[str, tuple[Callable[[RSAPublicKey], Authenticator], bool]] = {
+    "RSA": (RsaSignature, True),
+    "a custom one that says so": (lambda _: _Promising(), True),
+    "all of an allow-list and RSA": (lambda key: AllOf(_ANYBODY, RsaSignature(key)), True),
+    "all of all of them": (lambda key: AllOf(_ANYBODY, AllOf(RsaSignature(key))), True),
+    "an allow-list": (lambda _: _ANYBODY, False),
+    "all of an allow-list": (lambda _: AllOf(_ANYBODY), False),
+    "none": (lambda _: AcceptUnsigned(), False),
+    "a custom one": (lambda _: _Custom(), False),
+    "a custom one with a method of that name": (lambda _: _Mistaken(), False),
+}
+
+
+@pytest.mark.filterwarnings("ignore:AcceptUnsigned")
+@pytest.mark.parametrize(("made", "covers"), _COVERING.values(), ids=_COVERING)
+def test_an_empty_body_is_final_only_if_it_is_covered(
+    made: Callable[[RSAPublicKey], Authenticator], covers: bool, public_key: RSAPublicKey, private_key: RSAPrivateKey
+) -> None:
+    """F01: rightly signed, empty is what the service said; else a middleware may have read it."""
+    house = _house(made(public_key))
+    for path in ("/deposit", "/withdraw", "/deposit-batch"):
+        for send in (_over_asgi(b"", ends=True), _over_wsgi(b""), _sent_by_handle(b"")):
+            code = read_reply(send(house, "POST", path, signed(private_key, b""))[1]).code
+            assert code == ("INVALID_REQUEST" if covers else "SYSTEM_ERROR")
+            assert covers or all(word in house.handled[-1].reason for word in _NETWORK_OR_MIDDLEWARE)
+
+
+def _sent_by_handle(body: bytes, **more: str) -> _Send:
+    def send(house: _House, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        reply = house.receiver.handle(path, headers | more, body, house.wallet, method=method, peer="192.0.2.7")
+        return reply.status, reply.body
+
+    return send
+
+
+def test_an_hmac_covers_the_body() -> None:
+    """Of an empty body, too."""
+    import hmac
+
+    house = _house(HmacSignature(_SECRET))
+    made = {"Signature": hmac.digest(_SECRET, b"", "sha256").hex()}
+    assert read_reply(_handled(b"")(house, "POST", "/deposit", made)[1]).code == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize(
+    ("length", "code"),
+    [
+        pytest.param(10, "SYSTEM_ERROR", id="more than came"),
+        pytest.param(9, "INVALID_REQUEST", id="as many as came"),
+        pytest.param(8, "INVALID_REQUEST", id="fewer, as of an unpacked body"),
+        pytest.param("x", "INVALID_REQUEST", id="garbage"),
+        pytest.param("9" * 5_000, "INVALID_REQUEST", id="5,000 digits"),
+        pytest.param("", "INVALID_REQUEST", id="empty"),
+    ],
+)
+def test_a_body_shorter_than_its_length_is_cut(length: object, code: str, private_key: RSAPrivateKey) -> None:
+    """Where nothing covers the body, its length says whether all of it came; a signature that fits says it better."""
+    cut = b'{"player_'[:9]
+    send = _sent_by_handle(cut, **{"Content-Length": str(length)})
+    assert read_reply(send(_house(_ANYBODY), "POST", "/deposit", {})[1]).code == code
+    signed_so = _house(RsaSignature(private_key.public_key()))
+    assert read_reply(send(signed_so, "POST", "/deposit", signed(private_key, cut))[1]).code == "INVALID_REQUEST"
+    ended = _over_wsgi(cut, CONTENT_LENGTH="10", **{"wsgi.input_terminated": True})
+    assert read_reply(ended(_house(_ANYBODY), "POST", "/deposit", {})[1]).code == "SYSTEM_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_named"),
+    [("gzip", True), ("GZIP", True), ("br", True), ("deflate, zstd", True), ("x" * 300, True), ("aws-chunked", True),
+     ("identity", False), ("Identity", False), ("", False)],
+)  # fmt: skip
+@pytest.mark.parametrize("covered", ["the JSON", "the packed bytes"])
+def test_a_compressed_body_is_named(
+    covered: str, encoding: str, is_named: bool, private_key: RSAPrivateKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """F10: whatever the signature covers, the reason says that the body is compressed."""
+    caplog.set_level(logging.CRITICAL)
+    packed = gzip.compress(_DEPOSIT)
+    headers = signed(private_key, _DEPOSIT if covered == "the JSON" else packed) | {"Content-Encoding": encoding}
+    code = "INVALID_SIGNATURE" if covered == "the JSON" else "INVALID_REQUEST"
+    for send in (_over_asgi(packed, ends=True), _over_wsgi(packed), _handled(packed)):
+        house = _house(RsaSignature(private_key.public_key()))
+        assert read_reply(send(house, "POST", "/deposit", headers)[1]).code == code
+        assert ("Content-Encoding" in house.handled[-1].reason) is is_named
+        assert len(house.handled[-1].reason) < 500
+    plain = _house(RsaSignature(private_key.public_key()))
+    body = signed(private_key, _DEPOSIT) | {"Content-Encoding": encoding}
+    assert read_reply(_handled(_DEPOSIT)(plain, "POST", "/deposit", body)[1]).code is None
+
+
+@pytest.mark.parametrize("way", ["unsigned", "HMAC", "a header twice"])
+def test_compression_is_named_whoever_refuses(way: str) -> None:
+    """And several headers are read as one."""
+    headers = [("Content-Encoding", "gzip")] + [("Content-Encoding", "br")] * (way == "a header twice")
+    house = _house(HmacSignature(_SECRET) if way == "HMAC" else _ANYBODY)
+    house.receiver.handle("/withdraw", headers, gzip.compress(b"{}"), Handler(), peer="192.0.2.7")
+    assert ("gzip, br" if way == "a header twice" else "'gzip'") in house.handled[-1].reason
