@@ -356,6 +356,79 @@ async def test_where_it_is_mounted(
     assert (await _posted(app, path, private_key, root_path))[0] == status
 
 
+#: (its kind, FastAPI's root_path, the mount, the prefix); the proxy strips the root path or does not.
+_BEHIND_A_PROXY = [
+    (kind, root, mount, prefix)
+    for kind in ("FastAPI", "Starlette", "nested")
+    for root in ("", "/api", "/api/v1", "/wallet")
+    for mount, prefix in (
+        ("/wallet", ""),
+        ("", "/wallet"),
+        ("/wallet", "/wallet"),
+        ("/wallet", "/in"),
+        ("/wallet/in", ""),
+    )
+]
+
+
+@pytest.mark.parametrize("strips", [True, False], ids=["the proxy strips", "the proxy does not"])
+@pytest.mark.parametrize(("kind", "root", "mount", "prefix"), _BEHIND_A_PROXY)
+async def test_a_root_path(
+    kind: str, root: str, mount: str, prefix: str, strips: bool, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """Behind a proxy, wherever it is mounted: our path is found, and no other."""
+    app: Any = asgi_app(receiver, AsyncHandler(), prefix=prefix)
+    outer: Any = fastapi.FastAPI() if kind == "FastAPI" else Starlette()
+    if kind == "nested" and mount:
+        first, _, rest = mount[1:].partition("/")
+        outer.mount(f"/{first}", Starlette(routes=[Mount(f"/{rest}" if rest else "/", app)]))
+    else:
+        outer.mount(mount or "/", app)
+
+    async def with_root_path(scope: Any, receive: Any, send: Any) -> None:
+        await outer({**scope, "root_path": root}, receive, send)  # As FastAPI(root_path=...) does.
+
+    below = f"{'' if strips else root}{mount}{'' if mount == prefix else prefix}"
+    # Starlette takes the mount for the root path, or does not find a mount within a mount.
+    is_hidden = strips and root and (f"{below}/".startswith(f"{root}/") or (kind, mount) == ("nested", "/wallet/in"))
+    if not is_hidden:
+        assert await _posted(with_root_path, f"{below}/withdraw", private_key) == (200, None)
+    assert (await _posted(with_root_path, f"{below}/nowhere", private_key))[0] == 404
+    assert (await _posted(with_root_path, f"{below}/x/withdraw", private_key))[0] == 404
+
+
+@pytest.mark.filterwarnings("ignore:The `root_path`")
+async def test_the_root_path_of_fastapi(receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """As its documentation has it behind a proxy that strips the prefix."""
+    outer = fastapi.FastAPI(root_path="/api")
+    outer.mount("/wallet", asgi_app(receiver, AsyncHandler()))
+    for path in ("/wallet/withdraw", "/api/wallet/withdraw"):
+        assert await _posted(outer, path, private_key) == (200, None)
+
+
+@pytest.mark.parametrize("root", ["", "/api", "/wallet"])
+async def test_litestar_below_a_root_path(root: str, receiver: WebhookReceiver, private_key: RSAPrivateKey) -> None:
+    """Its mounts say nothing of where they are."""
+    app: Any = asgi_app(receiver, AsyncHandler())
+    outer = litestar.Litestar([litestar.asgi("/hooks", is_mount=True, copy_scope=True)(app)])
+    for path in ("/hooks/withdraw", f"{root}/hooks/withdraw"):
+        assert await _posted(outer, path, private_key, root) == (200, None)
+
+
+@pytest.mark.parametrize(("mount", "prefix"), [("", "/wallet"), ("/wallet", "")])
+def test_uvicorn_with_a_root_path(
+    mount: str, prefix: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
+) -> None:
+    """``uvicorn --root-path`` puts it before each path; a prefix alone works for callers who send it as well."""
+    app: Any = asgi_app(receiver, AsyncHandler(), prefix=prefix)
+    outer: Any = Starlette(routes=[Mount(mount, app)]) if mount else app
+    with asgi_server(outer, root_path="/api") as port:
+        for path in ("/wallet/withdraw", *(["/api/wallet/withdraw"] if prefix else [])):
+            assert told(reply_to(port, request_bytes(path, _BODY, signed(private_key, _BODY)))) == (200, None)
+        if prefix:
+            assert reply_to(port, request_bytes("/other/wallet/withdraw", _BODY, {}))[0] == 404
+
+
 async def _run(app: Any, scope: dict[str, Any], *messages: dict[str, Any]) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
     waiting = iter(messages)

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from game_operator import Profile
-from game_operator.errors import ConfigurationError, SigningKeyError, WebhookSignatureError
+from game_operator.errors import ConfigurationError, SigningKeyError, WebhookSignatureError, shown
 from game_operator.webhooks import (
     AcceptUnsigned,
     AllOf,
@@ -428,6 +428,43 @@ def test_an_allow_list_looks_at_who_connected(peer: Any, forwarded: str | None, 
     headers = [("X-Forwarded-For", forwarded)] if forwarded else []
     assert (_asked(authenticator, *headers, peer=peer) == "") is accepted
     assert _asked(IpAllowList(["192.0.2.7"]), *headers, peer="10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("written", "accepted"),
+    [
+        *((form, True) for form in (
+            "192.0.2.7", "192.0.2.7:52311", "192.0.2.7:0", "192.0.2.7:65535", '"192.0.2.7"', '"192.0.2.7:80"',
+            "::ffff:192.0.2.7", "[::ffff:192.0.2.7]", "[::FFFF:c000:207]:4711", "2001:db8::1", "2001:DB8:0:0::1",
+            "[2001:db8::1]", "[2001:db8::1]:4711", '"[2001:db8::1]"', '"[2001:db8::1]:4711"', " \t192.0.2.7:1 ",
+        )),
+        *((form, False) for form in (
+            "192.0.2.7:65536", "192.0.2.7:", "192.0.2.7:x", "192.0.2.7:-1", "192.0.2.7: 80", "192.0.2.7 :80",
+            "192.0.2.7:80:80", "192.0.2.7:\xb2", "[192.0.2.7]", "[192.0.2.7]:80", "192.0.2", "192.0.2.07", "3221225991",
+            '"192.0.2.7', '192.0.2.7"', '""192.0.2.7""', "'192.0.2.7'", '"', '""', "[2001:db8::1", "2001:db8::1]",
+            "[2001:db8::1]4711", "[2001:db8::1]:", "[[2001:db8::1]]", "[]", "[:]", ":", "2001:db8::1%eth0",
+            "[2001:db8::1%25eth0]:1", "fe80::1%1", "for=192.0.2.7", 'for="[2001:db8::1]:4711"', "http://192.0.2.7",
+            "for=192.0.2.7;proto=https", "192.0.2.7/32", "unknown", "_hidden", "wallet.example", "x" * 5_000, "",
+        )),
+    ],
+)  # fmt: skip
+def test_an_address_as_proxies_write_it(written: str, accepted: bool) -> None:
+    """E10: with a port, brackets, quotes and blanks; what is refused is shown as it is written."""
+    authenticator = IpAllowList(["192.0.2.7", "2001:db8::/32", "fe80::/10"], trusted_proxies=["10.0.0.0/8"])
+    reason = _asked(authenticator, ("X-Forwarded-For", f"203.0.113.9, {written}"), peer="10.0.0.1")
+    assert (reason == "") is accepted
+    if not accepted:
+        assert "X-Forwarded-For" in reason
+        assert "'10.0.0.1'" in reason
+        assert shown(written.strip()) in reason
+
+
+def test_a_proxy_with_a_port() -> None:
+    """E10: the next one to the left counts, and of nobody the reason says so."""
+    authenticator = IpAllowList(["192.0.2.7"], trusted_proxies=["10.0.0.0/8"])
+    assert _asked(authenticator, ("X-Forwarded-For", "192.0.2.7:1, [::ffff:10.0.0.2]:2"), peer="10.0.0.1") == ""
+    assert "'192.0.2.8:1'" in _asked(authenticator, ("X-Forwarded-For", "192.0.2.8:1, 10.0.0.2:2"), peer="10.0.0.1")
+    assert "names none in X-Forwarded-For" in _asked(authenticator, peer="10.0.0.1")
 
 
 def test_forwarded_headers_may_repeat() -> None:

@@ -33,6 +33,12 @@ _LOG = logging.getLogger("game_operator.webhooks")
 _LONGEST_SIGNATURE = 2048
 _HEX_DIGEST = re.compile("[0-9A-Fa-f]{64}")
 _MOST_HOPS = 32
+#: Without a zone, such as %eth0, which means nothing on another machine. A port behind six needs brackets.
+_WRITTEN_ADDRESS = re.compile(
+    r"(?:\[(?P<bracketed>[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)\]|(?P<four>[0-9.]+))(?::(?P<port>[0-9]{1,5}))?"
+    r"|(?P<six>[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)"
+)
+_HIGHEST_PORT = 65_535
 #: How often, at most, a failed signature is looked into: a stranger must not make us work.
 _SECONDS_BETWEEN_DIAGNOSES = 1.0
 
@@ -266,7 +272,8 @@ class IpAllowList:
     Args:
         networks: Addresses and networks, such as ``192.0.2.7`` and ``198.51.100.0/24``.
         trusted_proxies: Networks of your own proxies. Only for a call that comes from one of them is
-            X-Forwarded-For read, from the right, up to the first address that is not one of them.
+            X-Forwarded-For read, from the right, up to the first address that is not one of them. It may have a port,
+            brackets (IPv6) and quotes.
         trust_chunked: Whether X-Forwarded-For is read on a request with ``Transfer-Encoding: chunked`` too. Such a
             request may end in trailers, which strangers write and some servers append to the headers: behind a proxy
             that lets trailers through, everybody could name an address. True is safe where the server, or your proxy,
@@ -299,16 +306,16 @@ class IpAllowList:
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
         """Return if the caller's address is in one of the networks, as ``Authenticator.authenticate`` describes."""
-        address = self._caller(request)
+        address, written = self._caller(request)
         if address is None or not _within(address, self._networks):
-            raise WebhookSignatureError(
-                f"the address {shown(request.peer)} is not on the allow-list (read as {address})"
-            )
+            raise WebhookSignatureError(f"the address {written} is not on the allow-list (read as {address})")
 
-    def _caller(self, request: WebhookRequest) -> _Address | None:
-        address = _parsed_address(request.peer)
+    def _caller(self, request: WebhookRequest) -> tuple[_Address | None, str]:
+        """Return the caller's address, and how it is written and where, for a reason."""
+        address, peer = _parsed_address(request.peer), shown(request.peer)
         if address is None or not _within(address, self._proxies):
-            return address
+            return address, peer
+        no_caller = None, f"of a caller of the proxy {peer}, which names none in X-Forwarded-For,"
         fields = [value for name, value in request.headers if name == b"x-forwarded-for"]
         if fields and not self._trust_chunked and any(name == b"transfer-encoding" for name, _ in request.headers):
             if not self._is_logged:
@@ -320,12 +327,12 @@ class IpAllowList:
                     "send a Content-Length. This is logged once.",
                     extra={"event": "webhook.chunked_refused"},
                 )
-            return None
-        for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS)):
-            address = _parsed_address(hop.strip())
+            return no_caller
+        for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS) if fields else ()):
+            address = _forwarded_address(hop.strip())
             if address is None or not _within(address, self._proxies):
-                return address
-        return None  # Nobody but our own proxies is named.
+                return address, f"{shown(hop.strip())}, which the proxy {peer} names in X-Forwarded-For,"
+        return no_caller  # Nobody but our own proxies is named.
 
 
 def _parsed_networks(networks: Iterable[str], setting: str = "networks") -> tuple[_Network, ...]:
@@ -353,6 +360,16 @@ def _parsed_address(text: object) -> _Address | None:
     # A server that listens on both families shows 192.0.2.7 as ::ffff:192.0.2.7.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
+
+
+def _forwarded_address(text: str) -> _Address | None:
+    """Return an address as proxies write it: bare, in brackets or in quotes, and with a port behind it."""
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        text = text[1:-1]
+    written = _WRITTEN_ADDRESS.fullmatch(text)
+    if written is None or int(written["port"] or 0) > _HIGHEST_PORT:
+        return None
+    return _parsed_address(written["bracketed"] or written["four"] or written["six"])
 
 
 def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:

@@ -350,12 +350,17 @@ def path_below(path: str, mounted_at: str, prefix: str) -> str:
     """
     Return what of *path* lies below *prefix*.
 
-    Servers disagree on whether *path* begins with where the application is mounted; both are understood. What does not
-    lie below the prefix comes back as text that is not one of our paths.
+    Before the prefix *path* may have any part of *mounted_at*: servers disagree on whether a path begins with where the
+    application is mounted, proxies strip a part of it or not, and with ``FastAPI(root_path=...)`` it has a part that
+    only the proxy has seen. Some servers put it before a path that has it already. What does not lie below the prefix
+    comes back as text that is not one of our paths.
     """
     if not mounted_at and not prefix:
         return path
-    for base in (mounted_at + prefix, prefix):
-        if path.startswith(f"{base}/"):
-            return path[len(base) :]
+    parts = f"{mounted_at}{mounted_at}/"
+    end = len(parts) + len(prefix)
+    while (start := path.rfind(f"{prefix}/", 0, end)) >= 0:
+        if f"{path[:start]}/" in parts:
+            return path[start + len(prefix) :]
+        end = start + len(prefix)
     return f"{path} (outside {mounted_at + prefix})"
