@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 import psycopg
 import pytest
 
@@ -480,3 +481,54 @@ def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresSer
     url = f"postgresql:///nowhere?host={parts['host']}&port={parts['port']}&user={parts['user']}"
     with pytest.raises(LedgerUnavailableError, match=r'"nowhere" does not exist\. Check its address and password'):
         SqlLedger(url, patience_seconds=0.01)
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        pytest.param("casino", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="one"),
+        pytest.param("Casino, other", "CREATE SCHEMA casino AUTHORIZATION postgres;", id="two, in capitals"),
+        pytest.param('"my ""own"", A"', 'CREATE SCHEMA "my ""own"", A" AUTHORIZATION postgres;', id="in quotes"),
+        pytest.param('"$user", casino', "CREATE SCHEMA casino AUTHORIZATION postgres;", id="the user's or another"),
+        pytest.param('"$user"', "CREATE SCHEMA postgres AUTHORIZATION postgres;", id="the user's"),
+        pytest.param('""', "ALTER ROLE postgres SET search_path = public;", id="none"),
+    ],
+)
+def test_a_search_path_to_nowhere(path: str, line: str, awaited: bool, migrate: bool, postgres_url: str) -> None:
+    """It is told with the line to run, and nothing is made; once it was run, the ledger opens."""
+    url = f"{postgres_url}&options={quote(f'-csearch_path={_escaped(path)}')}"
+
+    async def opened() -> None:
+        async with AsyncSqlLedger(url, migrate=migrate):
+            raise AssertionError("it was opened")
+
+    with pytest.raises(SchemaError) as refused:
+        anyio.run(opened) if awaited else SqlLedger(url, migrate=migrate).close()
+    assert str(refused.value).endswith(f"Run: {line}")
+    assert refused.value.version is None
+    assert tables(postgres_url) == []
+    if migrate and not awaited and line.startswith("CREATE"):
+        run(postgres_url, line)
+        SqlLedger(url).close()
+
+
+def _escaped(text: str) -> str:
+    return text.replace(" ", "\\ ")
+
+
+def test_a_schema_that_this_user_may_not_use(postgres_url: str) -> None:
+    """Its owner is told what to grant; a path with one schema that is there is enough."""
+    role = "guest_" + postgres_url.partition("///")[2].partition("?")[0]
+    run(postgres_url, f"CREATE ROLE {role} LOGIN")
+    run(postgres_url, "CREATE SCHEMA casino")
+    url = f"{postgres_url.replace('user=postgres', f'user={role}')}&options=-csearch_path%3Dnowhere,casino"
+    try:
+        with pytest.raises(SchemaError, match=f"GRANT USAGE, CREATE ON SCHEMA casino TO {role};"):
+            SqlLedger(url)
+        run(postgres_url, f"GRANT USAGE, CREATE ON SCHEMA casino TO {role}")
+        SqlLedger(url).close()
+    finally:
+        run(postgres_url, f"DROP OWNED BY {role}")
+        run(postgres_url, f"DROP ROLE {role}")

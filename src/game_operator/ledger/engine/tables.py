@@ -191,6 +191,15 @@ def _waiting_briefly(prefix: str) -> str:
     )
 
 
+#: What stands in a search_path for a schema that has the user's name, and names that are not there to be made.
+_OF_USER: Final = '"$user"'
+_NOT_NAMED: Final = (_OF_USER, '""')
+_SCHEMA_NAMES: Final = re.compile(r'"(?:[^"]|"")*"|[^\s,"]+')
+_FIRST_THERE: Final = (
+    "SELECT quote_ident(name), nspname IS NOT NULL FROM unnest(CAST(? AS text[])) WITH ORDINALITY AS path(name, place) "
+    "LEFT JOIN pg_namespace ON nspname = name ORDER BY nspname IS NULL, place LIMIT 1"
+)
+_SEARCHED: Final = "SELECT current_schema(), current_setting('search_path'), quote_ident(current_user)"
 #: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
 _BESIDE_OLDER = (
     "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
@@ -300,8 +309,35 @@ def has_table(kind: Kind, name: str) -> Script[bool]:
 
 
 def found_version(kind: Kind, prefix: str) -> Script[int | None]:
-    """Return the version of the tables; None if there are none, and 0 if they do not say."""
-    return (yield from stored_version(prefix)) or 0 if (yield from has_table(kind, f"{prefix}meta")) else None
+    """
+    Return the version of the tables; None if there are none, and 0 if they do not say.
+
+    Raises:
+        SchemaError: There can be none, because the search_path of PostgreSQL leads to no schema.
+    """
+    if (yield from has_table(kind, f"{prefix}meta")):
+        return (yield from stored_version(prefix)) or 0
+    if kind == "postgres":
+        yield from check_search_path()
+    return None
+
+
+def check_search_path() -> Script[None]:
+    """Raise SchemaError, with the line to run, if this user finds no schema of its search_path in PostgreSQL."""
+    rows: Rows = yield Execute(_SEARCHED, ())
+    found, path, user = rows[0]
+    if found is not None:
+        return
+    what = f"The search_path of the role {user} is {shown(path)}, and it leads to no schema, so tables have no place."
+    named = [name for name in _SCHEMA_NAMES.findall(path) if name not in _NOT_NAMED]
+    if not named and _OF_USER not in path:
+        raise SchemaError(what, remedy=f"Run: ALTER ROLE {user} SET search_path = public;")
+    names = [name[1:-1].replace('""', '"') if name[0] == '"' else name.lower() for name in named or [user]]
+    rows = yield Execute(_FIRST_THERE, (names,))
+    schema, exists = rows[0]
+    if exists:
+        raise SchemaError(what, remedy=f"Its owner runs: GRANT USAGE, CREATE ON SCHEMA {schema} TO {user};")
+    raise SchemaError(what, remedy=f"Run: CREATE SCHEMA {schema} AUTHORIZATION {user};")
 
 
 def stored_version(prefix: str) -> Script[int | None]:
