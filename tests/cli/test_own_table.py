@@ -1,4 +1,4 @@
-"""`serve`, `ledger show|bets|retry` and `storm`, where balances are in a table of the operator's."""
+"""The commands, where balances are in a table of the operator's."""
 
 import json
 from collections.abc import Iterator
@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from typer.main import get_command
 
 from game_operator import BalanceCall, DepositCall, WithdrawCall
+from game_operator.cli.app import app
 from game_operator.cli.keys import KeyFiles
 from game_operator.errors import SchemaError
 from game_operator.ledger import SqlLedger, TableAccounts
@@ -17,6 +19,7 @@ from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
 from game_operator.provider.caller import WebhookCaller
+from game_operator.sandbox import Sandbox
 from tests.cli.support import Run, said, started
 from tests.support.raw_sql import rows
 from tests.support.raw_sql import run as run_sql
@@ -231,3 +234,162 @@ def test_a_storm_is_audited(
     stranger = run("storm", *common, "--players-file", players, *_OPTIONS)
     assert stranger.code == 2
     assert "The table of balances has no player 'eve'." in stranger.err
+
+
+_NAMES = ("table", "key", "balance", "unit", "shared")
+_VARIABLES = {
+    f"GAME_OPERATOR_ACCOUNTS_{name.removeprefix('--accounts-').upper()}": value
+    for name, value in zip(_OPTIONS[::2], _OPTIONS[1::2], strict=True)
+}
+#: Every command that opens a ledger, and its exit code over the operator's table: 2 where only own accounts will do.
+_OPENING = {
+    "ledger open eve 1.00": 2,
+    "ledger adjust ann 1.00 --reference r1": 2,
+    "ledger show b1": 0,
+    "ledger show --player bob": 0,
+    "ledger bets": 0,
+    "ledger verify --full": 0,
+    "ledger maintain --seconds 1": 0,
+    "ledger correct-time ann": 1,
+    "ledger sources": 0,
+    "ledger add-source more": 0,
+    "ledger anomalies": 0,
+    "ledger retry 1": 0,
+    "ledger resolve 1": 0,
+    "ledger totals": 0,
+    "ledger migrate": 0,
+    "campaign run summer": 1,
+    "campaign resume summer": 1,
+    "campaign status summer": 1,
+    "campaign stop summer": 1,
+    "campaign report summer": 1,
+    "reconcile run": 1,
+    "reconcile status": 0,
+    "reconcile stop": 1,
+    "reconcile findings": 0,
+    "reconcile resolve 1 --pay --actor me --reason r": 1,
+    "reconcile refund b1 --actor me --reason r": 0,
+    "reconcile report": 1,
+    "case b1": 0,
+}
+
+
+@pytest.fixture
+def customer(database: str, sandbox: Sandbox, settings: dict[str, str]) -> str:
+    """The database, after a call and an early one, beside a sandbox that is named by the environment."""
+    applied(database, WIN, BET)
+    return database
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("line", "code"), _OPENING.items(), ids=_OPENING)
+@pytest.mark.parametrize("by", ["options", "variables"])
+def test_every_command_takes_the_table(
+    run: Run, customer: str, line: str, code: int, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its options or by variables, and it is looked at: another table is refused; the options count for more."""
+    if by == "variables":
+        for name, value in _VARIABLES.items():
+            monkeypatch.setenv(name, value)
+    options = () if by == "variables" else _OPTIONS
+    told = run(*line.split(), *options)
+    assert told.code == code, told
+    assert ("which is yours" in told.err) is (code == 2)
+    assert balance(customer, "bob") == 20_000
+    if code != 2:
+        other = run(*line.split(), *options, "--accounts-table", "gamers")
+        assert (other.code, "no table gamers" in other.err) == (2, True), other
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        pytest.param("GAME_OPERATOR_ACCOUNTS_TABLE", "", "Missing: --accounts-table", id="empty"),
+        pytest.param("GAME_OPERATOR_ACCOUNTS_KEY", " ", "Missing: --accounts-key", id="blank"),
+        pytest.param("GAME_OPERATOR_ACCOUNTS_UNIT", "pennies", "unit must be one of", id="another unit"),
+        pytest.param("GAME_OPERATOR_ACCOUNTS_SHARED", "maybe", "Set it to 1 or 0", id="neither yes nor no"),
+        pytest.param("GAME_OPERATOR_ACCOUNTS_SHARED", "No", "", id="no"),
+        pytest.param("GAME_OPERATOR_ACCOUNTS_SHARED", "1", "", id="yes"),
+    ],
+)
+def test_variables_are_checked(
+    run: Run, database: str, variable: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the options are."""
+    applied(database, BET)
+    for name, text in (_VARIABLES | {variable: value}).items():
+        monkeypatch.setenv(name, text)
+    told = run("ledger", "show", "b1")
+    assert (told.code, problem in " ".join(told.err.split())) == (2 if problem else 0, True), told
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+def test_new_tables_are_made_beside_the_variables(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ledger migrate` comes before the first `serve`, and leaves it to that to say whose the balances are."""
+    for name, text in _VARIABLES.items():
+        monkeypatch.setenv(name, text)
+    assert run("ledger", "migrate").code == 0
+    with SqlLedger(database) as ledger:
+        assert ledger.open_account("p9", Decimal(1)) == 100
+
+
+def test_no_command_that_names_a_ledger_is_without_the_options() -> None:
+    """A command that is added later, too."""
+    lacking = {
+        name: missing
+        for name, parameters in _parameters_of_commands()
+        if "table_prefix" in parameters
+        if (missing := [each for each in _NAMES if f"accounts_{each}" not in parameters])
+    }
+    assert lacking == {}
+    opening = {" ".join(line.split()[: 1 if line.startswith("case") else 2]) for line in _OPENING}
+    apart = {"serve", "storm", "certify", "games", "campaign plan", "ledger prune", "ledger doctor", "ledger schema"}
+    named = {name for name, parameters in _parameters_of_commands() if "table_prefix" in parameters}
+    assert named - apart <= opening | {"ledger stop-bets", "ledger start-bets"}
+
+
+def _parameters_of_commands() -> Iterator[tuple[str, set[str]]]:
+    whole: Any = get_command(app)  # Typer keeps the class of a group to itself.
+    for name, each in whole.commands.items():
+        for part, command in getattr(each, "commands", {"": each}).items():
+            yield f"{name} {part}".strip(), {parameter.name for parameter in command.params}
+
+
+def test_a_plan_needs_to_know_the_players(run: Run, customer: str, sandbox: Sandbox, tmp_path: Path) -> None:
+    """Without the table nobody knows them: it is refused, unless nobody is to be looked up."""
+    file = tmp_path / "players.csv"
+    file.write_text("player_id\nann\neve\n")
+    terms = ("--instance", sandbox.instance_id, "--count", 5, "--wager-cents", 100, "--expire-millis", 86_400_000)
+    plan = ("campaign", "plan", "summer", "--players", file, *terms)
+    refused = run(*plan)
+    assert refused.code == 2
+    assert "--accounts-table" in refused.err
+    assert "--no-player-check" in refused.err
+    assert run("campaign", "status", "summer").code == 1  # Nothing was planned.
+    stranger = run(*plan, *_OPTIONS)
+    assert (stranger.code, "eve" in stranger.out + stranger.err) == (2, True)
+    assert run(*plan, "--no-player-check").code == 0
+    file.write_text("player_id\nann\nbob\n")
+    assert "known to the ledger" in run(*plan[:2], "autumn", *plan[3:], *_OPTIONS).out
+
+
+@pytest.mark.parametrize("line", [*_OPENING, "ledger schema --sql", "serve --service-key {key} --port 0"])
+def test_a_search_path_to_nowhere(
+    run: Run, line: str, postgres_url: str, keys: KeyFiles, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command says which line to run, as wrong usage, and makes nothing anywhere."""
+    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", f"{postgres_url}&options=-csearch_path%3Dcasino")
+    told = run(*(word.format(key=keys.public) for word in line.split()))
+    assert (told.code, told.out) == (2, "")
+    assert "Run: CREATE SCHEMA casino AUTHORIZATION postgres;" in " ".join(told.err.split())
+    assert "Traceback" not in told.err
+
+
+def test_the_doctor_finds_a_search_path_to_nowhere(
+    run: Run, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a finding, beside all others."""
+    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", f"{postgres_url}&options=-csearch_path%3Dcasino")
+    told = run("ledger", "doctor")
+    assert (told.code, "CREATE SCHEMA casino" in " ".join(told.out.split())) == (1, True)

@@ -219,6 +219,11 @@ def test_an_empty_body_is_final_only_if_it_is_covered(
             code = read_reply(send(house, "POST", path, signed(private_key, b""))[1]).code
             assert code == ("INVALID_REQUEST" if covers else "SYSTEM_ERROR")
             assert covers or all(word in house.handled[-1].reason for word in _NETWORK_OR_MIDDLEWARE)
+    # As of any body that an accepted caller sent and nobody can read.
+    assert {(each.operation, each.kind) for each in house.ledger.anomalies} == {
+        ("deposit", "unreadable"),
+        ("deposit-batch", "unreadable"),
+    }
 
 
 def _sent_by_handle(body: bytes, **more: str) -> _Send:

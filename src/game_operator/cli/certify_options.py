@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.database import PREFIX
+from game_operator.cli.database import PREFIX, BalancesOptions
 from game_operator.cli.options import PASSPHRASE, ProfileFile, amount_in, check_extra, comma_separated, is_encrypted
 from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
@@ -144,7 +144,7 @@ class SupplyOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
+class ReportOptions(BalancesOptions):
     """What is done when all is played."""
 
     clean_up: str | None = None

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
 DATABASE = "GAME_OPERATOR_DATABASE_URL"
+#: How a variable of the environment says yes or no.
+_SAID: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 PREFIX = "game_operator_"
 
 DatabaseUrl = Annotated[
@@ -27,7 +29,7 @@ TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of
 
 @dataclass(frozen=True, kw_only=True)
 class BalancesOptions:
-    """The table of the operator's that holds the balances, if the ledger does not."""
+    """The table of the operator's that holds the balances, if the ledger does not; else by the environment."""
 
     accounts_table: str | None = None
     accounts_key: list[str] | None = None
@@ -38,34 +40,58 @@ class BalancesOptions:
     @property
     def are_given(self) -> bool:
         """Whether the command line has any of them."""
-        return any(vars(self).values())
+        return any(self._given().values())
+
+    def of_ledger(self, database: str, table_prefix: str) -> "LedgerOptions":
+        """Return the options of the ledger at *database* with these."""
+        return LedgerOptions(database=database, table_prefix=table_prefix, **self._given())
+
+    def _given(self) -> dict[str, Any]:  # Any: texts and whether, by the names of the fields.
+        return {option.name: getattr(self, option.name) for option in fields(BalancesOptions)}
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what the command line says, or the environment where it says nothing."""
+        return {name: value or _of_environment(name) for name, value in self._given().items()}
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that ``--accounts-key`` names."""
-        return tuple(name.strip() for each in self.accounts_key or () for name in each.split(","))
+        """The columns that ``--accounts-key``, or its variable, names."""
+        keys = self._settings()["accounts_key"] or ()
+        return tuple(name.strip() for each in keys for name in each.split(","))
 
     def accounts(self) -> "TableAccounts | None":
         """
-        Return where balances are; None without any of the options.
+        Return where balances are; None without any of the options and variables.
 
         Raises:
             ConfigurationError: One is missing, or cannot be a name.
         """
-        if not self.are_given:
+        values = {name.removeprefix("accounts_"): value for name, value in self._settings().items()}
+        if not any(values.values()):
             return None
         from game_operator.ledger import TableAccounts
 
-        # Any: texts that are checked there.
-        values: dict[str, Any] = {name.removeprefix("accounts_"): value for name, value in vars(self).items()}
         needed = ("table", "key", "balance")
         if missing := [f"--accounts-{name}" for name in needed if not values[name]]:
             raise ConfigurationError(
                 f"Missing: {', '.join(missing)}. Balances in your own table need all three: "
-                f"{', '.join(f'--accounts-{name}' for name in needed)}."
+                f"{', '.join(f'--accounts-{name}' for name in needed)}, or their variables."
             )
         columns = self.columns
         return TableAccounts(**values | {"key": columns[0] if len(columns) == 1 else columns})
+
+
+def _of_environment(name: str) -> Any:
+    """Return what the variable of an option of ``BalancesOptions`` says, or None."""
+    variable = f"GAME_OPERATOR_{name.upper()}"
+    text = os.environ.get(variable, "").strip()
+    if name == "accounts_key":
+        return [text] if text else None
+    if name != "accounts_shared":
+        return text or None
+    if (said := _SAID.get(text.lower())) is None:
+        raise ConfigurationError(f"{variable} is {shown(text)}. Set it to 1 or 0.")
+    return said
 
 
 def address_of(
@@ -114,13 +140,14 @@ def check_elsewhere(address: str, prefix: str, accounts: "TableAccounts") -> Non
         if not are_balances_elsewhere(ledger):
             raise ConfigurationError(
                 f"No wallet has served the ledger {prefix}* from {accounts.table} yet: its balances are its own. Is "
-                "--table-prefix right? Else leave --accounts-table out, or begin with `game-operator serve`."
+                "--table-prefix right? Else leave --accounts-table and its variable out, or begin with `game-operator "
+                "serve`."
             )
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerOptions:
-    """Where the ledger is."""
+class LedgerOptions(BalancesOptions):
+    """Where the ledger is, and where its balances are."""
 
     database: DatabaseUrl = None
     table_prefix: TablePrefix = PREFIX
@@ -130,7 +157,6 @@ class LedgerOptions:
         self,
         *,
         make: bool = False,
-        accounts: "TableAccounts | None" = None,
         missing: str = "Check the path. (`game-operator ledger open` makes a new ledger.)",
         **options: Any,
     ) -> "Iterator[SqlLedger]":
@@ -139,9 +165,8 @@ class LedgerOptions:
 
         Args:
             make: Whether its tables, and the file of SQLite, are made if they are not there.
-            accounts: The operator's own table of balances; the ledger must have served from it before.
             missing: What to do if there is no file.
-            options: Of ``SqlLedger``.
+            options: Of ``SqlLedger``. A ledger with a table of the operator's must have served from it before.
 
         Raises:
             ConfigurationError: There is no file, or its balances are not in *accounts*.
@@ -151,7 +176,8 @@ class LedgerOptions:
 
         address, prefix = address_of(self.database), self.table_prefix
         check_file(address, "" if make else missing)
-        if accounts is not None:
-            check_elsewhere(address, prefix, accounts)
-        with SqlLedger(address, accounts=accounts, table_prefix=prefix, **{"migrate": make} | options) as ledger:
+        options = {"migrate": make, **({} if "accounts" in options else {"accounts": self.accounts()}), **options}
+        if options["accounts"] is not None:
+            check_elsewhere(address, prefix, options["accounts"])
+        with SqlLedger(address, table_prefix=prefix, **options) as ledger:
             yield ledger

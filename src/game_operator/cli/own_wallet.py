@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from game_operator.cli.database import PREFIX, BalancesOptions, LedgerOptions
+from game_operator.cli.database import PREFIX, LedgerOptions
 from game_operator.cli.options import ProfileFile, ServiceOptions, Source, read_profile
 from game_operator.cli.output import remark
 from game_operator.errors import ConfigurationError, GameOperatorError, one_line, shown
@@ -45,7 +45,7 @@ class SettlingOptions:
     profile: ProfileFile = None
 
     @contextmanager
-    def opened(self, place: LedgerOptions, balances: BalancesOptions, *, moves_money: bool) -> Iterator[Opened]:
+    def opened(self, place: LedgerOptions, *, moves_money: bool) -> Iterator[Opened]:
         """
         Yield the wallet: the one that ``--wallet`` names, or a plain one over the ledger.
 
@@ -53,15 +53,15 @@ class SettlingOptions:
             ConfigurationError: The function cannot be called, or the balances are elsewhere.
         """
         if self.wallet is not None:
-            self._check_alone(place, balances)
+            self._check_alone(place)
             with _made(self.wallet) as opened:
                 yield opened
             return
         from game_operator.ledger.sql import are_balances_elsewhere
         from game_operator.wallet import Wallet
 
-        accounts = balances.accounts()
-        with place.opened(accounts=accounts) as ledger:
+        accounts = place.accounts()
+        with place.opened() as ledger:
             check_source(ledger, self.source)
             if accounts is None and are_balances_elsewhere(ledger):
                 raise ConfigurationError(
@@ -78,22 +78,22 @@ class SettlingOptions:
 
     @contextmanager
     def asked(
-        self, place: LedgerOptions, balances: BalancesOptions, service: ServiceOptions, *, moves_money: bool
+        self, place: LedgerOptions, service: ServiceOptions, *, moves_money: bool
     ) -> "Iterator[tuple[OperatorClient, Wallet | JoinedWallet]]":
         """Yield a client and the wallet; the client is the factory's, if it makes one."""
-        with self.opened(place, balances, moves_money=moves_money) as (wallet, client):
+        with self.opened(place, moves_money=moves_money) as (wallet, client):
             if client is not None:
                 yield client, wallet
                 return
             with service.client() as made:
                 yield made, wallet
 
-    def _check_alone(self, place: LedgerOptions, balances: BalancesOptions) -> None:
+    def _check_alone(self, place: LedgerOptions) -> None:
         """Raise ConfigurationError for options that say what the operator's own wallet says already."""
         given = {
             "--database": place.database is not None,
             "--table-prefix": place.table_prefix != PREFIX,
-            "--accounts-…": balances.are_given,
+            "--accounts-…": place.are_given,
             "--source": self.source != "",
             "--profile": self.profile is not None,
         }

@@ -183,8 +183,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError: *amount* is not a Decimal.
             ConfigurationError: The accounts are not the ledger's own.
         """
-        check_own(self._accounts, "adjust")
-        return self._write(lambda: adjust(player_id, amount, reference, self._fit)).balance_cents
+        return adjusted(self, player_id, amount, reference=reference).balance_cents
 
     def balance(self, player_id: str | tuple[str, ...]) -> Cents:
         """
@@ -567,6 +566,7 @@ def known_accounts(ledger: SqlLedger, keys: Collection[str]) -> set[str] | None:
 
 def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
+    check_own(ledger._accounts, "adjust")
     return ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
 
 

@@ -136,6 +136,7 @@ class Campaign:
             CampaignRefusedError: Some rows cannot be granted (``problems`` lists them), or the exposure is too high.
             RunError: There is another plan under this name, or it is for another service.
             TypeError: *players* is not a Path or an iterable of rows.
+            ConfigurationError: The players are in a table of yours, and the ledger was opened without ``accounts=``.
             ApiError, TransportError: The games could not be fetched.
         """
         client = self._client

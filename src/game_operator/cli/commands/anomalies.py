@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode, error_text
 from game_operator.cli.options import OnlySource, check_between, comma_separated, moment_in, read_profile
 from game_operator.cli.output import answer, say, wants_json
@@ -158,7 +158,6 @@ def retry(
     profile: Path | None = None,
     accept_foreign: bool = False,
     place: LedgerOptions,
-    balances: BalancesOptions,
 ) -> int:
     """
     Apply the deposit or rollback of an anomaly again, by the same rules; nothing is ever moved twice.
@@ -171,7 +170,7 @@ def retry(
         raise typer.BadParameter("--accept-foreign pays calls of other operators, so pass IDs and not --all-matching.")
     terms = Terms(rules=read_profile(profile))
     retried: list[dict[str, Any]] = []
-    with place.opened(accounts=balances.accounts()) as ledger:
+    with place.opened() as ledger:
         if (one := chosen.one) is not None:
             document = _retry_document(one, ledger.retry(one, terms, accept_foreign=accept_foreign))
             answer(document, _retry_in_words(document))

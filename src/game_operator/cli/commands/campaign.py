@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from game_operator.cli.commands.operator_api import LONG_NAMES
-from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import Commands, ServiceOptions, Source
 from game_operator.cli.output import ShowProgress, progress, say, waiting
@@ -69,7 +69,6 @@ def plan(
     no_player_check: bool = False,
     service: ServiceOptions,
     place: LedgerOptions,
-    balances: BalancesOptions,
 ) -> None:
     """
     Check all players, show the exposure, and freeze the plan. Nothing is sent to anybody.
@@ -80,7 +79,7 @@ def plan(
     from game_operator.backoffice import Campaign
 
     cap = _cap_in(max_exposure_cents or [])
-    with place.opened(accounts=balances.accounts()) as ledger, service.client() as client:
+    with place.opened() as ledger, service.client() as client:
         made = Campaign(client, ledger, name, **vars(terms), source=source)
         try:
             with waiting("Checking the players …"):
@@ -150,7 +149,7 @@ def report(
 
 @contextmanager
 def _looked_at(name: str, place: LedgerOptions) -> "Iterator[Campaign]":
-    """Yield a campaign that is not run; its balances and the operator's key are of no use for that."""
+    """Yield a campaign that is not run; the operator's key is of no use for that."""
     from game_operator.backoffice import Campaign
 
     with place.opened() as ledger:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, LedgerOptions, address_of, check_file
+from game_operator.cli.database import LedgerOptions, address_of, check_file
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, ServiceOptions, Source, check_extra, read_file, read_profile
 from game_operator.cli.output import answer, check_writable, is_written, say, waiting
@@ -53,7 +53,6 @@ def case(
     check: Path | None = None,
     logged: LoggedOptions,
     place: LedgerOptions,
-    balances: BalancesOptions,
     service: ServiceOptions,
 ) -> int:
     """
@@ -72,7 +71,7 @@ def case(
     _check_page(html, place, [*(logged.exchange or ()), *(logged.service_key or ()), profile, service.private_key])
     exchanges, authenticator, assumed = logged.exchanges(), logged.authenticator(), read_profile(profile)
     with (
-        place.opened(accounts=balances.accounts()) as ledger,
+        place.opened() as ledger,
         _client(service, offline=offline) as client,
         waiting("Making the case file …"),
     ):

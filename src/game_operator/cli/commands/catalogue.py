@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import DATABASE, PREFIX, DatabaseUrl, LedgerOptions, TablePrefix
+from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, DatabaseUrl, TablePrefix
 from game_operator.cli.errors import ExitCode, error_text, lost_output, on_signals
 from game_operator.cli.options import ServiceOptions
 from game_operator.cli.output import remark, say, waiting
@@ -29,7 +29,7 @@ _PASSING = (ApiError, TransportError, LedgerUnavailableError)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangesOptions:
+class ChangesOptions(BalancesOptions):
     """What is asked beyond one list of games, and where the last good list is kept."""
 
     changes: bool = False
@@ -78,7 +78,7 @@ class ChangesOptions:
     def _opened(self) -> "Iterator[Path | SqlLedger | None]":
         address = self.database or os.environ.get(DATABASE)
         if self.store is None and address:
-            with LedgerOptions(database=address, table_prefix=self.table_prefix).opened() as ledger:
+            with self.of_ledger(address, self.table_prefix).opened() as ledger:
                 yield ledger
         elif self.store is None and not self.watch:
             raise ConfigurationError(

@@ -56,7 +56,7 @@ def certify(
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
     baseline = reports.read_baseline()
     if reports.clean_up is not None:  # Better now than after the run.
-        ledger = LedgerOptions(database=reports.clean_up, table_prefix=reports.table_prefix)
+        ledger = reports.of_ledger(reports.clean_up, reports.table_prefix)
         with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
             pass
     run_id = f"certify-{secrets.token_hex(4)}"
@@ -110,8 +110,9 @@ def _ended(report: "Report", reports: ReportOptions, baseline: "Baseline | None"
     if report.calls and sys.stderr.isatty():  # The wallet may not be one of ours, so this is for people alone.
         text = "A wallet of this package keeps the source of its first call for good. Set the one for production"
         remark(f"{text}: `game-operator serve --source NAME`, or source= of Wallet.")
-    address, prefix = reports.clean_up, reports.table_prefix
-    cleaned = {} if address is None else _cleaned_up(address, prefix, report.run_id)
+    address = reports.clean_up
+    place = None if address is None else reports.of_ledger(address, reports.table_prefix)
+    cleaned = {} if place is None else _cleaned_up(place, report.run_id)
     problem = cleaned.get("problem")
     answer(document(report, comparison) | ({"clean_up": cleaned} if cleaned else {}))
     if problem:
@@ -128,12 +129,12 @@ def _ended(report: "Report", reports: ReportOptions, baseline: "Baseline | None"
     return ExitCode.FINE if written.keys() == reports.files.keys() else ExitCode.UNWRITABLE
 
 
-def _cleaned_up(address: str, prefix: str, run_id: str) -> dict[str, Any]:
+def _cleaned_up(place: LedgerOptions, run_id: str) -> dict[str, Any]:
     """Resolve the anomalies that the run *run_id* left in a ledger, and no others; return how many, and the problem."""
     from game_operator.ledger.sql import resolve_anomalies
 
     try:
-        with LedgerOptions(database=address, table_prefix=prefix).opened() as ledger:
+        with place.opened() as ledger:
             # A call that could not be read names an id of the run in its body alone.
             left = [
                 record.id

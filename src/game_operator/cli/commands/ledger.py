@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import AmountArgument, Commands, Moment, OnlySource, Source, check_between, source_in
 from game_operator.cli.output import answer, say, show_details, show_rows, waiting, when
@@ -57,6 +57,9 @@ def _checked_values() -> Iterator[None]:
 @ledgers.command("open", context_settings=_WITH_NEGATIVE_AMOUNTS)
 def open_(*, player: Player, amount: AmountArgument = Decimal(0), place: LedgerOptions) -> None:
     """Open an account. The tables, and the file of SQLite, are made if they are not there."""
+    from game_operator.ledger.accounts.choice import check_own
+
+    check_own(place.accounts(), "open")  # Before any tables are made.
     with place.opened(make=True) as ledger, _checked_values():
         cents = ledger.open_account(player, amount)
     answer(balance_document(player, cents), f"{player} holds {amount_from_cents(cents)}.")
@@ -85,7 +88,6 @@ def show(
     before: str | None = None,
     source: Source = "",
     place: LedgerOptions,
-    balances: BalancesOptions,
 ) -> int:
     """
     Show all that is known of a bet, or with --player an account and its latest movements.
@@ -96,12 +98,11 @@ def show(
         raise typer.BadParameter("Name a bet, or pass --player for an account: one of the two.")
     if before is not None and player is None:
         raise typer.BadParameter("--before goes with --player.")
-    accounts = balances.accounts()
-    with place.opened(accounts=accounts) as ledger:
+    with place.opened() as ledger:
         if bet_id is None:
             assert player is not None
             with _checked_values():
-                show_account(_account(ledger, player, most, before, accounts))
+                show_account(_account(ledger, player, most, before, place.accounts()))
             return ExitCode.FINE
         history = ledger.history(bet_id, source=source)
     show_bet(bet_id, history)
@@ -136,7 +137,6 @@ def bets(
     limit: Annotated[int, typer.Option(min=1)] = 50,
     source: OnlySource = None,
     place: LedgerOptions,
-    balances: BalancesOptions,
 ) -> None:
     """List bets, the oldest first. Ask the provider about bets that stay open."""
     from game_operator.ledger.sql import oldest_bets
@@ -148,7 +148,7 @@ def bets(
     check_between(since, older_than, "--older-than")
     ends = [end for end in (until, older_than) if end is not None]
     wanted = BetsWanted(source, since, min(ends, default=None), BetState.OPEN if only_open else state, player)
-    with place.opened(accounts=balances.accounts()) as ledger:
+    with place.opened() as ledger:
         found = oldest_bets(ledger, wanted, limit + 1)
     listed, more = found[:limit], len(found) > limit
     answer({"bets": list(map(bet_document, listed)), "more": more})
@@ -297,9 +297,18 @@ def _open(bets: int) -> str:
 
 @ledgers.command()
 def migrate(*, place: LedgerOptions) -> None:
-    """Make the tables, or migrate them to this program's version, while programs that run go on."""
-    from game_operator.ledger.engine.tables import VERSION
+    """
+    Make the tables, or migrate them to this program's version, while programs that run go on.
 
-    with place.opened(migrate=True, patience_seconds=_MIGRATION_SECONDS):
-        pass
+    If a wallet has served from your own table of balances, it is looked at, too.
+    """
+    from game_operator.ledger.engine.tables import VERSION
+    from game_operator.ledger.sql import are_balances_elsewhere
+
+    # New tables are not yet known to go with a table of the operator's: the wallet that serves says so.
+    with place.opened(migrate=True, accounts=None, patience_seconds=_MIGRATION_SECONDS) as ledger:
+        has_served = are_balances_elsewhere(ledger)
+    if has_served:
+        with place.opened():
+            pass
     answer({"version": VERSION}, f"The tables {place.table_prefix}* have version {VERSION}.")

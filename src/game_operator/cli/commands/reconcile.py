@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from game_operator.cli.database import BalancesOptions, LedgerOptions
+from game_operator.cli.database import LedgerOptions
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import Commands, ServiceOptions, amount_in, check_extra, span_in
 from game_operator.cli.output import answer, is_written, progress, remark, say
@@ -131,7 +131,6 @@ def run(
     pages: PagesOptions,
     settling: SettlingOptions,
     place: LedgerOptions,
-    balances: BalancesOptions,
     service: ServiceOptions,
 ) -> int:
     """
@@ -144,7 +143,7 @@ def run(
     repair.check(seconds=seconds)
     arguments = repair.arguments
     pages.check()
-    with settling.asked(place, balances, service, moves_money=repair.repair) as (client, wallet):
+    with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
         from game_operator.backoffice import Reconciler
 
         reconciler = Reconciler(client, wallet, **looks.arguments)
@@ -291,7 +290,6 @@ def resolve(
     pay: bool = False,
     settling: SettlingOptions,
     place: LedgerOptions,
-    balances: BalancesOptions,
 ) -> None:
     """
     Mark a finding as looked after.
@@ -302,9 +300,9 @@ def resolve(
     from game_operator.backoffice.reconcile.report import finding_document
 
     if pay:
-        with settling.opened(place, balances, moves_money=True) as (wallet, _):
+        with settling.opened(place, moves_money=True) as (wallet, _):
             done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason)
-    elif settling.wallet is not None or balances.are_given:
+    elif settling.wallet is not None or place.are_given:
         raise typer.BadParameter("--wallet and --accounts-… say nothing without --pay. Leave them out.")
     else:
         with _ledger(place, settling.source) as ledger:
@@ -322,7 +320,6 @@ def refund(
     reason: Why,
     settling: SettlingOptions,
     place: LedgerOptions,
-    balances: BalancesOptions,
     service: ServiceOptions,
 ) -> None:
     """
@@ -332,7 +329,7 @@ def refund(
     """
     from game_operator.backoffice.reconcile import by_hand
 
-    with settling.asked(place, balances, service, moves_money=True) as (client, wallet):
+    with settling.asked(place, service, moves_money=True) as (client, wallet):
         try:
             outcome = by_hand.refund(client, wallet, bet_id, actor=actor, reason=reason)
         except ValueError as wrong:  # An id that no bet can have.

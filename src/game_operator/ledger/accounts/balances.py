@@ -72,8 +72,10 @@ class ObjectBalances(OperatorBalances):
         return None if cents is None else _checked("lock", key, cents)
 
     def known(self, keys: Set[str]) -> Script[set[str] | None]:  # noqa: ARG002 - as its base class
-        """Return None: to ask for each would lock each."""
+        """Return None: to ask for each would lock each. Raise ConfigurationError if the accounts were not passed."""
         yield from ()
+        if isinstance(self._accounts, Elsewhere):
+            self._accounts.refuse_to_know()
         return None
 
 
@@ -102,3 +104,11 @@ class Elsewhere:
         )
 
     move = lock
+
+    def refuse_to_know(self) -> NoReturn:
+        """Raise ConfigurationError: whether a player is there was asked."""
+        raise ConfigurationError(
+            f"The ledger {self._prefix}* keeps its balances in your own table, and it was opened without accounts=, so "
+            "it does not know your players. Pass the accounts= that your wallet passes, or check_players=False; on the "
+            "command line, --accounts-table, --accounts-key and --accounts-balance, or --no-player-check."
+        )
