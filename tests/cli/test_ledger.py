@@ -472,6 +472,7 @@ def test_migrating(run: Run, database: str) -> None:
         assert told.err.endswith("and make them anew.\n")
 
 
+@pytest.mark.bare
 def test_the_tables_as_sql(run: Run, database: str) -> None:
     """What is printed makes the tables, as opening does."""
     with_dialect = ("ledger", "schema", "--sql", "--dialect", "sqlite" if is_sqlite(database) else "postgres")

@@ -161,7 +161,7 @@ def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Call
             parameters.append(_as_option(name, group, parameter.default, texts))
             continue
         groups[name], hints = group, get_type_hints(group, include_extras=True)
-        of_classes = [_TEXTS.get(each.__name__, {}) for each in group.__mro__]
+        of_classes = [_TEXTS.get(each.__name__, {}) for each in parameter.annotation.__mro__]
         for option in fields(group):
             default = Parameter.empty if option.default is MISSING else option.default
             # An option is shown in the panel of the class that has it.

@@ -108,6 +108,9 @@ class RsaSignature:
         public_keys: The service's public keys, as Path, PEM or RSAPublicKey; several during a rotation.
         header: The header that carries the signature; the profile's by default.
 
+    Attributes:
+        covers_body: True: a changed or missing body is refused.
+
     Raises:
         SigningKeyError: A key is unreadable, private, not RSA, or under 2048 bits.
         ConfigurationError: There is no key.
@@ -229,6 +232,9 @@ class HmacSignature:
     Args:
         secrets: One or several secrets of at least 16 bytes; several during a rotation.
         header: The header that carries it; the profile's by default.
+
+    Attributes:
+        covers_body: True: a changed or missing body is refused.
 
     Raises:
         ConfigurationError: There is no secret, or one is shorter than 16 bytes.

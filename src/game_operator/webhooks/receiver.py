@@ -241,9 +241,15 @@ class WebhookReceiver(Gate):
 
     def refuse(self, path: str, reason: str, *, method: str = "POST", peer: str | None = None) -> HttpReply:
         """
-        Answer a request whose body was not read to its end; *reason* is for the log.
+        Answer a request whose body was not read to its end.
 
         It is SYSTEM_ERROR, because nobody knows what the call said; 404 and 405 are as for any other request.
+
+        Args:
+            path: The path below your own prefix.
+            reason: Why, for the log and ``on_call``.
+            method: The HTTP method.
+            peer: The address that opened the connection.
         """
         request = WebhookRequest(method, path, (), b"", peer, 0)
         arrival = self._arrived(request)
