@@ -48,11 +48,11 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
         if scope["type"] != "http":
             await _not_http(scope["type"], receive, send)
             return
-        path, mounted_at = scope["path"], normal_prefix(scope.get("root_path") or "")
+        path, mounted_at = scope["path"], scope.get("root_path")
         if path.endswith("/") and not (scope.get("raw_path") or b"/").partition(b"?")[0].endswith(b"/"):
             path = path[:-1]  # Litestar's mounts put a slash behind the path, which the client did not send.
         if mounted_at or prefix:
-            path = path_below(path, mounted_at, prefix)
+            path = path_below(path, normal_prefix(mounted_at or ""), prefix)
         peer = scope["client"][0] if scope.get("client") else None
         try:
             body = await _body(receive, receiver, path)

@@ -312,16 +312,18 @@ class IpAllowList:
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:  # noqa: ARG002 - the Protocol's
         """Return if the caller's address is in one of the networks, as ``Authenticator.authenticate`` describes."""
-        address, written = self._caller(request)
+        address, named = self._caller(request)
         if address is None or not _within(address, self._networks):
-            raise WebhookSignatureError(f"the address {written} is not on the allow-list (read as {address})")
+            told = shown(request.peer)
+            if named is not None:
+                told = f"{shown(named) if named else 'of nobody'}, which the proxy {told} names in X-Forwarded-For,"
+            raise WebhookSignatureError(f"the address {told} is not on the allow-list (read as {address})")
 
-    def _caller(self, request: WebhookRequest) -> tuple[_Address | None, str]:
-        """Return the caller's address, and how it is written and where, for a reason."""
-        address, peer = _parsed_address(request.peer), shown(request.peer)
+    def _caller(self, request: WebhookRequest) -> tuple[_Address | None, str | None]:
+        """Return the caller's address, and what X-Forwarded-For says it is; None for who connected without a proxy."""
+        address = _parsed_address(request.peer)
         if address is None or not _within(address, self._proxies):
-            return address, peer
-        no_caller = None, f"of a caller of the proxy {peer}, which names none in X-Forwarded-For,"
+            return address, None
         fields = [value for name, value in request.headers if name == b"x-forwarded-for"]
         if fields and not self._trust_chunked and any(name == b"transfer-encoding" for name, _ in request.headers):
             if not self._is_logged:
@@ -333,12 +335,12 @@ class IpAllowList:
                     "send a Content-Length. This is logged once.",
                     extra={"event": "webhook.chunked_refused"},
                 )
-            return no_caller
+            return None, ""
         for hop in reversed(b",".join(fields).decode("latin-1").rsplit(",", _MOST_HOPS) if fields else ()):
             address = _forwarded_address(hop.strip())
             if address is None or not _within(address, self._proxies):
-                return address, f"{shown(hop.strip())}, which the proxy {peer} names in X-Forwarded-For,"
-        return no_caller  # Nobody but our own proxies is named.
+                return address, hop.strip()
+        return None, ""  # Nobody but our own proxies is named.
 
 
 def _parsed_networks(networks: Iterable[str], setting: str = "networks") -> tuple[_Network, ...]:
