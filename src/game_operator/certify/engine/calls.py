@@ -190,22 +190,27 @@ class Calls:
 
     # Asking. These do not judge an answer.
 
-    def is_too_long(self, request: Request) -> bool:
-        """Return whether the wallet need not read the body, and may answer SYSTEM_ERROR (docs/decisions/0013)."""
+    def may_be_unread(self, request: Request) -> bool:
+        """
+        Return whether SYSTEM_ERROR is right, too: the body is empty or too long (docs/decisions/0013).
+
+        A wallet that does not go by the signature cannot know whether a middleware of its own took an empty one.
+        """
         is_batch = request.path in BATCH_PATHS
-        return len(request.body) > (self.profile.max_batch_bytes if is_batch else self.profile.max_body_bytes)
+        most = self.profile.max_batch_bytes if is_batch else self.profile.max_body_bytes
+        return not 0 < len(request.body) <= most
 
     def send(self, request: Request, *, due: str | None = None) -> Carried:
         """
         Send one request, and return its answer.
 
         One that is answered SYSTEM_ERROR is sent again, as the service would, unless that is the code that is *due*,
-        or the body is longer than the profile's limit.
+        or the wallet may not have read the body.
         """
         heard = first = self._sent_once(request)
         # A wallet that always fails is asked once more, and not three times.
         most = _MOST_AGAIN if self.observed.repeated_in_vain < _MOST_AGAIN else 1
-        if request.manner is not Manner.WHOLE or due == Code.SYSTEM_ERROR or self.is_too_long(request):
+        if request.manner is not Manner.WHOLE or due == Code.SYSTEM_ERROR or self.may_be_unread(request):
             most = 0
         for _ in range(most):
             if heard.code != Code.SYSTEM_ERROR:

@@ -136,7 +136,6 @@ class Stage(Balances):
         *,
         success_is_advice: bool = False,
         final_code_is_advice: bool = False,
-        or_code: str | None = None,
         status: int = 200,
         cause: str = "",
     ) -> Carried:
@@ -153,17 +152,15 @@ class Stage(Balances):
             success_is_advice: Whether a SUCCESS that moves nothing is advice, because it does no harm.
             final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
                 judges that.
-            or_code: Another code that is right, too.
             status: The HTTP status that is due.
             cause: What it comes from if it is accepted.
         """
-        heard = self.ask(what, title, status=status, due=or_code or fold_code(code, self.profile))
+        heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
         who = self._player_of(what)
         if heard.succeeded:
             self._accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
             return heard
-        if heard.code != or_code:
-            self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
+        self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         self.check_balance(heard, who)
         return heard
 
@@ -204,7 +201,7 @@ class Stage(Balances):
         failed = 0
         for place, each in enumerate(heard):
             self.check_reply(each)
-            if each.code == Code.SYSTEM_ERROR:
+            if each.code == Code.SYSTEM_ERROR and not self.may_be_unread(each.request):
                 failed += 1
                 heard[place] = self.insisted(each.request)
         if failed:
@@ -367,7 +364,7 @@ class Stage(Balances):
         operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
         if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
             return  # A limit may be asked before the funds.
-        if heard.code == Code.SYSTEM_ERROR and self.is_too_long(heard.request):
+        if heard.code == Code.SYSTEM_ERROR and self.may_be_unread(heard.request):
             return
         told = f"refused with {heard.code}; {due} is assumed"
         if _is_invalid_code(heard.code):
