@@ -128,4 +128,4 @@ def test_the_test_tools_without_pytest() -> None:
 
 def test_the_units_of_a_table() -> None:
     """For annotations of whoever passes one on."""
-    assert get_args(Unit) == ("cents", "units", "micros")
+    assert get_args(Unit) == ("cents", "units", "whole", "thousandths")

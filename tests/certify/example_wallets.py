@@ -133,14 +133,14 @@ def _own_wallet(_: str) -> Opened:
 
 @contextmanager
 def _table(_: str) -> Opened:
-    """Millionths of the unit, and ids that are numbers."""
+    """Thousandths of the unit, and ids that are numbers."""
     with TemporaryDirectory() as folder:
         file = Path(folder, "casino.db")
         with closing(sqlite3.connect(file)) as connection:
-            connection.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT, micros INTEGER NOT NULL)")
-            connection.execute("INSERT INTO players VALUES (7, 'Ann', 100009999), (8, 'Ben', 100000000)")
+            connection.execute("CREATE TABLE players (id INTEGER PRIMARY KEY, name TEXT, fils INTEGER NOT NULL)")
+            connection.execute("INSERT INTO players VALUES (7, 'Ann', 100009), (8, 'Ben', 100000)")
             connection.commit()
-        players = TableAccounts(table="players", key="id", balance="micros", unit="micros")
+        players = TableAccounts(table="players", key="id", balance="fils", unit="thousandths")
         with SqlLedger(f"sqlite:///{file}", accounts=players) as ledger:
             yield ExampleWallet(_received(Wallet(ledger)), ("7", "8"), only="A B C G")
 

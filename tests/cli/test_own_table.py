@@ -89,7 +89,7 @@ def test_it_is_served(database: str, keys: KeyFiles) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        pytest.param({"unit": "units"}, 'What fits is the unit "cents" or "micros".', id="the unit of others"),
+        pytest.param({"unit": "units"}, 'the unit "units" was passed', id="the unit of others"),
         pytest.param({"table": "purses"}, 'name all its columns as its key: "id", "country"', id="half a key"),
     ],
 )
@@ -162,7 +162,11 @@ def test_an_anomaly_is_retried(run: Run, database: str) -> None:
         pytest.param(_OPTIONS[:2], "Missing: --accounts-key, --accounts-balance.", id="a table alone"),
         pytest.param(_OPTIONS[2:], "Missing: --accounts-table.", id="no table"),
         pytest.param(("--accounts-unit", "cents"), "Missing: --accounts-table", id="a unit alone"),
-        pytest.param((*_OPTIONS[:-1], "pennies"), "unit must be one of cents, units, micros", id="another unit"),
+        pytest.param(
+            (*_OPTIONS[:-1], "pennies"),
+            "unit must be one of cents, units, whole, thousandths, not 'pennies'",
+            id="another unit",
+        ),
         pytest.param(("--accounts-table", "players;", *_OPTIONS[2:]), "'players;'", id="not a name"),
         pytest.param(("--accounts-table", "gamers", *_OPTIONS[2:]), "no table gamers", id="another table"),
     ],

@@ -661,6 +661,39 @@ def test_a_withdraw_of_nothing_is_a_bet() -> None:
     assert effect_of(book, rollback()) == Effect(None, 0, OPEN, ROLLED_BACK, "")
 
 
+@pytest.mark.parametrize("step_cents", [1, 100])
+@pytest.mark.parametrize("cents", [100, 101, 199, 200, 0])
+def test_an_amount_fits_the_step_of_a_balance_or_moves_nothing(step_cents: int, cents: int) -> None:
+    """Assumptions §E: a withdraw is declined before anybody is asked; a credit is ours to fail, and can be repeated."""
+    fits = cents % step_cents == 0
+    book = Book(step_cents=step_cents)
+    book.accounts["p1"] = Account("p1", 1_000)
+    terms = Terms(may_bet=lambda *_: None)
+    asked = book.asks_may_bet(withdraw("b0", amount_cents=cents), terms)
+    assert asked == (book.accounts["p1"] if fits else None)
+    for refusal in (None, "PLAYER_BLOCKED"):
+        bet_id = f"b {refusal}"
+        outcome = book.apply(withdraw(bet_id, amount_cents=cents), terms, clock_millis=1_000, refusal=refusal)
+        assert (outcome.code, outcome.anomaly) == (refusal if fits else "INVALID_REQUEST", "")
+        state = (OPEN if refusal is None else DECLINED) if fits else DECLINED
+        assert (book.bets[bet_id].state, book.bets[bet_id].wager_cents) == (state, cents)
+    book.apply(withdraw("b1", amount_cents=200), terms, clock_millis=1_000)
+    held = book.accounts["p1"].balance_cents
+    settled = Book(step_cents=step_cents)
+    settled.accounts, settled.bets = dict(book.accounts), dict(book.bets)
+    repair = settled.settle(deposit("b1", amount_cents=cents), terms, settled_by="reconcile", clock_millis=1_000)
+    outcomes = [
+        book.apply(call, terms, clock_millis=1_000)
+        for call in (claim(amount_cents=cents), deposit("b1", amount_cents=cents))
+    ]
+    for outcome in (repair, *outcomes):
+        assert (outcome.code, outcome.anomaly) == ((None, "") if fits else ("SYSTEM_ERROR", "unit_does_not_fit"))
+        assert outcome.delta_cents == (cents if fits else 0)
+    assert book.accounts["p1"].balance_cents == held + (2 * cents if fits else 0)
+    assert book.bets["b1"].state is (CLOSED if fits else OPEN)
+    assert settled.bets["b1"].state is (CLOSED if fits else OPEN)
+
+
 @pytest.mark.parametrize("balance_cents", [-1, -10_000])
 def test_a_negative_balance_is_credited(balance_cents: int) -> None:
     """Credits and refunds are accepted below zero."""

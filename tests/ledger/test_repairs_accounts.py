@@ -47,7 +47,7 @@ def _table(unit: str = "cents") -> TableAccounts:
         pytest.param("bigint", "cents", "1999", "2800", id="cents"),
         pytest.param("numeric(14, 2)", "units", "19.99", "28.00", id="units"),
         pytest.param("numeric", "units", "19.9999", "28.0099", id="units finer than a cent"),
-        pytest.param("bigint", "micros", "19999999", "28009999", id="micros"),
+        pytest.param("bigint", "thousandths", "19999", "28009", id="thousandths finer than a cent"),
     ],
 )
 @pytest.mark.drawn(4)

@@ -288,8 +288,8 @@ _SILENT = frozenset(
 )
 
 
-Unit: TypeAlias = Literal["cents", "units", "micros"]
-"""What a balance counts: hundredths, ones or millionths of the currency unit."""
+Unit: TypeAlias = Literal["cents", "units", "whole", "thousandths"]
+"""What a balance counts: see ``TableAccounts``."""
 
 #: A name as it is written without quotes; PostgreSQL keeps 63 bytes of it.
 _NAME: Final = re.compile(r"[^\W\d][\w$]{0,62}")
@@ -334,9 +334,11 @@ class TableAccounts:
             columns that are unique together, such as ``("player_id", "currency")``: then ``account_of`` returns a
             tuple of as many texts, and an account is known by their compact JSON array, ``["p1","EUR"]``.
         balance: The column that holds the balance: exact, so integer or numeric.
-        unit: What the balance counts: ``cents``, ``units`` (of the currency) or ``micros`` (millionths of a unit).
-            None is cents, in a column of integers; for another column the unit is required. Columns with decimals
-            hold units, columns without hold cents or micros.
+        unit: What the balance counts: ``cents``, hundredths of the currency unit, in integers; ``units`` of the
+            currency, with decimals; ``whole`` units of a currency without cents, in integers; ``thousandths`` of a
+            unit (fils), in integers. Calls have hundredths in every currency. An amount that is no whole unit does not
+            fit ``whole``: a withdraw is INVALID_REQUEST, and what credits is SYSTEM_ERROR and the anomaly
+            ``unit_does_not_fit``. None is cents, in a column of integers; for another column the unit is required.
         shared: Whether ledgers with other table prefixes move these balances too. A call that reaches two ledgers moves
             money twice, so a second ledger is refused without it.
 

@@ -7,15 +7,12 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, Literal, NamedTuple
 
 from game_operator.errors import shown
-from game_operator.ledger.api import TableAccounts, Unit
+from game_operator.ledger.api import TableAccounts
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
 
 #: The questions to the catalogue of a database.
 CATALOGUE_SQL: Final[Mapping[str, str]] = sql_texts(__package__, "catalogue.sql")
-
-#: How many rows are looked at on opening, where the type of the column does not say which unit it holds.
-_SAMPLE_ROWS = 1_000
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -80,6 +77,9 @@ class Column(NamedTuple):
     bytewise: bool = True
 
 
+_SEE = 'What a column counts, only you know: docs/how-to/own-transaction.md, "Which unit", lists all.'
+
+
 class TableLook(NamedTuple):
     """What a look at a TableAccounts found: why it is refused, and its columns."""
 
@@ -115,7 +115,7 @@ def look_at_table(kind: Kind, accounts: TableAccounts) -> Script[TableLook]:
     # What is unique by fewer columns is unique by more.
     if indexes is not None and not any(names <= set(map(folded, accounts.keys)) for names in indexes):
         problems.append(_not_unique(kind, accounts, indexes))
-    problems += yield from _balance_problems(kind, accounts, balance)
+    problems += _balance_problems(kind, accounts, balance)
     return look._replace(keys=tuple(column.key for column in keys if column.key), balance=balance)
 
 
@@ -136,44 +136,18 @@ def _not_unique(kind: Kind, accounts: TableAccounts, indexes: list[set[str]]) ->
     )
 
 
-def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> Script[list[str]]:
-    """Return why the balance cannot be moved exactly, in the unit of *accounts*."""
+def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> list[str]:
+    """Return why the balance cannot be moved exactly in the unit of *accounts*; which it counts, no look can tell."""
     name, unit, scale = f"The balance {accounts.table}.{accounts.balance}", accounts.unit, column.scale
     if not column.is_exact:
         inexact = f"{name} has the type {column.type_name}, which is not exact"
         return [f"{inexact}; it must be {_BALANCE_TYPES[kind]}."]
-    # The units that a column of this scale can hold, and no other can be meant.
-    fitting: tuple[Unit, ...] = ("units",) if scale is None or scale >= 2 else ()
-    if not scale:
-        fitting += ("cents", "micros")
-    if unit not in fitting and (unit is not None or not column.is_whole or scale):
-        fits = " or ".join(f'"{each}"' for each in fitting)
-        advice = (
-            f"What fits is the unit {fits}."
-            if fits
-            else "No unit fits: keep whole cents or micros, or units with 2 decimals."
-        )
-        if unit is None:
-            return [f"{name} is {column.declared}: say what it counts. {advice}"]
-        why = "no cents fit in whole units" if unit == "units" else f"{unit} have no decimals"
-        passed = f'which keeps {scale} decimals, and the unit "{unit}" was passed'
-        return [f"{name} is {column.declared}, {passed}: {why}. {advice}"]
-    # SQLite keeps any number in a column of any type.
-    if unit == "units" or (kind == "postgres" and scale is not None):
+    if unit is None and (scale or not column.is_whole):
+        return [f"{name} is {column.declared}: say what it counts. {_SEE}"]
+    if scale is None or (scale >= 2 if unit == "units" else scale == 0):
         return []
-    balance = f'owned."{accounts.balance}"'
-    shown_balance = f"+{balance}" if kind == "sqlite" else f"CAST({balance} AS text)"
-    rows: Rows = yield Execute(
-        f"SELECT {shown_balance} FROM {accounts.quoted_table} AS owned LIMIT {_SAMPLE_ROWS}",  # noqa: S608 - checked names
-        (),
-    )
-    return [
-        f"{name} is {column.declared}, and one of its first {_SAMPLE_ROWS} rows holds {shown(found)}, while the unit "
-        f'"{unit}" was passed, which has no decimals. What fits is the unit "units"; if the decimals are zeros and the '
-        "amounts are not units, update the rows to whole numbers."
-        for (found,) in rows
-        if has_decimals(found)
-    ][:1]
+    passed = f'the unit "{unit or "cents"}" was passed, which has {"two" if unit == "units" else "no decimals"}'
+    return [f"{name} is {column.declared}, which keeps {scale or 'no'} decimals, and {passed}. {_SEE}"]
 
 
 def has_decimals(balance: object) -> bool:

@@ -2,8 +2,8 @@
 Balances in a table of the operator's: in PostgreSQL one statement locks a batch's rows, and one moves them.
 
 A balance may be finer than a cent: it is compared and shown rounded down to whole cents, which compares exactly with
-whole cents, and moved by whole cents, so that the finer part stays as it is. Cents and micros have no decimals: 102.00
-is an amount in units, and moved as if it were cents, every bet would take a hundred times the money.
+whole cents, and moved by whole cents, so that the finer part stays as it is. Only units have decimals: 102.00 moved as
+if it were cents, every bet would take a hundred times the money.
 
 SQLite keeps ``12.50`` in a NUMERIC column as a float. Decimals of at most 15 significant digits survive that there and
 back. A balance that has more, or would get more, is refused and never rounded.
@@ -27,7 +27,7 @@ _DIGITS = 15
 _TYPES = {"text": "text", "uuid": "uuid", "integer": "bigint"}
 _UNSUPPORTED = "0A000"
 #: By how many powers of ten a unit is smaller than the currency unit.
-_EXPONENT: Final[dict[Unit, int]] = {"units": 0, "cents": -2, "micros": -6}
+_EXPONENT: Final[dict[Unit, int]] = {"units": 0, "cents": -2, "whole": 0, "thousandths": -3}
 #: Wide enough for any balance; what would still round is an error.
 _EXACT: Final = Context(prec=200, traps=[Inexact, InvalidOperation])
 
@@ -59,6 +59,7 @@ class TableBalances(OperatorBalances):
             self.unknown += f" Name all columns of its key: '{form}', or a tuple in a program."
         self._accounts, self._keys, self._has_policies = accounts, look.keys, look.has_policies
         self._unit: Unit = accounts.unit or "cents"
+        self.step_cents: int = 100 if self._unit == "whole" else 1
         self._as_text = look.balance.key == KeyColumn("text")
         texts = _sqlite_texts(accounts) if kind == "sqlite" else _postgres_texts(accounts, look.keys, look.balance)
         self._one, self._many, self._lock, self.parts["balances"] = texts
@@ -196,7 +197,7 @@ class TableBalances(OperatorBalances):
         if len(text.replace("-", "").replace(".", "").strip("0")) > _DIGITS:
             raise LedgerError(
                 f"The account {shown(key)} would hold {text}, and a NUMERIC column of SQLite keeps {_DIGITS} digits "
-                "exactly. Nothing was moved: keep balances in whole cents or micros, or as TEXT."
+                "exactly. Nothing was moved: keep balances as TEXT."
             )
         return text
 
@@ -259,8 +260,9 @@ def cents_of(balance: Decimal | int, unit: Unit) -> int:
 
 
 def delta_of(cents: int, unit: Unit) -> Decimal:
-    """Return a movement of *cents* in *unit*, exactly."""
-    return _shifted(Decimal(cents), -2 - _EXPONENT[unit])
+    """Return a movement of *cents* in *unit*, exactly, without decimals where the unit has none."""
+    delta = _shifted(Decimal(cents), -2 - _EXPONENT[unit])
+    return delta if unit == "units" else delta.to_integral_exact(context=_EXACT)
 
 
 def _decimal(balance: object) -> Decimal:

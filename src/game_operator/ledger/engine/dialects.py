@@ -44,12 +44,14 @@ class Balances:
     Attributes:
         unknown: What to do about an account that does not exist.
         key_parts: How many parts the key of an account has.
+        step_cents: The least that a balance can move by.
         writes: The names of the lists of ``rows``.
         parts: The statements that write them, each as many rows as its list has.
     """
 
     unknown = OPEN_FIRST
     key_parts = 1
+    step_cents = 1
     writes: ClassVar[tuple[str, ...]] = ("new_accounts", "accounts")
 
     def __init__(self, kind: Kind, prefix: str) -> None:
@@ -109,6 +111,7 @@ class SqlDialect:
         self.kind: Kind = accounts.kind
         self.accounts: Balances = accounts
         self.key_parts: int = accounts.key_parts
+        self.step_cents: int = accounts.step_cents
         self._clock_millis, self._beside = clock_millis, beside
         self.sources: Sources = Sources(self.kind, prefix)
         self.prefix: str = prefix

@@ -132,7 +132,12 @@ class KnownSources(Protocol):
 
 
 class Dialect(Protocol):
-    """How one kind of database loads and stores; one whose accounts have keys of several parts has ``key_parts``."""
+    """
+    How one kind of database loads and stores.
+
+    One whose accounts have keys of several parts has ``key_parts``, and one whose balances move by more than a cent
+    ``step_cents``.
+    """
 
     @property
     def sources(self) -> KnownSources:
@@ -251,7 +256,8 @@ def _loaded_book(
     read_again = False
     for _ in range(_MOST_LOADS):
         loaded = yield from dialect.load(needs)
-        book = Book(needs.source, key_parts=needs.key_parts)
+        step_cents = getattr(dialect, "step_cents", 1)
+        book = Book(needs.source, key_parts=needs.key_parts, step_cents=step_cents)
         book.accounts = {account.key: account for account in loaded.accounts}
         book.bets = {bet.bet_id: bet for bet in loaded.bets}
         book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}

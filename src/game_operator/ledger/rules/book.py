@@ -175,11 +175,12 @@ class Changes:
 class Book:
     """The rows of one source, and what has become of them."""
 
-    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source")
+    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source", "step_cents")
 
-    def __init__(self, source: str = "", *, key_parts: int = 1) -> None:
+    def __init__(self, source: str = "", *, key_parts: int = 1, step_cents: int = 1) -> None:
         self.source: str = source
         self.key_parts: int = key_parts
+        self.step_cents: int = step_cents
         self.accounts: dict[str, Account] = {}
         self.bets: dict[str, BetRecord] = {}
         self.calls: dict[tuple[str, str], CallRecord] = {}
@@ -202,7 +203,7 @@ class Book:
         """Return the account of a withdraw that is about to debit, if the operator is to be asked about it first."""
         if terms.may_bet is None or not isinstance(call, WithdrawCall):
             return None
-        if call.bet_id in self.bets or ("withdraw", call.tx_id) in self.calls:
+        if call.bet_id in self.bets or ("withdraw", call.tx_id) in self.calls or call.amount_cents % self.step_cents:
             return None
         return self.accounts.get(self.account_key(call, terms))
 
@@ -224,7 +225,14 @@ class Book:
         """Settle the bet of *call*, which never came, note what is to be written, and return the outcome."""
         bet = self.bets[call.bet_id or ""]
         account = self.accounts.get(bet.account)
-        decision = settle(call, bet=bet, account=account, settled_by=settled_by, clock_millis=clock_millis)
+        decision = settle(
+            call,
+            bet=bet,
+            account=account,
+            settled_by=settled_by,
+            clock_millis=clock_millis,
+            step_cents=self.step_cents,
+        )
         if decision.applied:
             self._note(call, terms, decision)
         return _outcome(decision)
@@ -259,6 +267,7 @@ class Book:
             rules=terms.rules,
             refusal=refusal,
             clock_millis=clock_millis,
+            step_cents=self.step_cents,
         )
 
     def _note(self, call: MovingCall, terms: Terms, decision: Decision) -> None:

@@ -54,13 +54,14 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
     * is SUCCESS with unknown_rollback="success", and then no anomaly. "By us" is settled by a repair, and $ leaves a
     finding of what is owed.
 
-5. Only a withdraw about to debit is asked: may the player bet, and is there enough money? Whatever refuses it, it is
-   DECLINED for good. A debited bet is OPEN; one that no deposit ever settles (a RAIN) is SPENT.
+5. Only a withdraw about to debit is asked: does its amount fit the unit of the balance (else INVALID_REQUEST), may the
+   player bet, and is there enough money? Whatever refuses it, it is DECLINED for good. A debited bet is OPEN; one that
+   no deposit ever settles (a RAIN) is SPENT.
 
 A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
 """
 
-from typing import NamedTuple, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from game_operator.codes import BetState, WebhookErrorCode
 from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, CallRecord, without_balance
@@ -75,6 +76,9 @@ _BET_ROLLED_BACK = WebhookErrorCode.BET_ROLLED_BACK.value
 _DUPLICATE_TRANSACTION = WebhookErrorCode.DUPLICATE_TRANSACTION.value
 _INVALID_REQUEST = WebhookErrorCode.INVALID_REQUEST.value
 _SYSTEM_ERROR = WebhookErrorCode.SYSTEM_ERROR.value
+
+#: The kind of a credit that the operator's column cannot hold.
+UNIT_DOES_NOT_FIT: Final = "unit_does_not_fit"
 
 #: These took money from an account, and are bound to it.
 _DEBITED = frozenset({BetState.OPEN, BetState.SPENT, BetState.CLOSED, BetState.ROLLED_BACK})
@@ -121,6 +125,7 @@ class _Known(NamedTuple):
     account_key: str
     rules: Profile
     clock_millis: int
+    step_cents: int = 1
 
 
 def decide(
@@ -134,6 +139,7 @@ def decide(
     account_key: str | None = None,
     refusal: str | None = None,
     clock_millis: int = 0,
+    step_cents: int = 1,
 ) -> Decision:
     """
     Return what *call* does.
@@ -149,9 +155,10 @@ def decide(
         account_key: The key of that account, which is stored even when there is no such account.
         refusal: What the operator answered when asked about this withdraw (``Book.asks_may_bet``): a code, or None.
         clock_millis: The clock, read while the account's row is locked.
+        step_cents: The least that balances can move by: 100 where they are whole units of the currency.
     """
     key = account_key or (account.key if account else call.player_id)
-    seen = _Known(known, bet, tx_owner, account, key, rules, clock_millis)
+    seen = _Known(known, bet, tx_owner, account, key, rules, clock_millis, step_cents)
     if isinstance(call, WithdrawCall):
         return _withdraw(call, seen, refusal)
     if isinstance(call, DepositCall):
@@ -162,7 +169,13 @@ def decide(
 
 
 def settle(
-    call: DepositCall | RollbackCall, *, bet: BetRecord, account: Account | None, settled_by: str, clock_millis: int
+    call: DepositCall | RollbackCall,
+    *,
+    bet: BetRecord,
+    account: Account | None,
+    settled_by: str,
+    clock_millis: int,
+    step_cents: int = 1,
 ) -> Decision:
     """
     Return what it does to settle *bet* without a call of the provider; *call* is the one that should have come.
@@ -176,8 +189,9 @@ def settle(
         account: The account that the bet debited.
         settled_by: What is kept with the bet.
         clock_millis: The clock, read while the account's row is locked.
+        step_cents: As for ``decide``.
     """
-    seen = _Known(None, bet, None, account, bet.account, Profile(), clock_millis)
+    seen = _Known(None, bet, None, account, bet.account, Profile(), clock_millis, step_cents)
     if bet.state is not BetState.OPEN or call.player_id != bet.player_id or account is None:
         return _refused(_BET_ALREADY_CLOSED if account else _PLAYER_NOT_FOUND, seen)
     if isinstance(call, DepositCall):
@@ -233,6 +247,8 @@ def _new_bet(call: WithdrawCall, seen: _Known, refusal: str | None) -> Decision:
     account = seen.account
     if account is None:
         return _declined(call, seen, _PLAYER_NOT_FOUND)
+    if call.amount_cents % seen.step_cents:
+        return _declined(call, seen, _INVALID_REQUEST)
     if refusal is not None:
         return _declined(call, seen, refusal)
     # A balance below zero refuses a bet of 0 as well.
@@ -412,6 +428,8 @@ def _credited(
 ) -> Decision:
     account = seen.account
     assert account is not None
+    if amount_cents % seen.step_cents:
+        return _refused(_SYSTEM_ERROR, seen, anomaly=UNIT_DOES_NOT_FIT)
     balance_cents = account.balance_cents + amount_cents
     if balance_cents > MAX_BALANCE_CENTS:
         return _refused(_SYSTEM_ERROR, seen, anomaly="balance_overflow")

@@ -12,6 +12,7 @@ from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.models.webhooks import LONGEST_TX_ID, WebhookCall
 from game_operator.protocol.webhook import read_call
 
@@ -46,6 +47,7 @@ KINDS: Final = frozenset(
         "second_deposit",
         "second_withdraw",
         "sum_differs",
+        UNIT_DOES_NOT_FIT,
         "unknown_player",
         UNKNOWN_SOURCE,
         "unreadable",

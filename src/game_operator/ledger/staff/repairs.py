@@ -16,10 +16,13 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import AFTER, AskOperator, Execute, Loaded, Script, run_after
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
+from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
 from game_operator.ledger.staff.queries import bet as bet_script
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.money import Cents, amount_from_cents
+
+_NOT_WHOLE = 'does not fit unit="whole" of the operator\'s table, which holds no part of a unit. Nothing was moved.'
 
 #: What a bet's account got for it can still change in every other state.
 _SETTLED = frozenset({BetState.CLOSED, BetState.ROLLED_BACK})
@@ -87,7 +90,7 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
             f"The claim {shown(claims[0][0])} names the bet {shown(bet.bet_id)}, so what the provider reports as won "
             "may be paid already. Nothing was moved: compare both by hand."
         )
-    book = Book(source, key_parts=dialect.key_parts)
+    book = Book(source, key_parts=dialect.key_parts, step_cents=dialect.step_cents)
     book.accounts = {account.key: account for account in loaded.accounts}
     book.bets = {bet.bet_id: bet}
     outcome = book.settle(call, terms, settled_by=repair.settled_by, clock_millis=loaded.clock_millis)
@@ -143,7 +146,7 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     # Again, because until the account was locked it may have been paid.
     wanted = yield from finding(payment.finding_id, dialect)
     owed_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
-    problem = _why_unpaid(wanted, bet, account, owed_cents)
+    problem = _why_unpaid(wanted, bet, account, owed_cents, dialect.step_cents)
     if account is None or problem:
         raise FindingError(problem)
     moved = Account(account.key, account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1))
@@ -191,10 +194,13 @@ def _why_refused(bet: BetRecord, call: DepositCall | RollbackCall, outcome: Outc
     if bet.player_id != call.player_id:
         players = f"{shown(bet.player_id)}, not of {shown(call.player_id)}"
         return f"The bet {shown(bet.bet_id)} is of {players}. Nothing was moved."
+    if outcome.anomaly == UNIT_DOES_NOT_FIT:
+        cents = call.amount_cents if isinstance(call, DepositCall) else bet.wager_cents
+        return f"The amount {amount_from_cents(cents)} {_NOT_WHOLE}"
     return f"The account {shown(bet.account)} cannot be credited ({outcome.code}). Nothing was moved."
 
 
-def _why_unpaid(wanted: Finding, bet: BetRecord, account: Account | None, owed_cents: int) -> str:
+def _why_unpaid(wanted: Finding, bet: BetRecord, account: Account | None, owed_cents: int, step_cents: int) -> str:
     """Return why nothing is paid for a finding, or ""."""
     if wanted.resolved_at_millis is not None:
         return f"The finding {wanted.id} was resolved by {wanted.resolved_by} already. Nothing was moved."
@@ -207,6 +213,8 @@ def _why_unpaid(wanted: Finding, bet: BetRecord, account: Account | None, owed_c
         return f"There is no account {shown(bet.account)} any more. Nothing was moved."
     if owed_cents == 0:
         return f"Nothing is owed for the finding {wanted.id} any more. Resolve it without paying."
+    if owed_cents % step_cents:
+        return f"The amount {amount_from_cents(owed_cents)} that is owed for the finding {wanted.id} {_NOT_WHOLE}"
     holds = f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding"
     # A balance below zero, as the operator's own table may have, is no reason not to pay.
     if owed_cents < 0 and account.balance_cents + owed_cents < 0:
