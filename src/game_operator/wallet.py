@@ -298,8 +298,9 @@ class JoinedWallet(_OverTransactions["SqlLedger", "Transaction"], _Handler):
         account_of: Maps a call to the key of an account.
         currency_of: Names the currency of a call, for totals.
         confirm: ``"first"`` looks each call up over the ledger's own connection after its commit, for up to 2 seconds,
-            until one was found; ``"always"`` looks up every call, for a *transaction* that runs statements after its
-            ``yield``; ``"never"`` none, for a framework's TestCase, which does not commit.
+            until one was found, and later those whose transaction may be nested in another; ``"always"`` looks up every
+            call, for a *transaction* that runs statements after its ``yield``; ``"never"`` none, for a framework's
+            TestCase, which does not commit.
 
     Raises:
         TypeError: The ledger is not a SqlLedger, or *transaction* or *after* cannot be called.

@@ -19,6 +19,7 @@ from game_operator.ledger.async_sql import AsyncSqlLedger
 from game_operator.ledger.engine.observed_commits import observed_joined
 from game_operator.ledger.engine.script import Script, Work, at_once, awaited
 from game_operator.ledger.joined_calls import asks_to_repeat
+from game_operator.ledger.joined_connections import left_open
 from game_operator.ledger.postgres.hazards import CommitWatch
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
@@ -33,7 +34,7 @@ T = TypeVar("T")
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Any]]
 #: The same for asyncio.
 AsyncTransaction: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
-#: Which calls are looked up after their commit: those until one is found, all, or none.
+#: Which calls are looked up after their commit: those until one is found, or that show a sign of nesting; all; none.
 Confirm: TypeAlias = Literal["first", "always", "never"]
 
 _MOST_ATTEMPTS: Final = 3
@@ -87,7 +88,7 @@ class JoinedBlock:
         ledger, source = self._ledger, self._terms.source
         join = partial(ledger._joiner.apply_held, Item(call, self._terms))
         try:
-            outcome: Outcome = yield from self._repeated(join)
+            done: tuple[Outcome, bool] = yield from self._repeated(join)
         except UnknownSourceError:
             # The refused call may be owed. The operator's transaction has ended, and its locks with it.
             anomaly = unknown_source(call, self._terms)
@@ -95,7 +96,8 @@ class JoinedBlock:
                 with suppress(LedgerError):
                     yield ledger._write(lambda: store_anomaly(anomaly, source, ledger._fit))
             raise
-        if not isinstance(call, BalanceCall) and self._is_looked_up():
+        outcome, may_be_open = done
+        if not isinstance(call, BalanceCall) and self._is_looked_up(may_be_open):
             at_millis = yield from self._find(lambda: stored_at(ledger._prefix, call, outcome, source))
             # A repeat or a refusal says nothing of the transaction.
             if outcome.applied and outcome.at_millis != at_millis:  # Another process has applied the call.
@@ -109,7 +111,8 @@ class JoinedBlock:
 
     def _repaired(self, repair: Repair) -> Work[Outcome]:
         ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
-        outcome: Outcome = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        done: tuple[Outcome, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        outcome = done[0]
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
 
@@ -117,7 +120,8 @@ class JoinedBlock:
         """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
-        paid: Paid = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        done: tuple[Paid, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        paid = done[0]
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid
 
@@ -130,8 +134,8 @@ class JoinedBlock:
         """Keep what the receiver refused, in a transaction of the operator."""
         source = self._terms.source
         script = partial(keep_anomaly, operation, kind, body, source)
-        yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
-        if self._is_looked_up():
+        _, may_be_open = yield from self._repeated(lambda connection: self._ledger._joiner.run(script, connection))
+        if self._is_looked_up(may_be_open):
             yield from self._find(lambda: anomaly_at(self._ledger._prefix, operation, kind, body, source))
 
     def _observed(self, call: WebhookCall, work: Work[Outcome]) -> Work[Outcome]:
@@ -139,22 +143,27 @@ class JoinedBlock:
         telemetry = self._ledger.telemetry
         return work if telemetry is None else observed_joined(work, call, self._terms, telemetry, self._ledger._system)
 
-    def _is_looked_up(self) -> bool:
+    def _is_looked_up(self, may_be_open: bool) -> bool:
         """Return whether to look up what a call has stored before it is answered; a refusal, too."""
-        return self._confirm == "always" or (self._confirm == "first" and not self._is_found)
+        return self._confirm == "always" or (self._confirm == "first" and (may_be_open or not self._is_found))
 
-    def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[T]:
-        """Do *work* in a transaction of the operator, and repeat it in another one if PostgreSQL asks for that."""
+    def _repeated(self, work: Callable[[Any], Work[T]]) -> Work[tuple[T, bool]]:
+        """
+        Do *work* in a transaction of the operator, and repeat it in another one if PostgreSQL asks for that.
+
+        Return what came of it, and whether that transaction may be nested in another, or open still.
+        """
         # Entered by ``with`` and ``async with``: a manager may look at the exception that is being handled.
         inside: Any = self._inside_async if self._awaits else self._inside
         for left in reversed(range(_MOST_ATTEMPTS)):
-            done: list[T] = []
+            done: list[tuple[T, Callable[[], bool]]] = []
             try:
                 manager: Any = self._transaction()
                 _check_manager(manager, awaits=self._awaits)
                 yield inside(manager, work, done)
                 if done:
-                    return done[0]
+                    result, is_open = done[0]
+                    return result, is_open()
                 raise LedgerError(
                     "The context manager of transaction= swallowed the exception of a failed call (its __exit__ "
                     "returned True). The call was not answered, because it may have been rolled back: let exceptions "
@@ -172,7 +181,7 @@ class JoinedBlock:
             yield self._ledger._sleep(uniform(0.0, 0.02))  # noqa: S311 - those who disturbed each other go apart
         raise AssertionError("the last attempt returns or raises")
 
-    def _inside(self, manager: Any, work: Callable[[Any], Work[T]], done: list[T]) -> None:
+    def _inside(self, manager: Any, work: Callable[[Any], Work[T]], done: list[tuple[T, Callable[[], bool]]]) -> None:
         with CommitWatch() as watch, ExitStack() as block:
             try:
                 connection = block.enter_context(manager)
@@ -185,13 +194,17 @@ class JoinedBlock:
                     "the receiver outside of atomic()."
                 ) from failed
             connection = _of_django(manager) if connection is None else connection
-            done.append(at_once(work(connection)))
+            result = at_once(work(connection))
+            done.append((result, left_open(connection)))
             watch.observe(connection)
 
-    async def _inside_async(self, manager: Any, work: Callable[[Any], Work[T]], done: list[T]) -> None:
+    async def _inside_async(
+        self, manager: Any, work: Callable[[Any], Work[T]], done: list[tuple[T, Callable[[], bool]]]
+    ) -> None:
         with CommitWatch() as watch:
             async with manager as connection:
-                done.append(await awaited(work(connection)))
+                result = await awaited(work(connection))
+                done.append((result, left_open(connection)))
                 watch.observe(connection)
 
     def _find(self, query: Callable[[], Script[int | None]]) -> Work[int]:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, ref
 
 from game_operator.errors import LedgerError, TransactionRequiredError
 from game_operator.ledger.engine.script import Kind, Rows, Work
-from game_operator.ledger.postgres.hazards import psycopg_of
+from game_operator.ledger.postgres.hazards import DJANGO, SQLALCHEMY, is_from, plain_connection, psycopg_of
 
 #: The rows of a statement, and how many it changed.
 Done: TypeAlias = tuple[Rows, int]
@@ -299,6 +299,31 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
         return driver is not None and driver.info.transaction_status.name == "INERROR"
 
     return has_failed
+
+
+def left_open(connection: Any) -> Callable[[], bool]:
+    """
+    Return what says, after its block was left, whether the transaction of *connection* may be nested, or open still.
+
+    Call this inside the block. The answer is a sign and proves nothing: a pool may have lent the connection again.
+    """
+    plain = plain_connection(connection)
+    if is_from(plain, SQLALCHEMY):
+        was_nested = plain.in_nested_transaction()
+        return lambda: was_nested or plain.get_transaction() is not None  # One that was rolled back stays there, too.
+    if is_from(plain, *DJANGO):
+        was_nested = bool(plain.savepoint_ids)
+        return lambda: was_nested or plain.in_atomic_block or _is_driver_in_transaction(plain.connection)
+    return lambda: _is_driver_in_transaction(plain)
+
+
+def _is_driver_in_transaction(driver: Any) -> bool:
+    if is_from(driver, "psycopg"):
+        return driver.info.transaction_status.name not in ("IDLE", "UNKNOWN")  # UNKNOWN: it is closed.
+    try:
+        return bool(getattr(driver, "in_transaction", False))
+    except Exception:  # sqlite3's, which is not imported here, for a connection that is closed.
+        return False
 
 
 def _required(how: str) -> TransactionRequiredError:

@@ -105,19 +105,30 @@ class CommitWatch(CommitWarnings, AbstractContextManager["CommitWatch"]):
 
 def psycopg_of(connection: Any) -> Any:
     """Return the psycopg connection under what ``apply(connection=…)`` takes, or None."""
-    seen = connection() if _is(connection, "sqlalchemy.orm.scoping", "sqlalchemy.ext.asyncio.scoping") else connection
-    seen = getattr(seen, "sync_session", seen)  # AsyncSession
-    if _is(seen, "sqlalchemy.orm.session"):
-        seen = seen.connection()
-    seen = getattr(seen, "sync_connection", seen)  # AsyncConnection
-    if _is(seen, "sqlalchemy.engine.base"):
+    seen = plain_connection(connection)
+    if is_from(seen, SQLALCHEMY):
         seen = seen.connection.driver_connection
-    elif _is(seen, "django.db.backends.base.base", "django.utils.connection"):
+    elif is_from(seen, *DJANGO):
         seen = seen.connection
-    return seen if _is(seen, "psycopg") else None
+    return seen if is_from(seen, "psycopg") else None
 
 
-def _is(thing: object, *modules: str) -> bool:
+def plain_connection(connection: Any) -> Any:
+    """Return *connection* without what SQLAlchemy puts around its Connection: an ORM's session, or asyncio."""
+    is_scoped = is_from(connection, "sqlalchemy.orm.scoping", "sqlalchemy.ext.asyncio.scoping")
+    seen = connection() if is_scoped else connection
+    seen = getattr(seen, "sync_session", seen)  # AsyncSession
+    if is_from(seen, "sqlalchemy.orm.session"):
+        seen = seen.connection()
+    return getattr(seen, "sync_connection", seen)  # AsyncConnection
+
+
+SQLALCHEMY = "sqlalchemy.engine.base"
+DJANGO = ("django.db.backends.base.base", "django.utils.connection")
+
+
+def is_from(thing: object, *modules: str) -> bool:
+    """Return whether the type of *thing*, or one of its bases, is defined in one of *modules*."""
     return any(base.__module__ in modules for base in type(thing).__mro__)
 
 

@@ -1,0 +1,370 @@
+"""A transaction inside another commits nothing when it is left: such a call is looked up before it is answered."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import (
+    AbstractContextManager,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+    suppress,
+)
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
+
+from game_operator.errors import LedgerError
+from game_operator.ledger import AsyncSqlLedger, SqlLedger, joined_block
+from game_operator.ledger.engine.address import path_of
+from game_operator.wallet import AsyncJoinedWallet, JoinedWallet
+from tests.support.callers import django_alias, sqlalchemy_url
+from tests.support.calls import deposit, rollback, withdraw
+
+
+class _Nested(NamedTuple):
+    """What opens a wallet's transaction, which is a savepoint inside of *outer*."""
+
+    transaction: Callable[[], Any]
+    outer: Callable[[], Any]
+
+
+class _UndoneError(Exception):
+    """Something else of the request fails."""
+
+
+@contextmanager
+def _sqlite3(url: str) -> Iterator[_Nested]:
+    with closing(sqlite3.connect(path_of(url), isolation_level=None)) as connection:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            begin, commit = ("SAVEPOINT s", "RELEASE s") if connection.in_transaction else ("BEGIN IMMEDIATE", "COMMIT")
+            connection.execute(begin)
+            try:
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK" if commit == "COMMIT" else "ROLLBACK TO s")
+                raise
+            connection.execute(commit)
+
+        yield _Nested(nested, nested)
+
+
+@contextmanager
+def _psycopg(url: str) -> Iterator[_Nested]:
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with connection.transaction():
+                yield connection
+
+        yield _Nested(nested, nested)
+
+
+def _engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(sqlalchemy_url(url, "psycopg"))
+    return _begins(create_engine(url))
+
+
+def _begins(engine: Engine) -> Engine:
+    """Let sqlite3 begin where SQLAlchemy does, by its own recipe: else a savepoint's release would commit."""
+    event.listen(engine, "connect", lambda driver, _: setattr(driver, "isolation_level", None))
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+    return engine
+
+
+@contextmanager
+def _alchemy(url: str) -> Iterator[_Nested]:
+    engine = _engine(url)
+    with engine.connect() as connection:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with connection.begin_nested() if connection.in_transaction() else connection.begin():
+                yield connection
+
+        yield _Nested(nested, nested)
+    engine.dispose()
+
+
+@contextmanager
+def _alchemy_session(url: str) -> Iterator[_Nested]:
+    engine = _engine(url)
+    with Session(engine) as session:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with session.begin_nested() if session.in_transaction() else session.begin():
+                yield session
+
+        yield _Nested(nested, nested)
+    engine.dispose()
+
+
+@contextmanager
+def _alchemy_joined(url: str) -> Iterator[_Nested]:
+    """A session over a connection whose transaction is another's: its commit commits nothing."""
+    engine = _engine(url)
+    with engine.connect() as connection:
+        yield _Nested(sessionmaker(connection).begin, connection.begin)
+    engine.dispose()
+
+
+@contextmanager
+def _alchemy_closed(url: str) -> Iterator[_Nested]:
+    """One whose own context manager has the outer transaction, and closes the connection."""
+    engine = _engine(url)
+    depth = [0]
+
+    @contextmanager
+    def outer() -> Iterator[None]:
+        depth[0] += 1
+        yield
+
+    @contextmanager
+    def nested() -> Iterator[Any]:
+        with engine.connect() as connection, connection.begin() as transaction:
+            if not depth[0]:
+                yield connection
+                return
+            with connection.begin_nested():
+                yield connection
+            transaction.rollback()
+            depth[0] = 0
+
+    yield _Nested(nested, outer)
+    engine.dispose()
+
+
+@contextmanager
+def _django(url: str) -> Iterator[_Nested]:
+    from django.db import connections, transaction
+
+    with django_alias(url) as alias:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with transaction.atomic(using=alias):
+                yield connections[alias]
+
+        yield _Nested(nested, nested)
+
+
+@contextmanager
+def _django_without_autocommit(url: str) -> Iterator[_Nested]:
+    """There atomic() never commits: whoever switched autocommit off does."""
+    from django.db import connections, transaction
+
+    with django_alias(url) as alias:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with transaction.atomic(using=alias):
+                yield connections[alias]
+
+        @contextmanager
+        def outer() -> Iterator[None]:
+            transaction.set_autocommit(False, using=alias)
+            try:
+                with connections[alias].cursor() as cursor:  # What sqlite3 begins before.
+                    cursor.execute("UPDATE game_operator_meta SET value = value WHERE name = ''")
+                yield
+            finally:
+                transaction.rollback(using=alias)
+                transaction.set_autocommit(True, using=alias)
+
+        yield _Nested(nested, outer)
+
+
+@contextmanager
+def _peewee(url: str) -> Iterator[_Nested]:
+    import peewee
+    from playhouse.postgres_ext import Psycopg3Database
+
+    database = peewee.SqliteDatabase(path_of(url)) if url.startswith("sqlite") else Psycopg3Database(url)
+
+    @contextmanager
+    def nested() -> Iterator[Any]:
+        database.connect(reuse_if_open=True)
+        with database.atomic():
+            yield database.connection()
+
+    yield _Nested(nested, nested)
+    database.close()
+
+
+_KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] = {
+    "sqlite3": ("sqlite", _sqlite3),
+    "psycopg": ("postgres", _psycopg),
+    **{
+        f"{name}, {database}": (database, opens)
+        for name, opens in {
+            "sqlalchemy": _alchemy,
+            "sqlalchemy session": _alchemy_session,
+            "sqlalchemy session in another's transaction": _alchemy_joined,
+            "sqlalchemy, closed when it is left": _alchemy_closed,
+            "django": _django,
+            "django without autocommit": _django_without_autocommit,
+            "peewee": _peewee,
+        }.items()
+        for database in ("sqlite", "postgres")
+    },
+}
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was looked up over the ledger's own connection; nobody commits later here."""
+    asked: list[Any] = []
+    monkeypatch.setattr(joined_block, "_CONFIRM_SECONDS", 0.01)
+    for each in (SqlLedger, AsyncSqlLedger):
+
+        def read(self: Any, script: Any, of: Any = each._read) -> Any:
+            asked.append(script)
+            return of(self, script)
+
+        monkeypatch.setattr(each, "_read", read)
+    return asked
+
+
+@contextmanager
+def _opened(database: str, tmp_path: Any, request: pytest.FixtureRequest) -> Iterator[tuple[str, SqlLedger]]:
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal("10.00"))
+        yield url, ledger
+
+
+@pytest.mark.parametrize(("database", "opens"), _KINDS.values(), ids=_KINDS)
+@pytest.mark.drawn(8)
+def test_a_call_inside_another_transaction_is_no_success(
+    database: str, opens: Any, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+) -> None:
+    """Assumptions §E: also after a call was found committed, and a refusal too; the plain call costs no look-up."""
+    with _opened(database, tmp_path, request) as (url, ledger), opens(url) as kind:
+        wallet = JoinedWallet(ledger, kind.transaction)
+        assert wallet.withdraw(withdraw(amount_cents=100)).balance_cents == 900
+        looked_up.clear()
+        assert wallet.withdraw(withdraw("plain", amount_cents=100)).balance_cents == 800
+        assert looked_up == []
+        for ask in (partial(wallet.deposit, deposit()), partial(wallet.rollback, rollback("b9"))):
+            with suppress(_UndoneError), kind.outer():
+                with pytest.raises(LedgerError, match="is not committed"):
+                    ask()
+                raise _UndoneError
+            assert looked_up
+        assert (ledger.balance("p1"), ledger.bet("b9")) == (800, None)
+        assert wallet.deposit(deposit(amount_cents=1)).balance_cents == 801
+        with suppress(_UndoneError), kind.outer():
+            never = JoinedWallet(ledger, kind.transaction, confirm="never")
+            assert never.withdraw(withdraw("b8", amount_cents=1)).balance_cents == 800
+            raise _UndoneError
+
+
+@pytest.mark.parametrize("driver", ["asyncpg", "psycopg", "aiosqlite"])
+@pytest.mark.parametrize("orm", [False, True], ids=["connection", "session"])
+@pytest.mark.drawn(2)
+async def test_nested_transactions_of_asyncio(
+    driver: str, orm: bool, tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+) -> None:
+    """The same, awaited."""
+    database = "sqlite" if driver == "aiosqlite" else "postgres"
+    with _opened(database, tmp_path, request) as (url, ledger):
+        engine = create_async_engine(sqlalchemy_url(url, driver))
+        if database == "sqlite":
+            _begins(engine.sync_engine)
+        async with AsyncSqlLedger(url) as own, async_sessionmaker(engine)() if orm else engine.connect() as mine:
+            made: Any = mine
+
+            @asynccontextmanager
+            async def nested() -> AsyncIterator[Any]:
+                async with made.begin_nested() if made.in_transaction() else made.begin():
+                    yield made
+
+            await _undone_in_asyncio(ledger, AsyncJoinedWallet(own, nested), nested, looked_up)
+        await engine.dispose()
+
+
+async def test_nested_transactions_of_an_async_psycopg(
+    tmp_path: Any, request: pytest.FixtureRequest, looked_up: list[Any]
+) -> None:
+    """Its own transactions nest as savepoints, too."""
+    with _opened("postgres", tmp_path, request) as (url, ledger):
+        async with AsyncSqlLedger(url) as own, await psycopg.AsyncConnection.connect(url, autocommit=True) as mine:
+
+            @asynccontextmanager
+            async def nested() -> AsyncIterator[Any]:
+                async with mine.transaction():
+                    yield mine
+
+            await _undone_in_asyncio(ledger, AsyncJoinedWallet(own, nested), nested, looked_up)
+
+
+async def _undone_in_asyncio(ledger: SqlLedger, wallet: AsyncJoinedWallet, outer: Any, looked_up: list[Any]) -> None:
+    assert (await wallet.withdraw(withdraw(amount_cents=100))).balance_cents == 900
+    looked_up.clear()
+    assert (await wallet.withdraw(withdraw("plain", amount_cents=100))).balance_cents == 800
+    assert looked_up == []
+    with suppress(_UndoneError):
+        async with outer():
+            with pytest.raises(LedgerError, match="is not committed"):
+                await wallet.deposit(deposit())
+            raise _UndoneError
+    assert ledger.balance("p1") == 800
+    assert (await wallet.deposit(deposit(amount_cents=1))).balance_cents == 801
+
+
+@pytest.mark.parametrize("kind", ["psycopg", "queue"])
+def test_a_sign_is_no_refusal(kind: str, postgres_url: str, looked_up: list[Any]) -> None:
+    """Assumptions §E: 32 threads over a pool of two: after the pool has it back, the connection is another thread's."""
+    with SqlLedger(postgres_url) as ledger, ConnectionPool(postgres_url, min_size=2, max_size=2) as pool:
+
+        @contextmanager
+        def transaction() -> Iterator[Any]:
+            if kind == "psycopg":
+                with pool.connection() as connection:
+                    yield connection
+            else:
+                connection = pool.getconn()
+                with connection.transaction():
+                    yield connection
+                pool.putconn(connection)
+            time.sleep(0.001)
+
+        ledger.open_account("p1", Decimal("10.00"))
+        for number in range(32):
+            ledger.open_account(f"t{number}", Decimal("10.00"))
+        wallet = JoinedWallet(ledger, transaction)
+        assert wallet.withdraw(withdraw(amount_cents=1)).code is None
+        looked_up.clear()
+        calls = [withdraw(f"{thread} {number}", f"t{thread}", 1) for number in range(4) for thread in range(32)]
+        with ThreadPoolExecutor(32) as threads:
+            replies = list(threads.map(wallet.withdraw, calls))
+        assert [reply.code for reply in replies] == [None] * len(calls)
+        assert looked_up
+
+
+async def test_a_sign_is_no_refusal_in_asyncio(postgres_url: str) -> None:
+    """The same for tasks, over psycopg's own pool."""
+    async with (
+        AsyncSqlLedger(postgres_url) as ledger,
+        AsyncConnectionPool(postgres_url, min_size=2, max_size=2, open=False) as pool,
+    ):
+        for number in range(32):
+            await ledger.open_account(f"t{number}", Decimal("10.00"))
+        wallet = AsyncJoinedWallet(ledger, pool.connection)
+        calls = [withdraw(f"{task} {number}", f"t{task}", 1) for number in range(4) for task in range(32)]
+        replies = await asyncio.gather(*map(wallet.withdraw, calls))
+        assert [reply.code for reply in replies] == [None] * len(calls)
