@@ -10,6 +10,7 @@ from contextlib import (
     asynccontextmanager,
     closing,
     contextmanager,
+    nullcontext,
     suppress,
 )
 from decimal import Decimal
@@ -163,6 +164,50 @@ def _django(url: str) -> Iterator[_Nested]:
 
 
 @contextmanager
+def _django_undone(url: str) -> Iterator[_Nested]:
+    """One whose own context manager has the outer block, and rolls it back."""
+    from django.db import connections, transaction
+
+    depth = [0]
+
+    @contextmanager
+    def outer() -> Iterator[None]:
+        depth[0] = 1
+        yield
+
+    with django_alias(url) as alias:
+
+        @contextmanager
+        def nested() -> Iterator[Any]:
+            with transaction.atomic(using=alias):
+                if not depth[0]:
+                    yield connections[alias]
+                    return
+                with transaction.atomic(using=alias):
+                    yield connections[alias]
+                transaction.set_rollback(True, using=alias)
+                depth[0] = 0
+
+        yield _Nested(nested, outer)
+
+
+@contextmanager
+def _django_passed_on(url: str) -> Iterator[_Nested]:
+    """One that opens nothing where a transaction is open, and leaves it open."""
+    from django.db import connections, transaction
+
+    with django_alias(url) as alias:
+
+        @contextmanager
+        def passed_on() -> Iterator[Any]:
+            connection = connections[alias]
+            with nullcontext() if connection.in_atomic_block else transaction.atomic(using=alias):
+                yield connection
+
+        yield _Nested(passed_on, lambda: transaction.atomic(using=alias))
+
+
+@contextmanager
 def _django_without_autocommit(url: str) -> Iterator[_Nested]:
     """There atomic() never commits: whoever switched autocommit off does."""
     from django.db import connections, transaction
@@ -216,6 +261,8 @@ _KINDS: dict[str, tuple[str, Callable[[str], AbstractContextManager[_Nested]]]] 
             "sqlalchemy session in another's transaction": _alchemy_joined,
             "sqlalchemy, closed when it is left": _alchemy_closed,
             "django": _django,
+            "django, undone when it is left": _django_undone,
+            "django, passed on": _django_passed_on,
             "django without autocommit": _django_without_autocommit,
             "peewee": _peewee,
         }.items()
@@ -259,13 +306,18 @@ def test_a_call_inside_another_transaction_is_no_success(
         looked_up.clear()
         assert wallet.withdraw(withdraw("plain", amount_cents=100)).balance_cents == 800
         assert looked_up == []
-        for ask in (partial(wallet.deposit, deposit()), partial(wallet.rollback, rollback("b9"))):
+        asks: tuple[Callable[[], object], ...] = (
+            partial(wallet.deposit, deposit()),
+            partial(wallet.rollback, rollback("b9")),
+            partial(wallet.keep_anomaly, "deposit", "unreadable", b"{"),
+        )
+        for ask in asks:
             with suppress(_UndoneError), kind.outer():
                 with pytest.raises(LedgerError, match="is not committed"):
                     ask()
                 raise _UndoneError
             assert looked_up
-        assert (ledger.balance("p1"), ledger.bet("b9")) == (800, None)
+        assert (ledger.balance("p1"), ledger.bet("b9"), list(ledger.anomalies())) == (800, None, [])
         assert wallet.deposit(deposit(amount_cents=1)).balance_cents == 801
         with suppress(_UndoneError), kind.outer():
             never = JoinedWallet(ledger, kind.transaction, confirm="never")

@@ -313,7 +313,7 @@ def left_open(connection: Any) -> Callable[[], bool]:
         return lambda: was_nested or plain.get_transaction() is not None  # One that was rolled back stays there, too.
     if is_from(plain, *DJANGO):
         was_nested = bool(plain.savepoint_ids)
-        return lambda: was_nested or plain.in_atomic_block or _is_driver_in_transaction(plain.connection)
+        return lambda: was_nested or _is_driver_in_transaction(plain.connection)
     return lambda: _is_driver_in_transaction(plain)
 
 
