@@ -35,8 +35,32 @@ from tests.support.raw_sql import is_sqlite, path_in, rows, run
 pytestmark = pytest.mark.bare
 
 TABLES = [
-    *("accounts", "anomalies", "bets", "calls", "carried", "checkpoints", "chunks", "clocks", "closes", "corrections"),
-    *("documents", "findings", "items", "looks", "meta", "postings", "runs", "slices", "sources", "totals"),
+    *(
+        "accounts",
+        "anomalies",
+        "bet_stops",
+        "bets",
+        "calls",
+        "carried",
+        "checkpoints",
+        "chunks",
+        "clocks",
+        "closes",
+        "corrections",
+    ),
+    *(
+        "documents",
+        "findings",
+        "items",
+        "ledger_name",
+        "looks",
+        "meta",
+        "postings",
+        "runs",
+        "slices",
+        "sources",
+        "totals",
+    ),
 ]
 #: One for the ledgers of all prefixes.
 SHARED = "game_operator_balance_tables"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.ping import PingReport as PingReport
     from game_operator.ledger.sql import SqlLedger as SqlLedger
     from game_operator.ledger.staff.anomalies import AnomalyRecord as AnomalyRecord
+    from game_operator.ledger.staff.bet_stops import BetStop as BetStop
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
@@ -43,6 +44,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".ping": "PingReport",
             ".sql": "SqlLedger",
             ".staff.anomalies": "AnomalyRecord",
+            ".staff.bet_stops": "BetStop",
             ".staff.queries": "AccountHistory BetHistory Movement",
             ".books.maintain": "MaintainReport",
             ".books.prune": "PruneReport",

@@ -180,6 +180,8 @@ class AsyncSqlLedger(LedgerBase):
     balance = _awaited(SqlLedger.balance)
     sources = _awaited(SqlLedger.sources)
     add_source = _awaited(SqlLedger.add_source)
+    stop_bets = _awaited(SqlLedger.stop_bets)
+    start_bets = _awaited(SqlLedger.start_bets)
     bet = _awaited(SqlLedger.bet)
     bets = _iterated(SqlLedger.bets)
     anomalies = _iterated(SqlLedger.anomalies)

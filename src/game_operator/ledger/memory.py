@@ -25,6 +25,8 @@ from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, NewFinding, Posting
 from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly
+from game_operator.ledger.staff.bet_stops import BetStop, checked_stop
+from game_operator.ledger.staff.findings import check_person
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -60,6 +62,7 @@ class _Tables:
         self.findings: dict[tuple[str, str, str, str], NewFinding] = {}
         self.pending: list[tuple[str, Changes]] = []
         self.sources = _Sources()
+        self.bet_stop: BetStop | None = None
         self.now_millis = clock_millis
 
     def load(self, needs: Needs) -> Script[Loaded]:
@@ -70,6 +73,7 @@ class _Tables:
             [book.bets[bet_id] for bet_id in needs.bets if bet_id in book.bets],
             [book.calls[identity] for identity in needs.calls if identity in book.calls],
             self.now_millis(),
+            self.bet_stop and self.bet_stop.code,
         )
 
     def store(self, source: str, changes: Changes, *, was: Mapping[str, Account]) -> Script[None]:  # noqa: ARG002 - the Protocol's
@@ -201,6 +205,21 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         names = self.sources()
         if names and source not in names:
             raise refusal(source, names)
+
+    def stop_bets(self, *, actor: str, reason: str, code: str = "LIMIT_EXCEEDED") -> BetStop:
+        """Refuse withdraws that would debit, as ``SqlLedger.stop_bets`` does."""
+        check_outside(self)
+        with self._lock:
+            self._tables.bet_stop = stop = checked_stop(actor, reason, code, self._tables.now_millis())
+        return stop
+
+    def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
+        """Take bets again, as ``SqlLedger.start_bets`` does."""
+        check_person(actor, reason)
+        check_outside(self)
+        with self._lock:
+            stop, self._tables.bet_stop = self._tables.bet_stop, None
+        return stop
 
     def keep_anomaly(self, operation: str, kind: str, body: bytes, *, source: str = "") -> None:
         """Keep a genuine request that was refused before it was a call, as ``SqlLedger.keep_anomaly`` does."""

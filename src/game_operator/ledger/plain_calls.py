@@ -1,10 +1,10 @@
 """
 Plain calls in SQLite: the two that make up nearly all traffic, decided without records, in the transaction of a batch.
 
-A call is plain where nothing is left to decide: a withdraw of an unseen bet which its account can pay, and a deposit
-of the same player's OPEN bet. What is not plain follows in the same transaction the long way, through ``decide``. That
-an identity is unseen is not looked up: its constraint says so. If one is known, ConflictError is raised, and the whole
-batch goes the long way.
+A call is plain where nothing is left to decide: a withdraw of an unseen bet which its account can pay while bets are
+not stopped, and a deposit of the same player's OPEN bet. What is not plain follows in the same transaction the long
+way, through ``decide``. That an identity is unseen is not looked up: its constraint says so. If one is known,
+ConflictError is raised, and the whole batch goes the long way.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +32,11 @@ class PlainCalls:
 
     def __init__(self, dialect: SqlDialect) -> None:
         self._dialect = dialect
-        columns = "bet_id, state, player_id, account, round_id"
-        self._bets = LookUp("sqlite", f"SELECT {columns} FROM {dialect.prefix}bets WHERE source = ? AND bet_id")  # noqa: S608 - a checked prefix
+        columns, prefix = "bet_id, state, player_id, account, round_id", dialect.prefix
+        # S608: the prefix was checked.
+        bets = f"SELECT {columns} FROM {prefix}bets WHERE source = ? AND bet_id"  # noqa: S608
+        stop = f"SELECT NULL, code, NULL, NULL, NULL FROM {prefix}bet_stops WHERE started_at_millis IS NULL"  # noqa: S608
+        self._bets = LookUp("sqlite", f"{stop} UNION ALL {bets}")
 
     def attempts(self, items: Sequence[Item]) -> Callable[[], Script[list[Result]]]:
         """Return what applies *items*, all of one known source: the first time plain calls as such, then none."""
@@ -80,6 +83,7 @@ class _Page:
         #: Balance and time by account; and the balance as it was loaded, of those that were moved.
         self._accounts = {key: (cents, at_millis) for key, cents, at_millis in accounts}
         self._was: dict[str, int] = {}
+        #: By id. A stop of bets has none.
         self._bets: dict[str | None, _Row] = {bet_id: tuple(bet) for bet_id, *bet in bets}
         self._calls: list[_Row] = []
         self._new_bets: list[_Row] = []
@@ -96,7 +100,7 @@ class _Page:
 
     def _withdrawn(self, call: WithdrawCall, terms: Terms) -> Outcome | None:
         player_id, bet_id, cents = call.player_id, call.bet_id, call.amount_cents
-        if bet_id in self._bets or self._accounts[player_id][0] < cents:
+        if bet_id in self._bets or None in self._bets or self._accounts[player_id][0] < cents:
             return None
         self._bets[bet_id] = _TAKEN
         state = _SPENT if call.action in terms.rules.spent_actions else _OPEN

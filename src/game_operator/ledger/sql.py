@@ -40,6 +40,8 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
 from game_operator.ledger.staff.adjustments import Adjustment, TimeCorrection, adjust, correct_time, open_account
 from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_anomaly, page_of_anomalies
+from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
+from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
@@ -235,6 +237,42 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             names = self.sources()
             if names and source not in names:
                 raise refusal(source, names)
+
+    def stop_bets(self, *, actor: str, reason: str, code: str = "LIMIT_EXCEEDED") -> BetStop:
+        """
+        Refuse withdraws that would debit, in all processes, until ``start_bets``: for an incident.
+
+        No withdraw that begins after this returns debits; its bet is DECLINED for good, with *code*. Known withdraws
+        are answered as before, and deposits, rollbacks, claims and repairs go on. A stop that holds already is
+        replaced. Who stopped bets and why is kept.
+
+        Args:
+            actor: Who decides.
+            reason: Why.
+            code: What these withdraws are answered: LIMIT_EXCEEDED, PLAYER_BLOCKED or a code of yours.
+
+        Returns:
+            The stop.
+
+        Raises:
+            ConfigurationError: The actor or the reason is missing.
+            ValueError: No withdraw can be refused with *code*.
+        """
+        stop = checked_stop(actor, reason, code)
+        return self._write(lambda: stop_bets(stop, self._fit))
+
+    def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
+        """
+        Take bets again after ``stop_bets``; bets that were declined meanwhile stay so.
+
+        Returns:
+            The stop that ended, or None if bets were not stopped.
+
+        Raises:
+            ConfigurationError: The actor or the reason is missing.
+        """
+        check_person(actor, reason)
+        return self._write(lambda: start_bets(actor, reason, self._fit))
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""

@@ -5,20 +5,19 @@ from functools import partial
 
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet
 from game_operator.client.sync import OperatorClient
-from game_operator.errors import ConfigurationError, FindingError, NoAnswerError, RepairRefusedError, shown
+from game_operator.errors import FindingError, NoAnswerError, RepairRefusedError, shown
 from game_operator.ledger.api import BetRecord, Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
 from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.sql import SqlLedger, read_with, survey_with, write_with
-from game_operator.ledger.staff.findings import Finding, finding, page_of_findings, resolve_finding
+from game_operator.ledger.staff.findings import Finding, check_person, finding, page_of_findings, resolve_finding
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.models import BetNotFound
-from game_operator.models.webhooks import RollbackCall, problem_of_id
+from game_operator.models.webhooks import RollbackCall
 from game_operator.wallet import JoinedWallet, Wallet
 
 _PAGE = 100
-_LONGEST = 1_000
 
 
 def findings_of(
@@ -93,17 +92,6 @@ def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *
         amount_cents=bet.wager_cents,
     )
     return wallet.repair(Repair(call, "refund", partial(_refunded, bet, evidence, source, actor, reason)))
-
-
-def check_person(actor: object, reason: object) -> None:
-    """Raise ConfigurationError unless both are texts that say something."""
-    for name, value in (("actor", actor), ("reason", reason)):
-        if not isinstance(value, str) or problem_of_id(value, _LONGEST):
-            raise ConfigurationError(
-                f"{name} is {shown(value)}.",
-                setting=name,
-                remedy="Name who decides and why, in up to 1,000 characters that fit into UTF-8, without U+0000.",
-            )
 
 
 def _ledger_of(wallet: Wallet | JoinedWallet) -> SqlLedger:

@@ -129,6 +129,7 @@ class SqlDialect:
             version=str(VERSION),
         )
         self._bets, self._calls = LookUp(self.kind, sql["bets"]), LookUp(self.kind, sql["calls"])
+        self._calls_and_stop = LookUp(self.kind, sql["calls_and_stop"])
         self._upsert_anomaly, self._restate = sql["upsert_anomaly"], sql["restate"]
         self._findings_alone = sql["findings_alone"]
         self._upsert_finding, self._upsert_finding_of_call = sql["upsert_finding"], sql["upsert_finding_of_call"]
@@ -137,18 +138,22 @@ class SqlDialect:
         self._texts: dict[tuple[str, ...], str] = {}
 
     def load(self, needs: Needs) -> Script[Loaded]:
-        """Lock the accounts, then read bets and calls, and the clock if it was not read with the lock."""
+        """Lock the accounts, then read bets, calls and a stop of bets, and the clock if not with the lock."""
         statements = [self._bets.of(needs.bets, needs.source)] if needs.bets else []
         groups: dict[str, set[str]] = {}
         for operation, tx_id in needs.calls:
             groups.setdefault(operation, set()).add(tx_id)
-        statements += [self._calls.of(groups[operation], needs.source, operation) for operation in sorted(groups)]
+        for operation in sorted(groups):
+            look_up = self._calls_and_stop if operation == "withdraw" else self._calls
+            statements.append(look_up.of(groups[operation], needs.source, operation))
         accounts, now_millis, others = yield from self.accounts.load(needs.accounts, tuple(statements))
         bets = others.pop(0) if needs.bets else ()
         if now_millis is None:
             now_millis = yield from self.now_millis()
-        calls = [CallRecord(*row) for rows in others for row in rows]
-        return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis)
+        found = [CallRecord(*row) for rows in others for row in rows]
+        calls = [call for call in found if call.operation]
+        stop_code = next((call.code for call in found if not call.operation), None)
+        return Loaded(accounts, list(map(bet_of, bets)), calls, now_millis, stop_code)
 
     def now_millis(self) -> Script[int]:
         """Return the time: in PostgreSQL the server's, one for all machines."""

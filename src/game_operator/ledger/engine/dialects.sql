@@ -18,6 +18,11 @@ ON CONFLICT (source, kind, operation, digest) DO UPDATE SET seen = kept.seen + 1
     last_at_millis = excluded.last_at_millis
 RETURNING ({oldest_writer})
 
+-- A stop of bets, as a call without an operation, comes with the look-up that each withdraw makes.
+-- name: calls_and_stop
+SELECT '', '', '', '', NULL, '', 0, code, NULL, 0, NULL, NULL, NULL FROM {prefix}bet_stops WHERE started_at_millis IS NULL
+UNION ALL {calls}
+
 -- The writer is checked within the statement: a separate one would cost as much as the whole look-up of a bet.
 -- name: sqlite_calls
 INSERT INTO {prefix}calls ({call_row}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?

@@ -113,12 +113,17 @@ RELEASE = f"RELEASE SAVEPOINT {_NAME}"
 
 
 class Loaded(NamedTuple):
-    """The rows a batch needs, and the clock as it was read while they were locked."""
+    """
+    The rows a batch needs, and the clock as it was read while they were locked.
+
+    With a withdraw in the batch, *stop_code* is what it is refused with while bets are stopped.
+    """
 
     accounts: Iterable[Account]
     bets: Iterable[BetRecord]
     calls: Iterable[CallRecord]
     clock_millis: int
+    stop_code: str | None = None
 
 
 class KnownSources(Protocol):
@@ -259,6 +264,7 @@ def _loaded_book(
         step_cents = getattr(dialect, "step_cents", 1)
         book = Book(needs.source, key_parts=needs.key_parts, step_cents=step_cents)
         book.accounts = {account.key: account for account in loaded.accounts}
+        book.stop_code = loaded.stop_code
         book.bets = {bet.bet_id: bet for bet in loaded.bets}
         book.calls = {(call.operation, call.tx_id): call for call in loaded.calls}
         if not read_again and book.calls and _is_torn(book, needs):
@@ -307,10 +313,15 @@ def apply_item(book: Book, item: Item, clock_millis: int) -> Script[Result]:
         return raised
 
 
+def may_refuse(code: object) -> bool:
+    """Return whether a withdraw can be refused with *code*: LIMIT_EXCEEDED and such, or the operator's own."""
+    return isinstance(code, str) and _CODE.fullmatch(code) is not None and code not in _NO_REFUSAL
+
+
 def _checked(refusal: object) -> str | None:
     if refusal is None:
         return None
-    if isinstance(refusal, str) and _CODE.fullmatch(refusal) and refusal not in _NO_REFUSAL:
+    if may_refuse(refusal):
         return str(refusal)
     raise LedgerError(f"may_bet answered {shown(refusal)}; it must answer None or a code of A-Z, 0-9 and _")
 

@@ -4,7 +4,7 @@ The tables: made and migrated on opening, printed on request, and refused when t
 And what is said of them in many places: their columns, in the order of the fields of records, and SQL that is shared.
 
 The folder ``schema`` has all tables of ``FIRST_VERSION``, and for each later version one file per
-database, such as ``postgres_0006.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
+database, such as ``postgres_0007.sql``. That file sets ``version`` in the table ``meta``, and raises ``oldest_writer``
 if older programs must not write any more. Until the first release, change the tables in the whole files, and raise the
 number there and both numbers here.
 """
@@ -28,9 +28,9 @@ from game_operator.ledger.rules.book import Anomaly, Changes
 T = TypeVar("T")
 
 #: The version of the tables that this program reads and writes.
-VERSION = 5
+VERSION = 6
 #: The oldest version that can be migrated. Those before it were never released.
-FIRST_VERSION = 5
+FIRST_VERSION = 6
 
 #: PostgreSQL's codes for a right that this user does not have, and for a table that does not exist.
 DENIED = "42501"

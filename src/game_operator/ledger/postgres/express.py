@@ -2,9 +2,10 @@
 The express lane in PostgreSQL: the two calls that make up nearly all traffic, in one statement and one round trip.
 
 The statement takes a call only where nothing is left to decide: a withdraw whose bet and identity are unseen and
-whose account can pay all withdraws of the batch, and a deposit whose identity is unseen and whose bet is OPEN and the
-same player's. What it does not take, it does not touch. That goes the long way, through ``decide``. A withdraw or
-deposit that another machine stores at the same moment is a unique violation, which undoes the whole statement.
+whose account can pay all withdraws of the batch, while bets are not stopped, and a deposit whose identity is unseen
+and whose bet is OPEN and the same player's. What it does not take, it does not touch. That goes the long way, through
+``decide``. A withdraw or deposit that another machine stores at the same moment is a unique violation, which undoes
+the whole statement.
 """
 
 import json
@@ -28,8 +29,8 @@ class Express:
     def __init__(self, prefix: str, clock: str) -> None:
         # Nothing is taken here once a newer program has shut out those of our version.
         may_write = f"coalesce(({OLDEST_WRITER.format(prefix=prefix)}), 0) <= {VERSION}"
-        columns = {"call_columns": CALL_ROW, "bet_columns": BET_COLUMNS}
-        self._sql = sql_texts(__package__, "express.sql", prefix=prefix, clock=clock, may_write=may_write, **columns)
+        values = {"call_columns": CALL_ROW, "bet_columns": BET_COLUMNS, "may_write": may_write}
+        self._sql = sql_texts(__package__, "express.sql", prefix=prefix, clock=clock, **values)
 
     def statement(self, items: Sequence[Item]) -> Statement | None:
         """Return the statement that applies what can be applied of *items*, all of one source; None if nothing can."""

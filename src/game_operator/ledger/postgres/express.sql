@@ -1,6 +1,10 @@
 -- The statements of the express lane; express.py says what they take. All parameters are text.
 -- Look-ups are scalar subqueries: NOT EXISTS becomes a join, which a plan made over empty tables would do by scanning.
 
+-- Asked with the fence, in the statement that debits: a stop of bets holds from its commit on.
+-- name: bets_go_on
+(SELECT 1 FROM {prefix}bet_stops WHERE started_at_millis IS NULL) IS NULL
+
 -- A batch: $1 is the rows as one JSON array of arrays, in the order of item's columns; $2 is the source. A bet that
 -- is to be closed is compared with the deposit's row alone: with constants, such as 'OPEN', a plan that is made over empty
 -- tables would walk an index of all open bets, or of the source.
@@ -36,7 +40,7 @@ WITH item AS MATERIALIZED (
         WHERE known.tx_id = item.tx_id AND known.operation = item.operation AND known.source = $2
     ) IS NULL
 ), debited AS (
-    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND (
+    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND {bets_go_on} AND (
         SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = able.bet_id AND seen.source = $2
     ) IS NULL
 ), closed AS (
@@ -84,7 +88,7 @@ SELECT n, balance_cents, at_millis FROM done
 -- time from before its wait, and a balance replied meanwhile would be the older one with the later time.
 -- name: lone_withdraw
 WITH locked AS MATERIALIZED (
-    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_write} FOR UPDATE
+    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_write} AND {bets_go_on} FOR UPDATE
 ), moved AS (
     UPDATE {prefix}accounts AS kept
     SET balance_cents = kept.balance_cents - CAST(CAST($7 AS text) AS bigint), at_millis = greatest({clock}, kept.at_millis + 1)

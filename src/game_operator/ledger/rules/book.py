@@ -173,9 +173,9 @@ class Changes:
 
 
 class Book:
-    """The rows of one source, and what has become of them."""
+    """The rows of one source, what has become of them, and the code of a stop of bets."""
 
-    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source", "step_cents")
+    __slots__ = ("accounts", "bets", "calls", "changes", "key_parts", "source", "step_cents", "stop_code")
 
     def __init__(self, source: str = "", *, key_parts: int = 1, step_cents: int = 1) -> None:
         self.source: str = source
@@ -185,6 +185,7 @@ class Book:
         self.bets: dict[str, BetRecord] = {}
         self.calls: dict[tuple[str, str], CallRecord] = {}
         self.changes: Changes = Changes()
+        self.stop_code: str | None = None
 
     def account_key(self, call: WebhookCall, terms: Terms) -> str:
         """Return the key of the account that a decision about *call* rests on, as ``decide`` asks for it."""
@@ -201,7 +202,7 @@ class Book:
 
     def asks_may_bet(self, call: WebhookCall, terms: Terms) -> Account | None:
         """Return the account of a withdraw that is about to debit, if the operator is to be asked about it first."""
-        if terms.may_bet is None or not isinstance(call, WithdrawCall):
+        if terms.may_bet is None or self.stop_code is not None or not isinstance(call, WithdrawCall):
             return None
         if call.bet_id in self.bets or ("withdraw", call.tx_id) in self.calls or call.amount_cents % self.step_cents:
             return None
@@ -265,7 +266,7 @@ class Book:
             account=self.accounts.get(key),
             account_key=key,
             rules=terms.rules,
-            refusal=refusal,
+            refusal=self.stop_code or refusal,
             clock_millis=clock_millis,
             step_cents=self.step_cents,
         )

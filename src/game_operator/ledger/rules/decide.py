@@ -54,9 +54,9 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
     * is SUCCESS with unknown_rollback="success", and then no anomaly. "By us" is settled by a repair, and $ leaves a
     finding of what is owed.
 
-5. Only a withdraw about to debit is asked: does its amount fit the unit of the balance (else INVALID_REQUEST), may the
-   player bet, and is there enough money? Whatever refuses it, it is DECLINED for good. A debited bet is OPEN; one that
-   no deposit ever settles (a RAIN) is SPENT.
+5. Only a withdraw about to debit is asked: does its amount fit the unit of the balance (else INVALID_REQUEST), are bets
+   stopped, may the player bet, and is there enough money? Whatever refuses it, it is DECLINED for good. A debited bet is
+   OPEN; one that no deposit ever settles (a RAIN) is SPENT.
 
 A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
 """
@@ -153,7 +153,8 @@ def decide(
             it credited; else the account of the player named. None when there is none.
         rules: The profile.
         account_key: The key of that account, which is stored even when there is no such account.
-        refusal: What the operator answered when asked about this withdraw (``Book.asks_may_bet``): a code, or None.
+        refusal: The code of a stop of bets, or what the operator answered when asked about this withdraw
+            (``Book.asks_may_bet``); or None.
         clock_millis: The clock, read while the account's row is locked.
         step_cents: The least that balances can move by: 100 where they are whole units of the currency.
     """

@@ -7,11 +7,14 @@ A finding that is seen again is counted. One that was resolved and comes back is
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from game_operator.errors import FindingError
+from game_operator.errors import ConfigurationError, FindingError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.anomalies import OF_SOURCE
+from game_operator.models.webhooks import problem_of_id
+
+_LONGEST = 1_000
 
 
 class Finding(NamedTuple):
@@ -87,6 +90,17 @@ def page_of_findings(
     sql = f"{_sql(dialect.prefix)['page_of_findings']} AND {' AND '.join(conditions)} ORDER BY id LIMIT ?"
     parameters = (after, source, *(() if subject is None else (subject,)), most)
     return list(map(_record, (yield Execute(sql, parameters))))
+
+
+def check_person(actor: object, reason: object) -> None:
+    """Raise ConfigurationError unless both are texts that say something."""
+    for name, value in (("actor", actor), ("reason", reason)):
+        if not isinstance(value, str) or problem_of_id(value, _LONGEST):
+            raise ConfigurationError(
+                f"{name} is {shown(value)}.",
+                setting=name,
+                remedy="Name who decides and why, in up to 1,000 characters that fit into UTF-8, without U+0000.",
+            )
 
 
 def resolve_finding(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import chain, repeat
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
@@ -188,13 +188,17 @@ class BetsWanted(NamedTuple):
         """Whether the index of sources leads to them, and not that of a player or of a state that few bets have."""
         return self.player_id is None and self.state in (None, BetState.CLOSED)
 
-    def conditions(self) -> list[tuple[str, tuple[object, ...]]]:
-        """Return the conditions beside the time, and the parameters of each."""
+    def parts(self) -> list[list[tuple[str, tuple[object, ...]]]]:
+        """Return the conditions beside the time and the parameters of each, for each index that leads to such bets."""
+        if self.player_id is None:
+            return [self._conditions()]
+        named = ("account = ? AND player_id = account", "player_id = ? AND account <> player_id")
+        return [[(each, (self.player_id,)), *self._conditions()] for each in named]
+
+    def _conditions(self) -> list[tuple[str, tuple[object, ...]]]:
         found: list[tuple[str, tuple[object, ...]]] = []
         if self.source is not None:
             found.append(("source = ?" if self.is_by_source else OF_SOURCE, (self.source,)))
-        if self.player_id is not None:
-            found.append(("player_id = ?", (self.player_id,)))
         if self.state is not None:
             found.append((f"state = '{self.state.value}'", ()))
             if self.state not in (BetState.OPEN, BetState.SPENT, BetState.CLOSED) and self.player_id is None:
@@ -207,15 +211,20 @@ class BetsWanted(NamedTuple):
 _RARE = "state <> 'OPEN' AND state <> 'SPENT' AND state <> 'CLOSED'"
 
 
+_BY_TIME = attrgetter("opened_at_millis", "bet_id")
+
+
 def page_of_bets(prefix: str, wanted: BetsWanted, after: BetRecord | None, most: int) -> Script[list[BetRecord]]:
     """Return at most *most* bets by time and id, those that follow *after*."""
     until = _LAST_MILLIS if wanted.until_millis is None else wanted.until_millis
     start = (after.opened_at_millis, after.bet_id) if after else (max(wanted.since_millis or 0, 0), "")
-    conditions = wanted.conditions()
-    where = "".join(f" AND {condition}" for condition, _ in conditions)
-    parameters = (*start, until, *(value for _, values in conditions for value in values), most)
-    sql = f"{_sql(prefix)['page_of_bets']}{where} ORDER BY opened_at_millis, bet_id LIMIT ?"
-    return list(map(bet_of, (yield Execute(sql, parameters))))
+    found: list[BetRecord] = []
+    for conditions in wanted.parts():
+        where = "".join(f" AND {condition}" for condition, _ in conditions)
+        parameters = (*start, until, *(value for _, values in conditions for value in values), most)
+        sql = f"{_sql(prefix)['page_of_bets']}{where} ORDER BY opened_at_millis, bet_id LIMIT ?"
+        found += map(bet_of, (yield Execute(sql, parameters)))
+    return sorted(found, key=_BY_TIME)[:most]
 
 
 def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Script[list[BetRecord]]:
@@ -225,7 +234,7 @@ def oldest_bets(prefix: str, wanted: BetsWanted, most: int) -> Script[list[BetRe
     found: list[BetRecord] = []
     for (source,) in (yield Execute(_sql(prefix)["sources"], ())):
         found += yield from page_of_bets(prefix, wanted._replace(source=source), None, most)
-    return sorted(found, key=lambda bet: (bet.opened_at_millis, bet.bet_id))[:most]
+    return sorted(found, key=_BY_TIME)[:most]
 
 
 def bet_history(prefix: str, bet_id: str, source: str) -> Script[BetHistory]:

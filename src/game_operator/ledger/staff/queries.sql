@@ -51,7 +51,7 @@ ORDER BY at_millis DESC, id DESC LIMIT ?
 -- A bet was opened at the time of its withdraw's movement.
 -- name: bets_of_movements
 SELECT source, withdraw_tx_id, deposit_tx_id, bet_id FROM {prefix}bets
-WHERE player_id = ? AND account = player_id AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
+WHERE account = ? AND player_id = account AND opened_at_millis >= ? AND opened_at_millis <= ? ORDER BY opened_at_millis DESC LIMIT ?
 
 -- name: bet_of_call
 SELECT bet_id FROM {prefix}calls WHERE source = ? AND operation = ? AND tx_id = ?

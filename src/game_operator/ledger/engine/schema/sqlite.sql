@@ -1,4 +1,4 @@
--- The tables of version 5. Every row of money is written once; what is unique is a constraint.
+-- The tables of version 6. Every row of money is written once; what is unique is a constraint.
 
 CREATE TABLE {prefix}meta (
     name TEXT NOT NULL PRIMARY KEY,
@@ -7,7 +7,7 @@ CREATE TABLE {prefix}meta (
 
 -- The version of these tables, and the oldest version whose programs may write. Each statement that writes asks for the
 -- second. A migration that only adds leaves it as it is.
-INSERT INTO {prefix}meta VALUES ('version', 5), ('oldest_writer', 5), ('pruning', 0);
+INSERT INTO {prefix}meta VALUES ('version', 6), ('oldest_writer', 6), ('pruning', 0);
 
 -- What each player holds, in cents, and when it last moved.
 CREATE TABLE {prefix}accounts (
@@ -49,6 +49,28 @@ CREATE TABLE {prefix}sources (
 -- Two processes that begin at once with different sources cannot both be the first, whatever each of them sees.
 CREATE UNIQUE INDEX {prefix}sources_first ON {prefix}sources (is_first) WHERE is_first;
 
+-- The name of this ledger, if its programs give it one: a single row.
+CREATE TABLE {prefix}ledger_name (
+    number INTEGER PRIMARY KEY CHECK (number = 1),
+    name TEXT NOT NULL,
+    at_millis INTEGER NOT NULL
+) STRICT;
+
+-- When bets were stopped and started again, by whom and why. Each statement that debits asks for the one that holds.
+CREATE TABLE {prefix}bet_stops (
+    number INTEGER PRIMARY KEY,
+    code TEXT NOT NULL,
+    stopped_at_millis INTEGER NOT NULL,
+    stopped_by TEXT NOT NULL,
+    stop_reason TEXT NOT NULL,
+    started_at_millis INTEGER,
+    started_by TEXT,
+    start_reason TEXT
+) STRICT;
+
+-- One at a time holds.
+CREATE UNIQUE INDEX {prefix}bet_stops_now ON {prefix}bet_stops ((started_at_millis IS NULL)) WHERE started_at_millis IS NULL;
+
 -- Every call that was answered for good: what makes it the same call again, and its answer.
 CREATE TABLE {prefix}calls (
     source TEXT NOT NULL,
@@ -75,6 +97,9 @@ CREATE INDEX {prefix}calls_with_body ON {prefix}calls (at_millis) WHERE body IS 
 CREATE INDEX {prefix}calls_claims ON {prefix}calls (source, bet_id) WHERE operation = 'deposit' AND action <> 'BET';
 CREATE INDEX {prefix}calls_claimed ON {prefix}calls (source, player_id, at_millis)
     WHERE operation = 'deposit' AND action <> 'BET';
+-- What an account got beside its bets: claims, and payments for findings.
+CREATE INDEX {prefix}calls_beside_bets ON {prefix}calls (account, at_millis)
+    WHERE operation = 'pay' OR (operation = 'deposit' AND action <> 'BET');
 -- All calls of a bet but its own withdraw and deposit, which it names.
 CREATE INDEX {prefix}calls_of_bet ON {prefix}calls (bet_id, source)
     WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET');
@@ -104,7 +129,9 @@ CREATE TABLE {prefix}bets (
 
 -- Bets of a source by time.
 CREATE INDEX {prefix}bets_of_source ON {prefix}bets (source, opened_at_millis);
-CREATE INDEX {prefix}bets_of_player ON {prefix}bets (player_id, opened_at_millis);
+-- Bets of an account by time. Most accounts have the player's id: only the bets of others have an entry by player, too.
+CREATE INDEX {prefix}bets_of_account ON {prefix}bets (account, opened_at_millis);
+CREATE INDEX {prefix}bets_of_player ON {prefix}bets (player_id, opened_at_millis) WHERE account <> player_id;
 -- Open bets by time. The account is in it to find those of one without reading the rows of all others.
 CREATE INDEX {prefix}bets_open_by_time ON {prefix}bets (opened_at_millis, bet_id, account) WHERE state = 'OPEN';
 CREATE INDEX {prefix}bets_rare ON {prefix}bets (state, opened_at_millis)
