@@ -14,6 +14,8 @@ from game_operator.errors import ConfigurationError, shown
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger, TableAccounts
 
+#: What the ledger is called, where the command line does not say so.
+LEDGER_NAME = "GAME_OPERATOR_LEDGER_NAME"
 #: Where the database's address may stand: on a command line everybody on the machine could read its password.
 DATABASE = "GAME_OPERATOR_DATABASE_URL"
 #: How a variable of the environment says yes or no.
@@ -23,6 +25,12 @@ PREFIX = "game_operator_"
 DatabaseUrl = Annotated[
     str | None,
     typer.Option("--database", metavar="URL", help=f"sqlite:///wallet.db or postgresql://…; else {DATABASE}."),
+]
+LedgerName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", envvar=LEDGER_NAME, help="What the ledger is called: a database of another name is refused."
+    ),
 ]
 TablePrefix = Annotated[str, typer.Option(metavar="TEXT", help="How the names of the tables begin.")]
 
@@ -151,6 +159,7 @@ class LedgerOptions(BalancesOptions):
 
     database: DatabaseUrl = None
     table_prefix: TablePrefix = PREFIX
+    ledger_name: LedgerName = None
 
     @contextmanager
     def opened(
@@ -176,7 +185,8 @@ class LedgerOptions(BalancesOptions):
 
         address, prefix = address_of(self.database), self.table_prefix
         check_file(address, "" if make else missing)
-        options = {"migrate": make, **({} if "accounts" in options else {"accounts": self.accounts()}), **options}
+        own = {} if "accounts" in options else {"accounts": self.accounts()}
+        options = {"migrate": make, "name": self.ledger_name, **own, **options}
         if options["accounts"] is not None:
             check_elsewhere(address, prefix, options["accounts"])
         with SqlLedger(address, table_prefix=prefix, **options) as ledger:

@@ -91,6 +91,8 @@ class Health:
             clock = "ok" if abs(report.clock_difference_millis) <= _MOST_CLOCK_MILLIS else "off"
             database = "ok" if report.writable else "read-only"
             self._found = _found(database, clock, report.latency_millis, report.clock_difference_millis)
+            if report.bets_stopped:  # Wins and refunds are still paid here, so the process stays ready.
+                self._found["bets"] = "stopped"
         finally:
             self._until, self._look = self._now() + _CACHED_SECONDS, None
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from game_operator.ledger.staff.queries import AccountHistory as AccountHistory
     from game_operator.ledger.staff.queries import BetHistory as BetHistory
     from game_operator.ledger.staff.queries import Movement as Movement
+    from game_operator.ledger.staff.spending import Spent as Spent
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -46,6 +47,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".staff.anomalies": "AnomalyRecord",
             ".staff.bet_stops": "BetStop",
             ".staff.queries": "AccountHistory BetHistory Movement",
+            ".staff.spending": "Spent",
             ".books.maintain": "MaintainReport",
             ".books.prune": "PruneReport",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",

@@ -20,6 +20,7 @@ from game_operator.ledger.engine.process_safety import Transaction, check_outsid
 from game_operator.ledger.engine.script import Result, Script, Work, at_once, awaited
 from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
+from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
@@ -130,11 +131,13 @@ class AsyncSqlLedger(LedgerBase):
         psycopg's AsyncConnection and SQLAlchemy's AsyncConnection and AsyncSession. The ledger need not be open, but
         must have been once on that database, to make its tables. It raises what ``SqlLedger.apply`` raises.
         """
+        if self._owns is not None:
+            await awaited(self._owned(call, terms, connection))
         if connection is not None:
             try:
                 return await awaited(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
-                await self._keep_unknown(call, terms)
+                await self._keep_beside(self._keeping_unknown(call, terms))
                 raise
         check_outside(self)
         # The operator's code belongs to its caller: it sees the caller's context variables.
@@ -142,9 +145,8 @@ class AsyncSqlLedger(LedgerBase):
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 
-    async def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
-        """Keep a joined deposit or rollback of an unknown source, as ``SqlLedger`` does."""
-        script = self._keeping_unknown(call, terms)
+    async def _keep_beside(self, script: Callable[[], Script[None]] | None) -> None:
+        """Keep a joined deposit or rollback that was refused, as ``SqlLedger`` does."""
         if script is not None and not self._mutex.locked():
             with contextlib.suppress(LedgerError):
                 await self._write(script)
@@ -152,6 +154,7 @@ class AsyncSqlLedger(LedgerBase):
     async def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
         """Move money from outside games, as ``SqlLedger.adjust`` does."""
         check_own(self._accounts, "adjust")
+        check_owned(self._owns, player_id)
         return (await self._write(lambda: adjust(player_id, amount, reference, self._fit))).balance_cents
 
     def check_source(self, source: str) -> None:
@@ -178,6 +181,7 @@ class AsyncSqlLedger(LedgerBase):
     keep_anomaly = _awaited(SqlLedger.keep_anomaly)
     open_account = _awaited(SqlLedger.open_account)
     balance = _awaited(SqlLedger.balance)
+    spent = _awaited(SqlLedger.spent)
     sources = _awaited(SqlLedger.sources)
     add_source = _awaited(SqlLedger.add_source)
     stop_bets = _awaited(SqlLedger.stop_bets)

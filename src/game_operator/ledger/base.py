@@ -10,7 +10,7 @@ from random import uniform
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from game_operator.codes import BetState
-from game_operator.errors import LedgerUnavailableError, shown
+from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, shown
 from game_operator.ledger.accounts.choice import check_accounts, check_accounts_first, opened_dialect
 from game_operator.ledger.api import AccountsSpec, Outcome, Terms, check_source_name
 from game_operator.ledger.books import days, totals
@@ -33,11 +33,13 @@ from game_operator.ledger.engine.dialects import Balances, SqlDialect
 from game_operator.ledger.engine.observed_commits import observed_batch
 from game_operator.ledger.engine.process_safety import Forkable, Transaction, never_back, notify_of_forks
 from game_operator.ledger.engine.script import ConflictError, Kind, Result, Script, Work, apply_items, completed
-from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, migration_in_postgres
+from game_operator.ledger.engine.tables import DENIED, by_owner, check_prefix, has_table, migration_in_postgres
 from game_operator.ledger.joined_calls import Joiner
+from game_operator.ledger.joined_connections import caller_of
+from game_operator.ledger.ownership import Owns, check_name, check_owned, check_ownership, settle_name
 from game_operator.ledger.ping import Pinger
 from game_operator.ledger.plain_calls import PlainCalls
-from game_operator.ledger.rules.book import Item
+from game_operator.ledger.rules.book import Anomaly, Item
 from game_operator.ledger.sqlite import SqliteStore
 from game_operator.ledger.staff import anomalies, queries
 from game_operator.models.webhooks import WebhookCall
@@ -82,6 +84,8 @@ class LedgerBase(Forkable):
     _read: Callable[[Callable[[], Script[Any]]], Any]
     #: Runs a script in a transaction.
     _write: Callable[[Callable[[], Script[Any]]], Any]
+    #: Runs a script in a transaction unless its caller would wait.
+    _keep_beside: Callable[[Callable[[], Script[None]] | None], Any]
     #: Runs a script that reads whole tables, beside our connection where that is possible.
     _survey: Callable[[Callable[[], Script[Any]]], Any]
     #: Does work that reads page after page, beside our connection where that is possible.
@@ -107,16 +111,22 @@ class LedgerBase(Forkable):
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         telemetry: "Telemetry | None" = None,
+        owns: Owns = None,
+        name: str | None = None,
     ) -> None:
         self._locate(url)
+        check_ownership(owns, name)
+        self._owns, self._name = owns, name
         self._telemetry = telemetry
         self._prefix = prefix = check_prefix(table_prefix)
         check_accounts(accounts)
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
         self._clock_millis, self._pooler = never_back(clock_millis), pooler
-        self._joiner = Joiner(prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler)
+        self._joiner = Joiner(
+            prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler, owns=owns, name=name
+        )
         self._make_queue()
-        self._pinger = Pinger()
+        self._pinger = Pinger(self._prefix)
         notify_of_forks(self)
         self._begin()
         self._watch(is_open=True)
@@ -170,7 +180,7 @@ class LedgerBase(Forkable):
         """With *in_child*, begin anew: the threads that held our locks do not exist in the child of a fork."""
         if in_child:
             self._make_queue()
-            self._pinger = Pinger()
+            self._pinger = Pinger(self._prefix)
 
     def _open_sqlite(self) -> Any:
         """Open the store of an SQLite file."""
@@ -179,7 +189,7 @@ class LedgerBase(Forkable):
             self._prefix,
             migrate=self._migrate,
             patience_seconds=self._patience_seconds,
-            check=partial(check_accounts_first, "sqlite", self._prefix, self._accounts),
+            check=partial(self._checked_first, "sqlite"),
         )
 
     def _open(self) -> Work[None]:
@@ -197,8 +207,7 @@ class LedgerBase(Forkable):
         try:
             if kind == "postgres":
                 yield store.run(self._migration_in_postgres)
-            script = partial(opened_dialect, kind, self._prefix, self._accounts, self._clock_millis)
-            self._fit = yield store.run(script)
+            self._fit = yield store.run(partial(self._fitted, kind))
             self._plain = PlainCalls(self._fit) if kind == "sqlite" else None
             yield from self._clock_examined(store, kind)
         except BaseException:  # A cancelled task, too, leaves no connection behind.
@@ -206,8 +215,21 @@ class LedgerBase(Forkable):
             raise
         self._store = store
 
+    def _checked_first(self, kind: Kind) -> Script[None]:
+        """Raise SchemaError for a database that is another ledger's, or unfit accounts, before tables are changed."""
+        if (yield from has_table(kind, f"{self._prefix}ledger_name")):
+            yield from check_name(self._prefix, self._name)
+        yield from check_accounts_first(kind, self._prefix, self._accounts)
+
+    def _fitted(self, kind: Kind) -> Script[SqlDialect]:
+        """Return the dialect for our accounts; nothing is noted in tables that have another name."""
+        yield from settle_name(self._prefix, self._name, self._clock_millis())
+        fit = yield from opened_dialect(kind, self._prefix, self._accounts, self._clock_millis)
+        fit.owns = self._owns
+        return fit
+
     def _migration_in_postgres(self) -> Script[None]:
-        check = partial(check_accounts_first, "postgres", self._prefix, self._accounts)
+        check = partial(self._checked_first, "postgres")
         yield from look_at_server(self._url, migrate=self._migrate)
         yield from by_owner(self._prefix, migration_in_postgres(self._prefix, self._migrate, check))
 
@@ -227,6 +249,30 @@ class LedgerBase(Forkable):
             return (yield from self._written(self._plain.attempts(items)))
         done: Mapping[int, Outcome] = yield self._store.express(items)
         return (yield from completed(items, done, lambda rest: self._written(partial(apply_items, rest, fit))))
+
+    def _owned(self, call: WebhookCall, terms: Terms, connection: Any = None) -> Work[None]:
+        """Raise LedgerError for a call of a player that we do not own; keep a deposit or rollback as an anomaly."""
+        if self._owns is None or not isinstance(call, WebhookCall):
+            return
+        try:
+            check_owned(self._owns, call.player_id)
+        except LedgerError:
+            anomaly = anomalies.foreign_player(call, terms)
+            if anomaly is not None:
+                if self._telemetry is not None:
+                    self._telemetry.instruments.anomalies.add(1, anomaly.kind)
+                yield from self._kept(anomaly, terms.source, connection)
+            raise
+
+    def _kept(self, anomaly: Anomaly, source: str, connection: Any) -> Work[None]:
+        """Keep an anomaly beside the caller's transaction; SQLite has one writer, so there in it."""
+        script = partial(anomalies.store_anomaly, anomaly, source)
+        if connection is None:
+            yield self._write(lambda: script(self._fit))
+        elif (yield from caller_of(connection, awaits=self._awaits)).kind == "sqlite":
+            yield from self._joiner.run(script, connection)
+        else:
+            yield self._keep_beside(lambda: script(self._fit))
 
     def _keeping_unknown(self, call: WebhookCall, terms: Terms) -> Callable[[], Script[None]] | None:
         """Return the script that keeps a joined deposit or rollback of an unknown source; in SQLite the joiner does."""
@@ -251,8 +297,9 @@ class LedgerBase(Forkable):
         self._fit.sources.known.add(source)
 
     def _retried(self, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Work[Outcome]:
-        script = partial(anomalies.to_retry, self._prefix, anomaly_id, terms, accept_foreign=accept_foreign)
-        item: Item = yield self._read(script)
+        foreign = {"accept_foreign": accept_foreign, "asks_owns": self._owns is not None}
+        item: Item = yield self._read(partial(anomalies.to_retry, self._prefix, anomaly_id, terms, **foreign))
+        check_owned(self._owns, item.call.player_id, RetryRefusedError)  # Applied, it would be counted as seen again.
         outcome: Outcome = yield self.apply(item.call, terms=item.terms)
         if not outcome.refused:
             yield from self._resolved([anomaly_id])

@@ -16,6 +16,7 @@ from game_operator.ledger.engine.process_safety import check_outside
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script, at_once
 from game_operator.ledger.engine.tables import UNDEFINED_TABLE, check_version, found_version, statements
 from game_operator.ledger.joined_connections import KINDS, sqlstates
+from game_operator.ledger.ownership import Owns
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.queries import Use
 
@@ -59,6 +60,8 @@ class DjangoLedger(SqlLedger):
         pooler: bool | None = None,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         telemetry: "Telemetry | None" = None,
+        owns: Owns = None,
+        name: str | None = None,
     ) -> None:
         super().__init__(
             alias,
@@ -69,6 +72,8 @@ class DjangoLedger(SqlLedger):
             pooler=pooler,
             clock_millis=clock_millis,
             telemetry=telemetry,
+            owns=owns,
+            name=name,
         )
 
     def _locate(self, url: str) -> None:

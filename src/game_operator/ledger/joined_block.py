@@ -92,6 +92,7 @@ class JoinedBlock:
 
     def _applied(self, call: WebhookCall) -> Work[Outcome]:
         ledger, source = self._ledger, self._terms.source
+        yield from ledger._owned(call, self._terms)
         join = partial(ledger._joiner.apply_held, Item(call, self._terms))
         try:
             done: tuple[Outcome, bool] = yield from self._repeated(join)

@@ -5,6 +5,7 @@ It runs under a savepoint, so that a failure leaves nothing of the call and does
 """
 
 import contextlib
+import sqlite3
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -49,6 +50,7 @@ from game_operator.ledger.engine.tables import (
     stored_version,
 )
 from game_operator.ledger.joined_connections import Caller, caller_of, failure_of, sqlstates
+from game_operator.ledger.ownership import Owns, check_name
 from game_operator.ledger.postgres.hazards import SHOW_WARNINGS, Identities
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff.anomalies import store_anomaly, unknown_source
@@ -99,8 +101,10 @@ class Joiner:
         *,
         awaits: bool,
         pooler: bool | None = None,
+        owns: Owns = None,
+        name: str | None = None,
     ) -> None:
-        self._awaits = awaits
+        self._awaits, self._owns, self._name = awaits, owns, name
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
         if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
@@ -134,6 +138,15 @@ class Joiner:
         """Run a script that stores in *connection*'s open transaction; nothing of it is kept if it fails."""
         caller = yield from caller_of(connection, awaits=self._awaits)
         return (yield from self._run(caller, partial(self._stored, script), _APPLY))
+
+    def read(self, script: Callable[[Kind], Script[T]], connection: Any) -> Work[T]:
+        """Run a script that only reads in *connection*'s open transaction."""
+        # What an AsyncSqlLedger lends on SQLite is not awaited.
+        caller = yield from caller_of(
+            connection, awaits=self._awaits and not isinstance(connection, sqlite3.Connection)
+        )
+        yield from caller.enter(self._pooler)
+        return (yield from driven(script(caller.kind), partial(self._perform, caller)))
 
     def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
         yield from caller.enter(self._pooler)
@@ -226,11 +239,12 @@ class Joiner:
                 raise _TablesNotReadyError(
                     f"The tables {self._prefix}* are old: open a ledger on their database to migrate them."
                 )
+            yield from check_name(self._prefix, self._name)
             # If they are newer, this program may have run before: each write asks whether it may go on.
             known = yield from dialect_for(
                 kind, self._prefix, self._accounts, self._clock_millis, beside=f", {_SURE.format(prefix=self._prefix)}"
             )
-            known.sources.joined = True
+            known.sources.joined, known.owns = True, self._owns
             if kind == "postgres":
                 yield from self._identities.advanced()
             if isinstance(self._accounts, TableAccounts):

@@ -27,6 +27,7 @@ from game_operator.ledger.staff.adjustments import adjust, open_account
 from game_operator.ledger.staff.anomalies import keep_anomaly
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop
 from game_operator.ledger.staff.findings import check_person
+from game_operator.ledger.staff.spending import Spent, checked_since, spent_in_memory
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -144,6 +145,15 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         if account is None:
             raise AccountNotFoundError(f"There is no account {shown(player_id)}.", remedy=OPEN_FIRST)
         return Cents(account.balance_cents)
+
+    def spent(self, account: str, *, since_millis: int, connection: None = None) -> Spent:  # noqa: ARG002 - may_bet's
+        """Return what an account has spent, as ``SqlLedger.spent`` does; ``may_bet`` may ask it, too."""
+        since = checked_since(since_millis)
+        with self._lock:
+            books = self._tables.books.values()
+            bets = [bet for book in books for bet in book.bets.values()]
+            calls = [call for book in books for call in book.calls.values()]
+        return spent_in_memory(bets, calls, account, since)
 
     def bet(self, bet_id: str, *, source: str = "") -> BetRecord | None:
         """Return what is known of a bet, or None."""

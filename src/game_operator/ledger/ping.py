@@ -37,11 +37,13 @@ class PingReport:
         clock_difference_millis: How far the database's clock is ahead of this machine's; below zero if it is behind.
             SQLite's clock is this machine's.
         writable: Whether it takes writes: it is neither a standby nor read-only.
+        bets_stopped: Whether ``stop_bets`` holds; False where the tables are missing or cannot be read beside calls.
     """
 
     latency_millis: float
     clock_difference_millis: int
     writable: bool
+    bets_stopped: bool = False
 
 
 class Pinger:
@@ -52,7 +54,8 @@ class Pinger:
     thread, and later callers wait for the same look. They raise ValueError for a timeout that is not above 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str) -> None:
+        self._stopped = f"SELECT 1 FROM {prefix}bet_stops WHERE started_at_millis IS NULL"  # noqa: S608 - a checked prefix
         self._lock = Lock()
         self._latest: Future[PingReport] | None = None
 
@@ -91,7 +94,8 @@ class Pinger:
 
     def _run(self, url: str, look: Future[PingReport]) -> None:
         try:
-            look.set_result(_look_at_postgres(url) if is_postgres(url) else _look_at_sqlite(path_of(url)))
+            look_at, place = (_look_at_postgres, url) if is_postgres(url) else (_look_at_sqlite, path_of(url))
+            look.set_result(look_at(place, self._stopped))
         except Exception as failed:  # Each caller raises it.
             look.set_exception(failed)
 
@@ -105,7 +109,7 @@ def _too_slow(timeout_seconds: float) -> LedgerUnavailableError:
     return LedgerUnavailableError(f"The ledger's database did not answer within {timeout_seconds:g} s.")
 
 
-def _look_at_postgres(url: str) -> PingReport:
+def _look_at_postgres(url: str, stopped: str) -> PingReport:
     import psycopg
 
     began = time.monotonic()
@@ -118,13 +122,18 @@ def _look_at_postgres(url: str) -> PingReport:
         ):
             before = time.time()
             row = connection.execute(_STATE).fetchone()
-            after = time.time()
+            after, bets_stopped = time.time(), False
+            with suppress(psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+                bets_stopped = connection.execute(stopped.encode()).fetchone() is not None
     except (psycopg.Error, RuntimeError, OSError) as failed:  # The system has no thread or descriptor left.
         raise _unavailable(sentences(failed, url)) from failed
     assert row is not None
     difference = row[1] - (before + after) / 2 * 1000
     return PingReport(
-        latency_millis=_millis_since(began), clock_difference_millis=round(difference), writable=not row[0]
+        latency_millis=_millis_since(began),
+        clock_difference_millis=round(difference),
+        writable=not row[0],
+        bets_stopped=bets_stopped,
     )
 
 
@@ -146,19 +155,23 @@ def _cut_after(seconds: float, descriptor: int) -> Iterator[None]:
             timer.cancel()
 
 
-def _look_at_sqlite(path: str) -> PingReport:
+def _look_at_sqlite(path: str, stopped: str) -> PingReport:
     """Read, and ask the file system: the lock of a write would be in the way of calls."""
     began = time.monotonic()
     if path == IN_MEMORY:
         return PingReport(latency_millis=_millis_since(began), clock_difference_millis=0, writable=True)
-    file = Path(path).absolute()
+    file, bets_stopped = Path(path).absolute(), False
     try:
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", timeout=0, uri=True)) as connection:
-            connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
+            if connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
+                with suppress(sqlite3.OperationalError):  # There is no such table.
+                    bets_stopped = connection.execute(stopped).fetchone() is not None
     except sqlite3.Error as failed:
         raise _unavailable(sentences(failed)) from failed
     writable = os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
-    return PingReport(latency_millis=_millis_since(began), clock_difference_millis=0, writable=writable)
+    return PingReport(
+        latency_millis=_millis_since(began), clock_difference_millis=0, writable=writable, bets_stopped=bets_stopped
+    )
 
 
 def _unavailable(reason: str) -> LedgerUnavailableError:

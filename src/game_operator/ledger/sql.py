@@ -1,7 +1,7 @@
 """The ledger in a database, for threads: SQLite or PostgreSQL, by its address."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
@@ -35,6 +35,7 @@ from game_operator.ledger.engine.process_safety import Transaction, check_outsid
 from game_operator.ledger.engine.script import Result, Script, Work, at_once
 from game_operator.ledger.engine.sources import SourceDetails, refusal, source_details
 from game_operator.ledger.engine.tables import by_writer, rights_explained
+from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
 from game_operator.ledger.rules.book import Item
 from game_operator.ledger.staff import queries
@@ -43,6 +44,7 @@ from game_operator.ledger.staff.anomalies import AnomalyRecord, Wanted, keep_ano
 from game_operator.ledger.staff.bet_stops import BetStop, checked_stop, start_bets, stop_bets
 from game_operator.ledger.staff.findings import check_person
 from game_operator.ledger.staff.queries import AccountHistory, BetHistory, BetsWanted, Page, Use, has_own_snapshot
+from game_operator.ledger.staff.spending import Spent, checked_since, spent
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import Cents
 
@@ -72,12 +74,18 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         pooler: Whether a pooler such as PgBouncer is between us and PostgreSQL; None finds out at each connect.
         clock_millis: The clock, in Unix milliseconds, for SQLite and for tests; PostgreSQL's is the server's.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans of commits and metrics of money (extra ``otel``).
+        owns: ``owns(player_id)`` answers from memory whether this ledger owns a player; None owns all. It is asked
+            before anything is read, and where it is not True, nothing is moved: ``apply`` raises LedgerError, which is
+            answered SYSTEM_ERROR, and keeps a deposit or rollback as the anomaly ``foreign_player``. Opening,
+            adjusting, campaigns, repairs and payments refuse, too.
+        name: What this ledger is called, such as ``production``. The first opening with a name keeps it in the tables,
+            also with migrate=False. None asks for no name.
 
     Raises:
         ConfigurationError: The address or the prefix cannot be used.
-        TypeError: *url* is not a str, or *pooler* is not True, False or None.
+        TypeError: *url* is not a str, *pooler* is not True, False or None, or *owns* is async.
         SchemaError: The tables have a version that this program cannot take, or are missing with migrate=False; or the
-            columns of a TableAccounts are not there, not unique or not exact.
+            columns of a TableAccounts are not there, not unique or not exact; or the ledger has another *name*.
         LedgerUnavailableError: The database cannot be reached.
     """
 
@@ -122,21 +130,23 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             TypeError: The ledger does not take *connection*.
             UnknownSourceError: The ledger knows other sources, and not that of *terms*.
             LedgerError: It is called from within a transaction of this ledger, without its *connection*; or another
-                transaction registers the first source at this moment, and a repeat will find it.
+                transaction registers the first source at this moment, and a repeat will find it; or *owns* does not
+                answer True.
         """
+        if self._owns is not None:
+            at_once(self._owned(call, terms, connection))
         if connection is not None:
             try:
                 return at_once(self._joiner.apply(Item(call, terms), connection))
             except UnknownSourceError:
-                self._keep_unknown(call, terms)
+                self._keep_beside(self._keeping_unknown(call, terms))
                 raise
         check_outside(self)
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return self._queue.submit(Item(call, terms, None, waiting))
 
-    def _keep_unknown(self, call: WebhookCall, terms: Terms) -> None:
-        """Keep a joined deposit or rollback of an unknown source, unless we would wait for its caller."""
-        script = self._keeping_unknown(call, terms)
+    def _keep_beside(self, script: Callable[[], Script[None]] | None) -> None:
+        """Keep a joined deposit or rollback that was refused, unless we would wait for its caller."""
         # A thread that holds our connection may wait for a row that this caller has locked.
         if script is None or not self._mutex.lock.acquire(blocking=False):
             return
@@ -173,6 +183,7 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
             ConfigurationError: The accounts are not the ledger's own.
         """
         check_own(self._accounts, "open_account")
+        check_owned(self._owns, player_id)
         return self._write(lambda: open_account(player_id, opening, self._fit))
 
     def adjust(self, player_id: str, amount: Decimal, *, reference: str) -> Cents:
@@ -196,12 +207,35 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         account = account_asked_for(player_id, self._accounts)
         return self._read(lambda: queries.balance_of(account, self._fit.accounts))
 
+    def spent(self, account: str | tuple[str, ...], *, since_millis: int, connection: Any = None) -> Spent:
+        """
+        Return what an account has wagered and got for the bets that were opened since a time, over all its sources.
+
+        It is for limits: ask it in ``may_bet``, with the connection given there. The call in hand is not in it. An
+        index leads to the bets, which stay for ever. An account without bets has spent nothing.
+
+        Args:
+            account: The account. Where the key of accounts has several columns, their values, or the account as a bet
+                names it.
+            since_millis: Bets opened and claims credited at this time (Unix milliseconds) or later.
+            connection: Reads in the transaction that is open on it, as ``apply`` takes one; None in one of ours.
+
+        Raises:
+            AccountNotFoundError: No account can have this key.
+            TypeError: *since_millis* is not an int.
+            TransactionRequiredError: *connection* has no open transaction.
+        """
+        key, since = account_asked_for(account, self._accounts), checked_since(since_millis)
+        if connection is None:
+            return self._read(lambda: spent(self._fit.kind, self._prefix, key, since))
+        return self._done(self._joiner.read(lambda kind: spent(kind, self._prefix, key, since), connection))
+
     def ping(self, *, timeout_seconds: float = 1.0) -> PingReport:
         """
         Check whether the database answers and takes writes. It uses a separate connection, so no call waits.
 
-        It writes nothing, and does not look at the tables. What only a write finds out, such as a full disk, it does
-        not see.
+        It writes nothing, and looks at no table but that of ``stop_bets``. What only a write finds out, such as a full
+        disk, it does not see.
 
         Args:
             timeout_seconds: The longest that it waits; above 0.
@@ -605,7 +639,15 @@ def known_accounts(ledger: SqlLedger, keys: Collection[str]) -> set[str] | None:
 def adjusted(ledger: SqlLedger, player_id: str, amount: Decimal, *, reference: str) -> Adjustment:
     """Adjust an account of the ledger's own, as ``SqlLedger.adjust`` does, and report whether it was moved now."""
     check_own(ledger._accounts, "adjust")
+    check_owned(ledger._owns, player_id)
     return ledger._write(lambda: adjust(player_id, amount, reference, ledger._fit))
+
+
+def check_owned_players(ledger: SqlLedger, player_ids: Iterable[str]) -> None:
+    """Raise LedgerError for a player that *ledger* does not own."""
+    if ledger._owns is not None:
+        for each in player_ids:
+            check_owned(ledger._owns, each)
 
 
 def resolve_anomalies(ledger: SqlLedger, ids: Sequence[int]) -> None:

@@ -2,7 +2,8 @@
 
 import inspect
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +33,7 @@ from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import check_source_name
-from game_operator.ledger.sql import SqlLedger, known_accounts
+from game_operator.ledger.sql import SqlLedger, check_owned_players, known_accounts
 from game_operator.transport.settings import service_name
 
 if TYPE_CHECKING:
@@ -137,6 +138,7 @@ class Campaign:
             RunError: There is another plan under this name, or it is for another service.
             TypeError: *players* is not a Path or an iterable of rows.
             ConfigurationError: The players are in a table of yours, and the ledger was opened without ``accounts=``.
+            LedgerError: The ledger's ``owns`` does not own one of the players.
             ApiError, TransportError: The games could not be fetched.
         """
         client = self._client
@@ -149,7 +151,7 @@ class Campaign:
                 campaign=self.name,
                 terms=self._terms,
                 instances=instances,
-                known=lambda ids: known_accounts(self._ledger, ids) if check_players else None,
+                known=partial(self._known_players, check_players=check_players),
             )
             check_exposure(draft.exposure_cents, max_exposure_cents)
             run, is_new = self._begun(draft)
@@ -164,6 +166,11 @@ class Campaign:
             is_new=is_new,
             remarks=draft.remarks,
         )
+
+    def _known_players(self, player_ids: Collection[str], *, check_players: bool) -> set[str] | None:
+        """Return which players are known, if that is to be checked; raise LedgerError for one of another ledger."""
+        check_owned_players(self._ledger, sorted(player_ids))
+        return known_accounts(self._ledger, player_ids) if check_players else None
 
     def run(
         self,
@@ -189,7 +196,8 @@ class Campaign:
 
         Raises:
             RunError: There is no plan, it is paused (``resume``), it needs ``confirm``, or it is for another service.
-            LedgerError: The database cannot be used. Run it again.
+            LedgerError: The database cannot be used: run it again. Or the ledger's ``owns`` does not own one of the
+                players, and nothing was sent.
         """
         return self._go(rate_per_second, confirm, concurrency, progress, again=False)
 
@@ -354,6 +362,7 @@ class Campaign:
         run = self._known()
         if run.state != "finished":
             self._check_may_go(run, confirm=confirm, again=again)
+            check_owned_players(self._ledger, (each.player_id for each in self.results()))
             if interval_micros is None:
                 is_running = run.state == "running"
                 interval_micros = run.interval_micros if is_running else run.options["interval_micros"]

@@ -287,6 +287,29 @@ def add_source(name: Annotated[str, typer.Argument(callback=source_in)], place: 
             )
 
 
+@ledgers.command("stop-bets")
+def stop_bets(*, actor: str, reason: str, code: str = "LIMIT_EXCEEDED", place: LedgerOptions) -> None:
+    """
+    Refuse every new bet, in all processes and at once: for an incident.
+
+    Wins, refunds and free bets are still paid. Bets that are refused meanwhile stay declined. start-bets ends it.
+    """
+    with place.opened() as ledger, _checked_values():
+        stop = ledger.stop_bets(actor=actor, reason=reason, code=code)
+    answer({"stopped": stop._asdict()}, f"Bets are stopped: a new one is answered {stop.code}.")
+
+
+@ledgers.command("start-bets")
+def start_bets(*, actor: str, reason: str, place: LedgerOptions) -> None:
+    """Take bets again after stop-bets."""
+    with place.opened() as ledger:
+        ended = ledger.start_bets(actor=actor, reason=reason)
+    sentence = (
+        "Bets are taken." if ended is None else f"Bets are taken again; {one_line(ended.actor)} had stopped them."
+    )
+    answer({"ended": None if ended is None else ended._asdict()}, sentence)
+
+
 def _named(source: str) -> str:
     return one_line(source) if source else '""'
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from game_operator.cli.database import PREFIX, BalancesOptions, DatabaseUrl, TablePrefix, address_of, check_file
+from game_operator.cli.database import (
+    PREFIX,
+    BalancesOptions,
+    DatabaseUrl,
+    LedgerName,
+    TablePrefix,
+    address_of,
+    check_file,
+)
 from game_operator.cli.errors import ExitCode
 from game_operator.cli.options import ProfileFile, Source, check_extra, read_profile
 from game_operator.cli.output import answer, remark, say
@@ -152,6 +160,7 @@ def serve(
     source: Source = "",
     migrate: bool = True,
     table_prefix: TablePrefix = PREFIX,
+    ledger_name: LedgerName = None,
     balances: BalancesOptions,
     access_log: bool = False,
     telemetry: bool = False,
@@ -194,7 +203,7 @@ def serve(
         access_log=access_log,
         telemetry=telemetry,
         budget_seconds=receiver.budget_seconds,
-        of_ledger={"accounts": accounts, "migrate": migrate, "table_prefix": table_prefix},
+        of_ledger={"accounts": accounts, "migrate": migrate, "table_prefix": table_prefix, "name": ledger_name},
     )
     if link is not None:
         with _logging(access_log, worker=True):

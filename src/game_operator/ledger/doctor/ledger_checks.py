@@ -9,6 +9,7 @@ from game_operator.ledger.doctor.opening import MOST_AHEAD_MILLIS
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.sources import Sources
 from game_operator.ledger.engine.tables import FIRST_VERSION, VERSION, check_search_path, check_version, refuse_writer
+from game_operator.ledger.staff.bet_stops import bet_stop
 
 _MOST_NAMED = 5
 _HOUR_MILLIS = 3_600_000
@@ -175,6 +176,16 @@ def _open_bets(examined: Examined) -> Script[list[Case]]:
     return [case("old", count=counted, most=_WAITING_DAYS, days=(examined.now_millis - oldest) // DAY_MILLIS)]
 
 
+def _bets(examined: Examined) -> Script[list[Case]]:
+    """Look for a stop of bets, which somebody may have forgotten."""
+    stop = (yield from bet_stop(examined.prefix)) if examined.has("bet_stops") else None
+    if stop is None:
+        return [case("taken")]
+    minutes = max(0, examined.now_millis - stop.at_millis) // 60_000
+    named = {"actor": shown(stop.actor), "reason": shown(stop.reason)}
+    return [case("stopped", code=stop.code, minutes=minutes, **named)]
+
+
 #: What is asked of tables that are there.
 LEDGER_CHECKS: dict[str, Check] = {
     "sources": _sources,
@@ -187,4 +198,5 @@ LEDGER_CHECKS: dict[str, Check] = {
     "anomalies": _anomalies,
     "findings": _findings,
     "open bets": _open_bets,
+    "bets": _bets,
 }

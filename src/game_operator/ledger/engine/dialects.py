@@ -115,6 +115,8 @@ class SqlDialect:
         self._clock_millis, self._beside = clock_millis, beside
         self.sources: Sources = Sources(self.kind, prefix)
         self.prefix: str = prefix
+        #: Which players the ledger owns, for repairs and payments; None owns all.
+        self.owns: Callable[[str], bool] | None = None
         self._oldest_writer = OLDEST_WRITER.format(prefix=prefix)
         sql = sql_texts(
             __package__,

@@ -35,6 +35,8 @@ _LOG = logging.getLogger("game_operator.ledger")
 
 #: The kind of a deposit or rollback whose source the ledger does not know.
 UNKNOWN_SOURCE: Final = "unknown_source"
+#: The kind of a deposit or rollback of a player that the ledger does not own.
+FOREIGN_PLAYER: Final = "foreign_player"
 _LONGEST_CURRENCY: Final = 16
 
 

@@ -11,7 +11,7 @@ from game_operator.errors import MalformedCallError, RetryRefusedError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.sources import Sources, refusal
-from game_operator.ledger.rules.book import UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
+from game_operator.ledger.rules.book import FOREIGN_PLAYER, UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.models.webhooks import LONGEST_TX_ID, WebhookCall
 from game_operator.protocol.webhook import read_call
@@ -40,6 +40,7 @@ KINDS: Final = frozenset(
         "early_deposit",
         "early_rollback",
         "foreign_instance",
+        FOREIGN_PLAYER,
         "rollback_after_deposit",
         "rollback_disagrees",
         "rollback_of_another_bets_withdraw",
@@ -241,7 +242,9 @@ def check_anomalies(prefix: str, ids: Iterable[int]) -> Script[None]:
         yield from anomaly(prefix, each)
 
 
-def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool) -> Script[Item]:
+def to_retry(
+    prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool, asks_owns: bool = False
+) -> Script[Item]:
     """
     Return the call of an anomaly and the terms to apply it by: the anomaly's own source, and the profile given.
 
@@ -250,7 +253,7 @@ def to_retry(prefix: str, anomaly_id: int, terms: Terms, *, accept_foreign: bool
         UnknownSourceError: The ledger does not know its source. To apply it would count it as seen again.
     """
     record = yield from anomaly(prefix, anomaly_id)
-    problem = _problem(record, accept_foreign=accept_foreign)
+    problem = _problem(record, accept_foreign=accept_foreign, asks_owns=asks_owns)
     if problem:
         raise RetryRefusedError(f"The anomaly {anomaly_id} cannot be retried: {problem}")
     try:
@@ -294,7 +297,13 @@ def unknown_source(call: WebhookCall, terms: Terms) -> Anomaly | None:
     return next(iter(book.changes.anomalies), None)
 
 
-def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
+def foreign_player(call: WebhookCall, terms: Terms) -> Anomaly | None:
+    """Return what is kept of a call whose player the ledger does not own; None of a withdraw."""
+    found = unknown_source(call, terms)
+    return found and found._replace(kind=FOREIGN_PLAYER)
+
+
+def _problem(record: AnomalyRecord, *, accept_foreign: bool, asks_owns: bool) -> str:
     if record.resolved_at_millis is not None:
         return "it is resolved. What its call did stands in the bet's history."
     if record.operation == "withdraw":
@@ -311,5 +320,10 @@ def _problem(record: AnomalyRecord, *, accept_foreign: bool) -> str:
         return (
             "it names a game instance that is not yours, and crediting it would pay for another operator. If the "
             "instance is yours after all, repeat with accept_foreign=True (--accept-foreign)."
+        )
+    if record.kind == FOREIGN_PLAYER and not (accept_foreign or asks_owns):
+        return (
+            "its player is another ledger's, and this program has no owns= to ask. Retry it from a program that has; "
+            "if the player is this ledger's after all, repeat with accept_foreign=True (--accept-foreign)."
         )
     return ""

@@ -15,6 +15,7 @@ from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, BetRecord, Call
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import AFTER, AskOperator, Execute, Loaded, Script, run_after
 from game_operator.ledger.engine.tables import sql_texts
+from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
@@ -80,6 +81,7 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     """
     call, source = repair.call, terms.source
     assert call.bet_id is not None
+    check_owned(dialect.owns, call.player_id, RepairRefusedError)
     found = yield from bet_script(dialect.prefix, call.bet_id, source)
     if found is None:
         raise RepairRefusedError(f"There is no bet {shown(call.bet_id)} in the ledger. Nothing was moved.")
@@ -141,6 +143,7 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     found = yield from bet_script(dialect.prefix, wanted.subject, wanted.source)
     if wanted.owed_cents is None or found is None or wanted.source != terms.source:
         raise FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
+    check_owned(dialect.owns, found.player_id, FindingError)
     loaded, bet = yield from _locked(found, dialect)
     account = next((each for each in loaded.accounts if each.key == bet.account), None)
     # Again, because until the account was locked it may have been paid.

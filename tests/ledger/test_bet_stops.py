@@ -1,0 +1,295 @@
+"""Stops of bets: no withdraw debits in any process, and everything else goes on (docs/decisions/0014, question 5)."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.api import DEFAULT_TERMS, Outcome
+from game_operator.ledger.engine.script import at_once
+from game_operator.ledger.rules.book import Item
+from game_operator.models.webhooks import WebhookCall, WithdrawCall
+from game_operator.wallet import JoinedWallet
+from tests.ledger.test_fence import connected
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.repairs import lost, repair
+
+STOP: dict[str, str] = {"actor": "ann", "reason": "game pays too much"}
+NO_TERMS = Terms(account_of=lambda call: call.player_id)
+
+
+def together(ledger: SqlLedger, *calls: WebhookCall) -> list[Any]:
+    """Apply calls that share a commit."""
+    return at_once(ledger._applied([Item(call, DEFAULT_TERMS) for call in calls]))
+
+
+def joined(ledger: SqlLedger, url: str, call: WebhookCall) -> Outcome:
+    """Apply a call in a transaction of the caller's, and commit it."""
+    with closing(connected(url)) as connection:
+        outcome = ledger.apply(call, connection=connection)
+        connection.commit()
+    return outcome
+
+
+Way = Callable[[SqlLedger, str, WebhookCall], Outcome]
+WAYS: dict[str, Way] = {
+    # The lone form of the express statement, and its set-based form; on SQLite the plain calls.
+    "alone": lambda ledger, _, call: ledger.apply(call),
+    "in a batch": lambda ledger, _, call: together(ledger, deposit("none"), call)[1],
+    "the long way": lambda ledger, _, call: ledger.apply(call, terms=NO_TERMS),
+    "joined": joined,
+}
+
+
+@pytest.fixture
+def ledger(database_url: str) -> Any:
+    """A ledger with bets in each state."""
+    with SqlLedger(database_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for bet_id in ("open", "won", "lost", "back"):
+            assert ledger.apply(withdraw(bet_id, amount_cents=500)).applied
+        ledger.apply(withdraw("short", amount_cents=99_999))
+        yield ledger
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_withdraw_that_would_debit_is_declined_for_good(ledger: SqlLedger, database_url: str, way: str) -> None:
+    """Its bet keeps the code also after bets are taken again; a new bet debits then."""
+    apply = WAYS[way]
+    assert ledger.stop_bets(**STOP, code="MAINTENANCE").code == "MAINTENANCE"
+    outcome = apply(ledger, database_url, withdraw("new"))
+    assert (outcome.code, outcome.balance_cents, outcome.applied) == ("MAINTENANCE", 8_000, False)
+    bet = ledger.bet("new")
+    assert bet is not None
+    assert bet.state is BetState.DECLINED
+    ended = ledger.start_bets(actor="bob", reason="fixed")
+    assert ended is not None
+    assert (ended.actor, ended.reason) == ("ann", "game pays too much")
+    assert apply(ledger, database_url, withdraw("new")).code == "MAINTENANCE"
+    assert apply(ledger, database_url, withdraw("newer")).applied
+    assert ledger.verify().sound
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("call", "code", "balance_cents"),
+    [
+        pytest.param(withdraw("open", amount_cents=500), None, 8_000, id="a known withdraw"),
+        pytest.param(withdraw("short", amount_cents=99_999), "INSUFFICIENT_BALANCE", 8_000, id="a declined withdraw"),
+        pytest.param(withdraw("open", amount_cents=1), "DUPLICATE_TRANSACTION", 8_000, id="a conflict"),
+        pytest.param(withdraw("rain", action="RAIN"), "LIMIT_EXCEEDED", 8_000, id="a RAIN"),
+        pytest.param(withdraw("dear", amount_cents=99_999), "LIMIT_EXCEEDED", 8_000, id="before funds"),
+        pytest.param(withdraw("b", "nobody"), "PLAYER_NOT_FOUND", None, id="after the player"),
+        pytest.param(deposit("won", amount_cents=700), None, 8_700, id="a win"),
+        pytest.param(deposit("lost", amount_cents=0), None, 8_000, id="a loss"),
+        pytest.param(rollback("back", tx_id=None), None, 8_500, id="a refund"),
+        pytest.param(claim(amount_cents=300), None, 8_300, id="a claim"),
+    ],
+)
+@pytest.mark.drawn(16, database_url=("postgres",))
+def test_everything_else_goes_on(
+    ledger: SqlLedger, database_url: str, way: str, call: WebhookCall, code: str | None, balance_cents: int | None
+) -> None:
+    """Only question 5 asks for the stop, before the operator and before funds."""
+    ledger.stop_bets(**STOP)
+    outcome = WAYS[way](ledger, database_url, call)
+    assert (outcome.code, outcome.balance_cents) == (code, balance_cents)
+
+
+def test_the_operator_is_asked_only_while_bets_are_taken(ledger: SqlLedger) -> None:
+    """The stop comes before may_bet."""
+    asked: list[str] = []
+
+    def may_bet(call: WithdrawCall, *_: object) -> None:
+        asked.append(call.bet_id)
+
+    ledger.stop_bets(**STOP)
+    assert ledger.apply(withdraw("one"), terms=Terms(may_bet=may_bet)).code == "LIMIT_EXCEEDED"
+    ledger.start_bets(actor="bob", reason="fixed")
+    assert ledger.apply(withdraw("two"), terms=Terms(may_bet=may_bet)).applied
+    assert asked == ["two"]
+
+
+def test_repairs_go_on(ledger: SqlLedger) -> None:
+    """They credit, and debit nothing."""
+    ledger.stop_bets(**STOP)
+    assert repair(ledger, lost("open")).applied
+
+
+@pytest.mark.parametrize("code", ["", "limit", "SYSTEM_ERROR", "INVALID_SIGNATURE", "A" * 65, 5])
+def test_codes_that_refuse_no_withdraw(ledger: SqlLedger, code: Any) -> None:
+    """With them bets go on."""
+    with pytest.raises(ValueError, match=r"cannot refuse a withdraw\. Pass LIMIT_EXCEEDED"):
+        ledger.stop_bets(**STOP, code=code)
+    assert ledger.apply(withdraw("new")).applied
+    assert ledger.stop_bets(**STOP, code="A" * 64).code == "A" * 64
+
+
+@pytest.mark.parametrize("person", [{"actor": "", "reason": "r"}, {"actor": "ann", "reason": " "}])
+def test_who_and_why_are_needed(ledger: SqlLedger, person: dict[str, str]) -> None:
+    """To stop and to start."""
+    for change in (ledger.stop_bets, ledger.start_bets, MemoryLedger().stop_bets, MemoryLedger().start_bets):
+        with pytest.raises(ConfigurationError, match="Name who decides and why"):
+            change(**person)
+    assert ledger.apply(withdraw("new")).applied
+
+
+def test_who_and_why_are_kept(ledger: SqlLedger, database_url: str) -> None:
+    """A second stop takes the place of the first, and to start twice changes nothing."""
+    first = ledger.stop_bets(**STOP)
+    second = ledger.stop_bets(actor="bob", reason="other code", code="CLOSED")
+    assert ledger.apply(withdraw("new")).code == "CLOSED"
+    assert ledger.start_bets(actor="cyd", reason="fixed") == second
+    assert ledger.start_bets(actor="cyd", reason="again") is None
+    columns = "code, stopped_by, stop_reason, started_by, start_reason"
+    assert rows(database_url, f"SELECT {columns} FROM {{p}}bet_stops ORDER BY number") == [
+        ("LIMIT_EXCEEDED", "ann", "game pays too much", "bob", "other code"),
+        ("CLOSED", "bob", "other code", "cyd", "fixed"),
+    ]
+    assert rows(database_url, "SELECT stopped_at_millis FROM {p}bet_stops WHERE number = 1") == [(first.at_millis,)]
+
+
+def test_stops_at_once_leave_one(ledger: SqlLedger, database_url: str) -> None:
+    """They wait for each other."""
+    ledgers = [SqlLedger(database_url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        stops = list(pool.map(lambda each: each.stop_bets(**STOP), ledgers))
+    for each in ledgers:
+        each.close()
+    assert len(stops) == 4
+    assert rows(database_url, "SELECT COUNT(*) FROM {p}bet_stops WHERE started_at_millis IS NULL") == [(1,)]
+    assert ledger.apply(withdraw("new")).code == "LIMIT_EXCEEDED"
+
+
+async def test_awaited(database_url: str) -> None:
+    """The same names, awaited."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        await ledger.apply(withdraw("first"))
+        await ledger.stop_bets(**STOP)
+        assert (await ledger.apply(withdraw("new"))).code == "LIMIT_EXCEEDED"
+        if not is_sqlite(database_url):
+            async with await psycopg.AsyncConnection.connect(database_url) as connection:
+                outcome = await ledger.apply(withdraw("joined"), connection=connection)
+            assert outcome.code == "LIMIT_EXCEEDED"
+        assert await ledger.start_bets(actor="bob", reason="fixed")
+        assert (await ledger.apply(withdraw("newer"))).applied
+
+
+def test_in_memory() -> None:
+    """The same rules."""
+    ledger = MemoryLedger({"p1": 1_000})
+    assert ledger.apply(withdraw("first", amount_cents=100)).applied
+    ledger.stop_bets(**STOP)
+    assert ledger.apply(withdraw("first", amount_cents=100)).replayed
+    assert ledger.apply(withdraw("new", amount_cents=100)).code == "LIMIT_EXCEEDED"
+    assert ledger.apply(deposit("first", amount_cents=50)).applied
+    assert ledger.start_bets(actor="bob", reason="fixed")
+    assert ledger.apply(withdraw("newer", amount_cents=100)).applied
+
+
+class _Balances:
+    """Balances behind an object."""
+
+    def lock(self, connection: Any, account: str) -> int | None:
+        return 1_000 if account == "p1" else None
+
+    def move(self, connection: Any, account: str, delta_cents: int) -> int:
+        return 1_000 + delta_cents
+
+
+@pytest.mark.parametrize("accounts", [_Balances(), TableAccounts(table="players", key="id", balance="cents")])
+def test_balances_of_the_operators(database_url: str, accounts: Any) -> None:
+    """Behind an object and in a table."""
+    run(database_url, "CREATE TABLE players (id VARCHAR(20) PRIMARY KEY, cents BIGINT NOT NULL)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 1000)")
+    with SqlLedger(database_url, accounts=accounts) as ledger:
+        ledger.stop_bets(**STOP)
+        assert ledger.apply(withdraw("new", amount_cents=10)).code == "LIMIT_EXCEEDED"
+        ledger.start_bets(actor="bob", reason="fixed")
+        assert ledger.apply(withdraw("newer", amount_cents=10)).applied
+
+
+_OTHER = """
+import sys
+from game_operator.ledger import SqlLedger
+from tests.support.calls import withdraw
+with SqlLedger(sys.argv[1]) as ledger:
+    print(ledger.apply(withdraw("before")).code, flush=True)
+    for line in sys.stdin:
+        print(ledger.apply(withdraw(line.strip())).code, flush=True)
+"""
+
+
+def test_a_stop_reaches_other_processes_at_once(ledger: SqlLedger, database_url: str) -> None:
+    """The very next withdraw of a process that runs already."""
+    command = [sys.executable, "-c", _OTHER, database_url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        ask = lambda bet_id: (other.stdin.write(f"{bet_id}\n"), other.stdout.readline().strip())[1]  # noqa: E731
+        assert other.stdout.readline().strip() == "None"
+        ledger.stop_bets(**STOP)
+        assert [ask(f"b{number}") for number in range(3)] == ["LIMIT_EXCEEDED"] * 3
+        ledger.start_bets(actor="bob", reason="fixed")
+        assert ask("after") == "None"
+        other.stdin.close()
+
+
+@pytest.mark.drawn(4, database_url=("postgres",))
+def test_nothing_debits_after_a_stop_under_load(ledger: SqlLedger, database_url: str) -> None:
+    """Of bets from eight threads, none that began after the stop has debited."""
+    go_on = True
+
+    def play(worker: int) -> list[str]:
+        late = []
+        for number in range(400):
+            began_after = stopped
+            outcome = ledger.apply(withdraw(f"w{worker}-{number}", amount_cents=1))
+            if began_after and outcome.applied:
+                late.append(outcome.code or "debited")
+            if not go_on:
+                break
+        return late
+
+    stopped = False
+    with SqlLedger(database_url) as other, ThreadPoolExecutor(8) as pool:
+        players = [pool.submit(play, worker) for worker in range(8)]
+        other.stop_bets(**STOP)
+        stopped = True
+        for number in range(20):
+            assert ledger.apply(withdraw(f"x{number}", amount_cents=1)).code == "LIMIT_EXCEEDED"
+        go_on = False
+        assert [late for player in players for late in player.result()] == []
+
+
+def test_a_joined_wallet(postgres_url: str) -> None:
+    """It answers the code, in the operator's transaction."""
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        wallet = JoinedWallet(ledger, lambda: psycopg.connect(postgres_url))
+        ledger.stop_bets(**STOP)
+        assert wallet.withdraw(withdraw("new")).code == "LIMIT_EXCEEDED"
+
+
+def test_ping_and_doctor_say_so(ledger: SqlLedger) -> None:
+    """For a load balancer and for people."""
+    assert not ledger.ping(timeout_seconds=20).bets_stopped
+    ledger.stop_bets(**STOP)
+    assert ledger.ping(timeout_seconds=20).bets_stopped
+    check = next(each for each in ledger.doctor().checks if each.name == "bets")
+    assert check.verdict == "advice"
+    assert check.found == 'stopped for 0 minutes with LIMIT_EXCEEDED, by "ann": "game pays too much"'
+    ledger.start_bets(actor="bob", reason="fixed")
+    check = next(each for each in ledger.doctor().checks if each.name == "bets")
+    assert (check.verdict, check.found) == ("fine", "bets are taken")
