@@ -289,7 +289,7 @@ def test_ping_and_doctor_say_so(ledger: SqlLedger) -> None:
     assert ledger.ping(timeout_seconds=20).bets_stopped
     check = next(each for each in ledger.doctor().checks if each.name == "bets")
     assert check.verdict == "advice"
-    assert check.found == 'stopped for 0 minutes with LIMIT_EXCEEDED, by "ann": "game pays too much"'
+    assert check.found == "stopped for 0 minutes with LIMIT_EXCEEDED, by 'ann': 'game pays too much'"
     ledger.start_bets(actor="bob", reason="fixed")
     check = next(each for each in ledger.doctor().checks if each.name == "bets")
     assert (check.verdict, check.found) == ("fine", "bets are taken")

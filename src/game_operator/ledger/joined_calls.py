@@ -142,9 +142,8 @@ class Joiner:
     def read(self, script: Callable[[Kind], Script[T]], connection: Any) -> Work[T]:
         """Run a script that only reads in *connection*'s open transaction."""
         # What an AsyncSqlLedger lends on SQLite is not awaited.
-        caller = yield from caller_of(
-            connection, awaits=self._awaits and not isinstance(connection, sqlite3.Connection)
-        )
+        awaits = self._awaits and not isinstance(connection, sqlite3.Connection)
+        caller = yield from caller_of(connection, awaits=awaits)
         yield from caller.enter(self._pooler)
         return (yield from driven(script(caller.kind), partial(self._perform, caller)))
 

@@ -24,7 +24,7 @@ from game_operator.errors import (
 )
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.sql import SqlLedger, read_with
-from game_operator.ledger.staff.findings import Finding
+from game_operator.ledger.staff.findings import Finding, check_person
 from game_operator.transport.settings import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
@@ -399,7 +399,7 @@ def _check_parts(client: object, wallet: object) -> None:
 
 
 def _brakes(max_bets: int | None, max_total_cents: int | None, actor: str | None, reason: str | None) -> dict[str, Any]:
-    by_hand.check_person(actor, reason)
+    check_person(actor, reason)
     for name, value in (("max_bets", max_bets), ("max_total_cents", max_total_cents)):
         if type(value) is not int or not 0 <= value < _MOST_BRAKE:
             raise ConfigurationError(

@@ -55,8 +55,8 @@ The order of questions (docs/decisions/0014; spec §3 and §6 show none of this)
     finding of what is owed.
 
 5. Only a withdraw about to debit is asked: does its amount fit the unit of the balance (else INVALID_REQUEST), are bets
-   stopped, may the player bet, and is there enough money? Whatever refuses it, it is DECLINED for good. A debited bet is
-   OPEN; one that no deposit ever settles (a RAIN) is SPENT.
+   stopped, may the player bet, and is there enough money? Whatever refuses it, it is DECLINED for good. A debited bet
+   is OPEN; one that no deposit ever settles (a RAIN) is SPENT.
 
 A claim (free bets, jackpots) reads and changes no bet: it is credited once per identity.
 """

@@ -1,0 +1,271 @@
+"""`ledger.spent`: what an account wagered and got since a time, for limits that are asked in a call's transaction."""
+
+import random
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session
+
+from game_operator.errors import AccountNotFoundError, TransactionRequiredError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Spent, SqlLedger, TableAccounts, Terms
+from game_operator.models.webhooks import BalanceCall, WebhookCall
+from tests.ledger.test_fence import connected
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.raw_sql import is_sqlite, rows, run
+from tests.support.repairs import findings, lost, pay, repair, won
+
+pytestmark = [pytest.mark.drawn(8, database_url=("postgres",))]
+
+NONE = Spent(0, 0, 0, 0, 0)
+Step = Callable[[SqlLedger], object]
+
+
+def call(*calls: WebhookCall) -> Step:
+    """Return the step that applies calls."""
+    return lambda ledger: [ledger.apply(each) for each in calls]
+
+
+def settled_then(by_us: Any, late: WebhookCall) -> Step:
+    """Return the steps of a bet that a repair settles, a call that comes too late, and its payment by hand."""
+
+    def steps(ledger: SqlLedger) -> None:
+        ledger.apply(withdraw("b1", amount_cents=500))
+        repair(ledger, by_us)
+        ledger.apply(late)
+        pay(ledger, findings(ledger)[0].id)
+
+    return steps
+
+
+BET = withdraw("b1", amount_cents=500)
+LOSS, WIN, LITTLE = (deposit("b1", amount_cents=cents) for cents in (0, 700, 100))
+HISTORIES = [
+    pytest.param(call(), NONE, id="nothing"),
+    pytest.param(call(BET), Spent(500, 0, 0, 500, 0), id="an open bet"),
+    pytest.param(call(BET, LOSS), Spent(500, 0, 0, 0, 0), id="lost"),
+    pytest.param(
+        call(BET, *[WIN] * 2),
+        Spent(500, 700, 0, 0, 0),
+        id="won",
+    ),
+    pytest.param(call(BET, rollback("b1")), Spent(500, 0, 500, 0, 0), id="rolled back"),
+    pytest.param(call(withdraw("b1", amount_cents=99_999)), NONE, id="declined"),
+    pytest.param(call(rollback("b1"), withdraw("b1")), NONE, id="a tombstone"),
+    pytest.param(call(withdraw("b1", action="RAIN")), NONE, id="a RAIN"),
+    pytest.param(call(withdraw("b1", action="RAIN"), rollback("b1", action="RAIN")), NONE, id="a RAIN that came back"),
+    pytest.param(call(claim(amount_cents=300), claim(amount_cents=300)), Spent(0, 0, 0, 0, 300), id="free bets"),
+    pytest.param(call(claim(action="JACKPOT", amount_cents=900)), Spent(0, 0, 0, 0, 900), id="a jackpot"),
+    pytest.param(call(claim("c", "nobody")), NONE, id="a claim of nobody"),
+    pytest.param(call(withdraw("b1", "p2")), NONE, id="another's bet"),
+    pytest.param(call(deposit("b1")), NONE, id="an early deposit"),
+    pytest.param(
+        lambda ledger: [ledger.apply(BET), repair(ledger, won(700))],
+        Spent(500, 700, 0, 0, 0),
+        id="a win that was repaired",
+    ),
+    pytest.param(
+        lambda ledger: [ledger.apply(BET), repair(ledger, lost())],
+        Spent(500, 0, 500, 0, 0),
+        id="a refund that was repaired",
+    ),
+    pytest.param(settled_then(won(100), WIN), Spent(500, 700, 0, 0, 0), id="paid the rest"),
+    pytest.param(settled_then(won(700), LITTLE), Spent(500, 100, 0, 0, 0), id="taken back"),
+    pytest.param(settled_then(lost(), WIN), Spent(500, 200, 500, 0, 0), id="paid above the refund"),
+    pytest.param(
+        settled_then(lost(), LITTLE),
+        Spent(500, 0, 100, 0, 0),
+        id="a part taken back",
+    ),
+]
+
+
+@pytest.fixture
+def ledger(database_url: str) -> Any:
+    """A ledger with two accounts."""
+    with SqlLedger(database_url) as ledger:
+        for player in ("p1", "p2"):
+            ledger.open_account(player, Decimal(100))
+        yield ledger
+
+
+@pytest.mark.parametrize(("history", "spent"), HISTORIES)
+def test_what_counts(ledger: SqlLedger, database_url: str, history: Step, spent: Spent) -> None:
+    """In the ledger's own transaction and in the caller's; and nothing of it since a later time."""
+    history(ledger)
+    assert ledger.spent("p1", since_millis=0) == spent
+    with closing(connected(database_url)) as connection:
+        assert ledger.spent("p1", since_millis=0, connection=connection) == spent
+    assert spent.net_loss_cents == spent.wagered_cents - spent.won_cents - spent.refunded_cents
+    assert ledger.spent("p1", since_millis=2**63) == NONE
+    assert ledger.spent("nobody", since_millis=-(2**63)) == NONE
+
+
+def test_what_of_it_came_since(ledger: SqlLedger, database_url: str) -> None:
+    """A bet counts by when it was opened, with all that came for it later; a claim by when it was credited."""
+    for number in range(3):
+        ledger.apply(withdraw(f"b{number}", amount_cents=10 ** (number + 1)))
+        ledger.apply(claim(f"c{number}", amount_cents=10 ** (number + 1)))
+    ledger.apply(deposit("b0", amount_cents=5))
+    bets, claims = (
+        [row[0] for row in rows(database_url, sql)]
+        for sql in (
+            "SELECT opened_at_millis FROM {p}bets ORDER BY bet_id",
+            "SELECT at_millis FROM {p}calls WHERE tx_id LIKE 'c%' ORDER BY tx_id",
+        )
+    )
+    assert ledger.spent("p1", since_millis=bets[0]) == Spent(1_110, 5, 0, 1_100, 1_110)
+    assert ledger.spent("p1", since_millis=bets[0] + 1) == Spent(1_100, 0, 0, 1_100, 1_110)
+    assert ledger.spent("p1", since_millis=claims[2]) == Spent(0, 0, 0, 0, 1_000)
+    assert ledger.spent("p1", since_millis=claims[2] + 1) == NONE
+
+
+def test_all_sources_of_an_account(ledger: SqlLedger) -> None:
+    """One bet id under two sources is two bets."""
+    ledger.apply(withdraw("b1", amount_cents=500))
+    ledger.add_source("other")
+    other = Terms(source="other")
+    ledger.apply(withdraw("b1", amount_cents=200), terms=other)
+    ledger.apply(claim("c", amount_cents=3), terms=other)
+    assert ledger.spent("p1", since_millis=0) == Spent(700, 0, 0, 700, 3)
+
+
+def test_what_was_pruned_counts(ledger: SqlLedger) -> None:
+    """Bets and claims stay for ever."""
+    ledger.apply(withdraw("b1", amount_cents=500))
+    ledger.apply(deposit("b1", amount_cents=100))
+    ledger.apply(claim(amount_cents=300))
+    before = ledger.spent("p1", since_millis=0)
+    assert ledger.prune(90 * 86_400_000, now_millis=4_102_444_800_000).postings
+    assert ledger.spent("p1", since_millis=0) == before == Spent(500, 100, 0, 0, 300)
+
+
+def test_keys_of_several_columns(database_url: str) -> None:
+    """One account is of one currency; its key is a tuple, or as a bet names it."""
+    run(
+        database_url,
+        "CREATE TABLE players (id VARCHAR(9), cur VARCHAR(3), cents BIGINT NOT NULL, PRIMARY KEY (id, cur))",
+    )
+    run(database_url, "INSERT INTO players VALUES ('p1', 'EUR', 1000), ('p1', 'SEK', 1000)")
+    accounts = TableAccounts(table="players", key=("id", "cur"), balance="cents")
+
+    def account_of(call: Any) -> tuple[str, str]:
+        return call.player_id, "EUR" if isinstance(call, BalanceCall) or call.bet_id == "b1" else "SEK"
+
+    with SqlLedger(database_url, accounts=accounts) as ledger:
+        for bet_id in ("b1", "b2"):
+            ledger.apply(withdraw(bet_id, amount_cents=100), terms=Terms(account_of=account_of))
+        assert ledger.spent(("p1", "EUR"), since_millis=0) == Spent(100, 0, 0, 100, 0)
+        assert ledger.spent('["p1","SEK"]', since_millis=0) == Spent(100, 0, 0, 100, 0)
+        assert [bet.bet_id for bet in ledger.bets(player_id="p1")] == ["b1", "b2"]
+        with pytest.raises(AccountNotFoundError):
+            ledger.spent(("p1",), since_millis=0)
+
+
+@pytest.mark.parametrize("since", [None, True, 1.0, "0"])
+def test_times_that_are_none(ledger: SqlLedger, since: Any) -> None:
+    """Also in memory."""
+    for each in (ledger, MemoryLedger()):
+        with pytest.raises(TypeError, match="since_millis must be an int"):
+            each.spent("p1", since_millis=since)
+
+
+def test_a_connection_without_a_transaction(ledger: SqlLedger, database_url: str) -> None:
+    """What it would read, another may change at once."""
+    with closing(connected(database_url)) as connection:
+        connection.rollback()
+        if not is_sqlite(database_url):
+            connection.autocommit = True
+        with pytest.raises(TransactionRequiredError):
+            ledger.spent("p1", since_millis=0, connection=connection)
+
+
+def test_in_the_operators_transactions(ledger: SqlLedger, database_url: str) -> None:
+    """SQLAlchemy's connection and session see what the same transaction has stored and not yet committed."""
+    kind = "sqlite" if is_sqlite(database_url) else "postgresql+psycopg"
+    engine = sqlalchemy.create_engine(f"{kind}:{database_url.partition(':')[2]}")
+    for make, bet_id in ((engine.connect, "b1"), (lambda: Session(engine), "b2")):
+        with make() as connection:
+            connection.begin()
+            assert ledger.spent("p1", since_millis=0, connection=connection) == NONE
+            ledger.apply(withdraw(bet_id, amount_cents=500), connection=connection)
+            assert ledger.spent("p1", since_millis=0, connection=connection).open_cents == 500
+            connection.rollback()
+    engine.dispose()
+
+
+async def test_awaited(database_url: str) -> None:
+    """In the ledger's transaction and in those of asyncio."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(100))
+        await ledger.apply(withdraw("b1", amount_cents=500))
+        expected = Spent(500, 0, 0, 500, 0)
+        assert await ledger.spent("p1", since_millis=0) == expected
+        if is_sqlite(database_url):
+            with closing(connected(database_url)) as connection:  # As an AsyncSqlLedger lends its own.
+                assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
+            return
+        async with await psycopg.AsyncConnection.connect(database_url) as connection:
+            assert await ledger.spent("p1", since_millis=0, connection=connection) == expected
+        engine = create_async_engine(f"postgresql+asyncpg:{database_url.partition(':')[2]}")
+        async with AsyncSession(engine) as session, session.begin():
+            assert await ledger.spent("p1", since_millis=0, connection=session) == expected
+        await engine.dispose()
+
+
+def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
+    """After any history of calls, in two sources."""
+    for seed in range(40):
+        draw, memory = random.Random(seed), MemoryLedger({"p1": 3_000, "p2": 3_000})
+        with SqlLedger(sqlite_url, table_prefix=f"l{seed}_") as ledger:
+            for player in ("p1", "p2"):
+                ledger.open_account(player, Decimal(30))
+            for step in range(25):
+                each, bet_id = draw.choice(["p1", "p1", "p2"]), draw.choice(["b1", "b2", "b3", "b4"])
+                made = draw.choice(
+                    [
+                        withdraw(bet_id, each, draw.choice([500, 900, 99_999])),
+                        withdraw(bet_id, each, action="RAIN"),
+                        deposit(bet_id, each, draw.choice([0, 700])),
+                        rollback(bet_id, each, tx_id=None),
+                        claim(f"c{step % 3}", each, bet_id=bet_id),
+                    ]
+                )
+                ledger.apply(made)
+                memory.apply(made)
+            for player in ("p1", "p2"):
+                assert memory.spent(player, since_millis=0) == ledger.spent(player, since_millis=0)
+
+
+def test_indexes_lead_to_it(ledger: SqlLedger, database_url: str) -> None:
+    """Bets before the time are not read, nor those of others, on SQLite as on PostgreSQL."""
+    if is_sqlite(database_url):
+        from game_operator.ledger.engine.tables import sql_texts
+
+        sql = sql_texts("game_operator.ledger.staff", "spending.sql", prefix="{p}")["sqlite_spent"]
+        plan = " ".join(str(row[-1]) for row in rows(database_url, f"EXPLAIN QUERY PLAN {sql}", *["p1", 0] * 3, 0))
+        assert "bets_of_account (account=? AND opened_at_millis>?)" in plan
+        assert plan.count("calls_beside_bets (account=? AND at_millis>?)") == 2
+        return
+    many = (
+        "INSERT INTO {p}bets (bet_id, player_id, account, wager_cents, won_cents, state, opened_at_millis, action, "
+        "source) SELECT 'n' || n, 'p1', 'p1', 1, 0, 'CLOSED', n, 'BET', '' FROM generate_series(1, 20000) AS n"
+    )
+    run(database_url, many)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE game_operator_bets")
+        with connection.transaction():
+            assert ledger.spent("p1", since_millis=19_901, connection=connection).wagered_cents == 100
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        read = connection.execute(
+            "SELECT idx_tup_read, idx_tup_fetch FROM pg_stat_user_indexes "
+            "WHERE indexrelname = 'game_operator_bets_of_account'"
+        ).fetchone()
+    assert read is not None
+    assert 100 <= read[0] < 1_000
+    assert read[1] < 1_000
