@@ -74,6 +74,11 @@ def read(health: Health, path: str = "/readyz", method: str = "GET") -> tuple[in
             id="read-only",
         ),
         pytest.param(
+            PingReport(latency_millis=1.5, clock_difference_millis=1_000, writable=True, bets_stopped=True),
+            ALL_WELL | {"bets": "stopped"},
+            id="bets are stopped",
+        ),
+        pytest.param(
             PingReport(latency_millis=1.5, clock_difference_millis=1_001, writable=True),
             ALL_WELL | {"clock": "off", "clock_difference_millis": 1_001},
             id="the clock is ahead",

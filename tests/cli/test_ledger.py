@@ -458,6 +458,41 @@ def test_sources(run: Run, database: str) -> None:
     assert [each["name"] for each in run("ledger", "sources", "--json").document["sources"]] == ["", "live"]
 
 
+def test_stopping_bets(run: Run, database: str) -> None:
+    """All processes refuse new bets until they are taken again; who decided and why is asked for."""
+    with SqlLedger(database) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        told = run("ledger", "stop-bets", "--actor", "ann", "--reason", "too high wins", "--code", "MAINTENANCE")
+        assert (told.code, told.err, told.out) == (0, "", "Bets are stopped: a new one is answered MAINTENANCE.\n")
+        assert ledger.apply(withdraw("b1")).code == "MAINTENANCE"
+        checks = run("ledger", "doctor", "--json").document["checks"]
+        found = next(each["found"] for each in checks if each["name"] == "bets")
+        assert found == "stopped for 0 minutes with MAINTENANCE, by 'ann': 'too high wins'"
+        ended = run("ledger", "start-bets", "--actor", "bob", "--reason", "fixed", "--json").document["ended"]
+        assert (ended["code"], ended["actor"], ended["reason"]) == ("MAINTENANCE", "ann", "too high wins")
+        assert ledger.apply(withdraw("b2")).applied
+    assert run("ledger", "start-bets", "--actor", "bob", "--reason", "fixed").out == "Bets are taken.\n"
+    wrong = run("ledger", "stop-bets", "--actor", "ann", "--reason", "r", "--code", "SYSTEM_ERROR")
+    assert (wrong.code, "cannot refuse a withdraw" in " ".join(wrong.err.split())) == (2, True)
+    assert run("ledger", "stop-bets", "--actor", " ", "--reason", "r").code == 2
+    assert run("ledger", "stop-bets", "--actor", "ann").code == 2
+    with SqlLedger(database) as ledger:
+        assert ledger.apply(withdraw("b3")).applied
+
+
+def test_the_name_of_a_ledger(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option or a variable; another name is refused before anything is done."""
+    assert run("ledger", "open", "p1", "--ledger-name", "production").code == 0
+    told = run("ledger", "adjust", "p1", "1.00", "--reference", "r", "--ledger-name", "staging")
+    assert (told.code, "belong to the ledger 'production'" in " ".join(told.err.split())) == (2, True)
+    monkeypatch.setenv("GAME_OPERATOR_LEDGER_NAME", "staging")
+    assert run("ledger", "bets").code == 2
+    monkeypatch.setenv("GAME_OPERATOR_LEDGER_NAME", "production")
+    assert run("ledger", "bets").code == 0
+    with SqlLedger(database) as ledger:
+        assert ledger.balance("p1") == 0
+
+
 def test_migrating(run: Run, database: str) -> None:
     """It makes the tables or leaves them. Those of an unreleased version are refused, with what to do."""
     play(database, withdraw("b1"))
@@ -569,6 +604,8 @@ def test_all_that_a_granted_role_may_do(run: Run, postgres_url: str, clerk: str,
         ("totals", "--close"),
         ("sources",),
         ("add-source", "s2"),
+        ("stop-bets", "--actor", "ann", "--reason", "r"),
+        ("start-bets", "--actor", "ann", "--reason", "r"),
         ("migrate",),
     ):
         told = run("ledger", *arguments)
@@ -587,6 +624,8 @@ def test_a_role_that_may_only_read(run: Run, postgres_url: str, clerk: str) -> N
         ("open", "p2"),
         ("adjust", "p1", "1.00", "--reference", "r1"),
         ("add-source", "s2"),
+        ("stop-bets", "--actor", "ann", "--reason", "r"),
+        ("start-bets", "--actor", "ann", "--reason", "r"),
         ("retry", 1),
         ("resolve", 1),
         ("totals", "--close"),

@@ -165,6 +165,7 @@ WRITING: dict[str, Callable[[Stage], object]] = {
     "adjusting": lambda on: on.ledger.adjust("p1", Decimal(1), reference="r"),
     "resolving": lambda on: on.ledger.resolve(1),
     "adding a source": lambda on: on.ledger.add_source("new"),
+    "stopping bets": lambda on: on.ledger.stop_bets(actor="ann", reason="r"),
     "correcting the time": lambda on: on.ledger.correct_time("later"),
     "closing totals": lambda on: on.ledger.close_totals(now_millis=_FAR_MILLIS),
     "pruning": lambda on: on.ledger.prune(90 * 86_400_000, now_millis=_FAR_MILLIS),

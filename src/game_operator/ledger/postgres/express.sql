@@ -40,9 +40,9 @@ WITH item AS MATERIALIZED (
         WHERE known.tx_id = item.tx_id AND known.operation = item.operation AND known.source = $2
     ) IS NULL
 ), debited AS (
-    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND {bets_go_on} AND (
+    SELECT * FROM able WHERE operation = 'withdraw' AND can_pay AND (
         SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = able.bet_id AND seen.source = $2
-    ) IS NULL
+    ) IS NULL AND {bets_go_on}
 ), closed AS (
     UPDATE {prefix}bets AS bet
     SET state = 'CLOSED', won_cents = able.amount_cents, settled_at_millis = able.at_millis,
@@ -88,7 +88,7 @@ SELECT n, balance_cents, at_millis FROM done
 -- time from before its wait, and a balance replied meanwhile would be the older one with the later time.
 -- name: lone_withdraw
 WITH locked AS MATERIALIZED (
-    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_write} AND {bets_go_on} FOR UPDATE
+    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_write} FOR UPDATE
 ), moved AS (
     UPDATE {prefix}accounts AS kept
     SET balance_cents = kept.balance_cents - CAST(CAST($7 AS text) AS bigint), at_millis = greatest({clock}, kept.at_millis + 1)
@@ -98,6 +98,7 @@ WITH locked AS MATERIALIZED (
             WHERE known.tx_id = $4 AND known.operation = 'withdraw' AND known.source = $2
         ) IS NULL
         AND (SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = $6 AND seen.source = $2) IS NULL
+        AND {bets_go_on}
     RETURNING kept.account, kept.balance_cents, kept.at_millis
 ), called AS (
     INSERT INTO {prefix}calls ({call_columns})
