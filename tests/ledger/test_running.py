@@ -72,6 +72,7 @@ ON_SQLITE: dict[str, Setting] = {
     "Money may have moved twice": _bets,
     "The disk is full": _bets,
     "The clock was wrong": _clock_ahead,
+    "A game or the provider is at fault": _bets,
     "The file is damaged": _bets,
     "A backup was restored": _bets,
     "A migration failed": _bets,

@@ -29,7 +29,7 @@ class Express:
     def __init__(self, prefix: str, clock: str) -> None:
         # Nothing is taken here once a newer program has shut out those of our version.
         may_write = f"coalesce(({OLDEST_WRITER.format(prefix=prefix)}), 0) <= {VERSION}"
-        values = {"call_columns": CALL_ROW, "bet_columns": BET_COLUMNS, "may_write": may_write}
+        values = {"call_columns": CALL_ROW, "bet_columns": BET_COLUMNS, "may_write": may_write, "version": str(VERSION)}
         self._sql = sql_texts(__package__, "express.sql", prefix=prefix, clock=clock, **values)
 
     def statement(self, items: Sequence[Item]) -> Statement | None:

@@ -1,9 +1,13 @@
 -- The statements of the express lane; express.py says what they take. All parameters are text.
 -- Look-ups are scalar subqueries: NOT EXISTS becomes a join, which a plan made over empty tables would do by scanning.
 
--- Asked with the fence, in the statement that debits: a stop of bets holds from its commit on.
+-- A stop of bets stands beside the fence, above every version, and is asked for with it in the statement that debits: it
+-- holds from its commit on. Both are one short range of the index: a second look-up would take as long as a posting.
+-- name: may_debit
+NOT EXISTS (SELECT 1 FROM {prefix}meta WHERE name >= 'oldest_writer' AND name <= 'oldest_writer_of_bets' AND value > {version})
+
 -- name: bets_go_on
-(SELECT 1 FROM {prefix}bet_stops WHERE started_at_millis IS NULL) IS NULL
+coalesce((SELECT value FROM {prefix}meta WHERE name = 'oldest_writer_of_bets'), 0) <= {version}
 
 -- A batch: $1 is the rows as one JSON array of arrays, in the order of item's columns; $2 is the source. A bet that
 -- is to be closed is compared with the deposit's row alone: with constants, such as 'OPEN', a plan that is made over empty
@@ -88,7 +92,7 @@ SELECT n, balance_cents, at_millis FROM done
 -- time from before its wait, and a balance replied meanwhile would be the older one with the later time.
 -- name: lone_withdraw
 WITH locked AS MATERIALIZED (
-    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_write} FOR UPDATE
+    SELECT account FROM {prefix}accounts WHERE account = $3 AND {may_debit} FOR UPDATE
 ), moved AS (
     UPDATE {prefix}accounts AS kept
     SET balance_cents = kept.balance_cents - CAST(CAST($7 AS text) AS bigint), at_millis = greatest({clock}, kept.at_millis + 1)
@@ -98,7 +102,6 @@ WITH locked AS MATERIALIZED (
             WHERE known.tx_id = $4 AND known.operation = 'withdraw' AND known.source = $2
         ) IS NULL
         AND (SELECT 1 FROM {prefix}bets AS seen WHERE seen.bet_id = $6 AND seen.source = $2) IS NULL
-        AND {bets_go_on}
     RETURNING kept.account, kept.balance_cents, kept.at_millis
 ), called AS (
     INSERT INTO {prefix}calls ({call_columns})

@@ -5,13 +5,15 @@ A stop is a row. Each statement that could debit asks for the row that holds, so
 The rows stay: they say who stopped bets, who started them again, and why.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from game_operator.errors import shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script, may_refuse
 from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.findings import check_person
+
+_ABOVE_EVERY_VERSION: Final = 2**31
 
 
 class BetStop(NamedTuple):
@@ -58,6 +60,7 @@ def stop_bets(stop: BetStop, dialect: SqlDialect) -> Script[BetStop]:
     yield from start_bets(stop.actor, stop.reason, dialect)
     begun = stop._replace(at_millis=(yield from dialect.now_millis()))
     yield Execute(_sql(dialect.prefix)["begin"], begun)
+    yield Execute(_sql(dialect.prefix)["mark"], (_ABOVE_EVERY_VERSION,))
     return begun
 
 
@@ -68,6 +71,7 @@ def start_bets(actor: str, reason: str, dialect: SqlDialect) -> Script[BetStop |
         yield Execute(sql["alone"], ())
     held = yield from bet_stop(dialect.prefix)
     yield Execute(sql["end"], (actor, reason, (yield from dialect.now_millis())))
+    yield Execute(sql["mark"], (0,))
     return held
 
 

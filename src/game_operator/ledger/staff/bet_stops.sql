@@ -7,6 +7,10 @@ SELECT code, stopped_by, stop_reason, stopped_at_millis FROM {prefix}bet_stops W
 -- name: alone
 SELECT pg_advisory_xact_lock(hashtext('{prefix}bet_stops'))
 
+-- Beside the fence, above every version: the quick statement of PostgreSQL asks for both at once.
+-- name: mark
+INSERT INTO {prefix}meta (name, value) VALUES ('oldest_writer_of_bets', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
 -- name: begin
 INSERT INTO {prefix}bet_stops (number, code, stopped_by, stop_reason, stopped_at_millis)
 SELECT COALESCE(MAX(number), 0) + 1, CAST(? AS text), CAST(? AS text), CAST(? AS text), CAST(? AS bigint) FROM {prefix}bet_stops

@@ -56,7 +56,8 @@ CREATE TABLE {prefix}ledger_name (
     at_millis bigint NOT NULL
 );
 
--- When bets were stopped and started again, by whom and why. Each statement that debits asks for the one that holds.
+-- When bets were stopped and started again, by whom and why. While one holds, the row 'oldest_writer_of_bets' of meta is
+-- above every version.
 CREATE TABLE {prefix}bet_stops (
     number bigint PRIMARY KEY,
     code text COLLATE "C" NOT NULL,
