@@ -1,5 +1,5 @@
 """
-The server of ``serve``: uvicorn without trailers, with limits on what callers hold open, and with a gentle stop.
+The server of ``serve``: uvicorn with limits on what callers hold open, and with a gentle stop.
 
 uvicorn waits for the rest of a request without end, opens connections until the process has no files left, and when it
 stops, closes connections on which a request is arriving.
@@ -16,10 +16,11 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from game_operator.cli.errors import STOP_SIGNALS, on_signals
 from game_operator.errors import ConfigurationError, shown
+from game_operator.serve import SafeProtocol
 
 #: Where a connection is: a request is not there as a whole, or is not answered, or the next one has not begun.
 Phase: TypeAlias = Literal["arriving", "under way", "idle"]
@@ -36,8 +37,6 @@ _LAG_SECONDS: Final = 0.5
 _SECONDS_BETWEEN_LINES: Final = 60.0
 #: The service's connections should live as long as they are used now and then: a new one costs more than a call.
 _KEEP_ALIVE_SECONDS: Final = 75
-#: uvicorn keeps headers in memory, however many come.
-_MOST_HEADER_BYTES: Final = 65_536
 #: How long a stop waits for one more request on a connection. Its answer says that it is the last.
 _LINGER_SECONDS: Final = 0.5
 _DRAIN_TICK_SECONDS: Final = 0.1
@@ -223,21 +222,12 @@ class _PatientFlow(FlowControl):
             super().resume_reading()
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """
-    One connection: it drops trailers, and reports when a request begins, is whole and is answered.
-
-    uvicorn appends the trailers of a chunked request to its headers. A proxy lets trailers of strangers through, and
-    X-Forwarded-For among them would name an address that the proxy never saw.
-    """
+class LimitedProtocol(SafeProtocol):
+    """One connection, which reports when a request begins, is whole and is answered."""
 
     open_connections: ClassVar[Connections]
     #: The parser is between the first byte of a request and the end of its headers; or of its body.
     _in_headers = _in_request = False
-    #: A request began in the piece that came last.
-    _began = False
-    #: Of headers that have not ended, beyond the first piece.
-    _header_bytes = 0
     #: Requests that are there and not answered.
     _under_way = 0
     _answering: RequestResponseCycle | None = None
@@ -284,12 +274,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.open_connections.reads_again(self)
 
     def data_received(self, data: bytes) -> None:
-        began_in_headers, self._began = self._in_headers, False
         super().data_received(data)
-        goes_on = began_in_headers and self._in_headers and not self._began
-        self._header_bytes = self._header_bytes + len(data) if goes_on else 0
-        if self._header_bytes > _MOST_HEADER_BYTES:
-            self.send_400_response("The headers are too long.")
         # Line breaks between requests count as the beginning of one: uvicorn takes them for a sign of life.
         if not self._under_way:
             self.open_connections.enters(self, "arriving")
@@ -297,12 +282,8 @@ class LimitedProtocol(HttpToolsProtocol):
     # The names of httptools.
 
     def on_message_begin(self) -> None:
-        self._in_headers = self._in_request = self._began = True
+        self._in_headers = self._in_request = True
         super().on_message_begin()
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_headers:
-            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_headers = False
