@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -122,6 +123,53 @@ def test_a_compressed_body_is_no_json(served: tuple[int, AsyncHandler], private_
     assert told(reply_to(served[0], request_bytes("/wallet/withdraw", body, headers))) == (200, "INVALID_REQUEST")
     unpacked = {**signed(private_key, _BODY), "Content-Encoding": "gzip"}
     assert told(reply_to(served[0], request_bytes("/wallet/withdraw", body, unpacked))) == (200, "INVALID_SIGNATURE")
+
+
+def test_an_upgrade_is_the_last_request_of_its_connection(
+    request: pytest.FixtureRequest,
+    served: tuple[int, AsyncHandler],
+    private_key: RSAPrivateKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RFC 9110 §7.8: httptools takes its body for another request, so the log says why it is empty; h11 reads it."""
+    caplog.set_level(logging.INFO)
+    headers = {**signed(private_key, _BODY), "Connection": "Upgrade", "Upgrade": "h2c"}
+    with RawClient(served[0]) as client:
+        client.send(request_bytes("/wallet/withdraw", b"", headers, length=len(_BODY)))
+        if not (loses_it := "httptools" in request.node.name):
+            client.send(_BODY)
+        reply = client.reply()
+        assert told(reply) == (200, "INVALID_SIGNATURE" if loses_it else None)
+        assert reply[1]["connection"] == "close"
+        assert client.is_closed()
+    if loses_it:
+        reason = "the body is empty: .* It asks for an upgrade to 'h2c', .* --http game_operator.serve:SafeProtocol"
+        assert re.search(reason, caplog.text)
+
+
+@pytest.mark.parametrize(("name", "is_last"), [("upgrade", True), ("connection", False)])
+def test_who_hears_that_the_connection_ends(name: str, is_last: bool, public_key: RSAPublicKey) -> None:
+    """An unknown path and a body that is not signed, too; a header that only speaks of an upgrade is none."""
+    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(public_key)), AsyncHandler())
+    for path, method in (("/withdraw", "POST"), ("/withdraw", "GET"), ("/unknown", "POST")):
+        scope = {"type": "http", "method": method, "path": path, "headers": [(name.encode(), b"upgrade")]}
+        sent = asyncio.run(_sent(app, scope))
+        assert ((b"connection", b"close") in sent[0]["headers"]) is is_last
+    scope["http_version"] = "2"  # Which has no such header.
+    assert (b"connection", b"close") not in asyncio.run(_sent(app, scope))[0]["headers"]
+
+
+async def _sent(app: Any, scope: dict[str, Any]) -> list[Any]:
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"{}"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
 
 
 def _chunked(body: bytes, size: int) -> bytes:

@@ -31,7 +31,8 @@ def asgi_app(receiver: WebhookReceiver, handler: WebhookHandler | AsyncWebhookHa
 
     It runs under asyncio (uvicorn, hypercorn, granian), alone or mounted in FastAPI, Starlette or Litestar. It keeps no
     more of a body than the profile allows, gives it the time budget to arrive, and survives a client that hangs up: a
-    call that has begun is carried through, unless the server cancels it.
+    call that has begun is carried through, unless the server cancels it. A request that asks for an upgrade is the last
+    of its connection; under uvicorn that protects this application alone, so use ``game_operator.serve.SafeProtocol``.
 
     Args:
         receiver: The receiver.
@@ -105,6 +106,8 @@ async def _body(receive: Receive, receiver: WebhookReceiver, path: str) -> bytes
 
 async def _send(send: Send, reply: HttpReply, scope: Scope, *, keep_alive: bool) -> None:
     headers = list(_raw_headers(reply.status, len(reply.body)))
+    # Behind Upgrade some servers take the body for another request, which must not be the next caller's.
+    keep_alive = keep_alive and not any(name == b"upgrade" for name, _ in scope["headers"])
     if not keep_alive and scope.get("http_version", "1.1").startswith("1"):
         headers.append((b"connection", b"close"))
     try:

@@ -145,13 +145,14 @@ class Gate:
             return self._foreign(call, request.body) or call
         except WebhookSignatureError as unsigned:
             status = self.profile.unauthenticated_status
-            reason = f"{unsigned}{_encoding_of(request)}"
+            reason = f"{unsigned}{_hints_in(request)}"
             return Refusal(WebhookErrorCode.INVALID_SIGNATURE, reason, status, operation)
         except MalformedCallError as malformed:
-            refusal = _malformed(operation, f"{malformed}{_encoding_of(request)}", request.body)
+            hints = _hints_in(request)
+            refusal = _malformed(operation, f"{malformed}{hints}", request.body)
             # INVALID_REQUEST is final (docs/decisions/0013). Nobody knows what a body said that did not all come.
             if not self._covers_body and (missing := _missing_of(request)):
-                return replace(refusal, code=WebhookErrorCode.SYSTEM_ERROR, reason=missing)
+                return replace(refusal, code=WebhookErrorCode.SYSTEM_ERROR, reason=f"{missing}{hints}")
             return refusal
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
             extra = {"event": "webhook.unreadable", "operation": operation}
@@ -292,6 +293,11 @@ def _check_instances(must: str, ours: object) -> None:
         raise TypeError(f"{must}, not {type(ours).__name__}")
 
 
+def _hints_in(request: WebhookRequest) -> str:
+    """Return what to add to a reason because of the headers, or ""."""
+    return _encoding_of(request) + _upgrade_in(request)
+
+
 def _encoding_of(request: WebhookRequest) -> str:
     """Return what to add to a reason if the body may be compressed, else ""."""
     values = [value.strip() for name, value in request.headers if name == b"content-encoding"]
@@ -309,6 +315,18 @@ def _missing_of(request: WebhookRequest) -> str:
         return ""
     told = f"the body has {len(request.body)} of its {length} bytes" if length else "the body is empty"
     return f"{told}, and the authenticator does not cover it. {LOST}"
+
+
+def _upgrade_in(request: WebhookRequest) -> str:
+    """Return what to add to a reason if a server may have taken the body away because of an upgrade, else ""."""
+    asked = next((value for name, value in request.headers if name == b"upgrade"), None)
+    if request.body or asked is None:
+        return ""
+    told = shown(asked.decode("latin-1")[:_SHOWN_CHARACTERS])
+    return (
+        f". It asks for an upgrade to {told}, and uvicorn with httptools reads no body then: start uvicorn with "
+        "--http game_operator.serve:SafeProtocol or --http h11"
+    )
 
 
 def _malformed(operation: str, reason: str, body: bytes) -> Refusal:
