@@ -1,9 +1,13 @@
-"""No package uses another's private names."""
+"""No package uses another's private names, nor those of uvicorn, which may go with any of its versions."""
 
 import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import uvicorn.config
+import uvicorn.server
+from uvicorn.protocols.http import flow_control, httptools_impl
 
 import game_operator
 
@@ -14,6 +18,16 @@ _SHARED = {"_lazy", "_version"}
 _SUSPECT = re.compile(
     r"\bimport\b.*\b_[A-Za-z]|game_operator\S*\._|^\s+(?:\w+(?: as \w+)?, *)*_\w+(?: as \w+)?,?\s*(?:#.*)?$"
 )
+
+#: What stands on uvicorn's classes, and the private names of theirs that it uses, with the reason.
+_ON_UVICORN = {
+    "serve.py": {},
+    "cli/http_connections.py": {
+        "_start_asgi_task": "which of several pipelined requests is being answered: only uvicorn knows",
+    },
+}
+_OF_UVICORN = (uvicorn.config, uvicorn.server, flow_control, httptools_impl)
+_PRIVATE = re.compile(r"\b_[a-z]\w*")
 
 
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
@@ -53,3 +67,10 @@ def test_a_private_name_is_seen(tmp_path: Path) -> None:
         "    import game_operator.ledger._hidden\n"
     )
     assert [_is_private(*each) for each in _imports(file)] == [True, False, False, True, True]
+
+
+def test_no_private_name_of_uvicorn_is_used_or_hidden() -> None:
+    """Also no attribute of ours has the name of one of theirs by chance."""
+    theirs = {name for module in _OF_UVICORN for name in _PRIVATE.findall(Path(str(module.__file__)).read_text())}
+    for file, allowed in _ON_UVICORN.items():
+        assert set(_PRIVATE.findall((ROOT / file).read_text())) & theirs == set(allowed), file

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 try:
     import httptools
-    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 except ModuleNotFoundError as missing:
     raise ImportError(
         f"game_operator.serve needs the package {missing.name}. Install the extra: pip install 'game-operator[serve]'",
@@ -130,7 +130,9 @@ class SafeProtocol(HttpToolsProtocol):
 
     _head_due: float | None = None
     _head_timer: asyncio.TimerHandle | None = None
-    #: Nothing that still comes counts: the connection ends with the answer under way.
+    #: The request before the newest one.
+    _before: RequestResponseCycle | None = None
+    #: Nothing that still comes counts: the connection ends with the last answer that is due.
     _is_ending = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -159,14 +161,20 @@ class SafeProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def on_headers_complete(self) -> None:
-        self._head_due = None
+        self._head_due, self._before = None, self.cycle
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self.parser.events.in_body or not self._is_answering():
+        in_body = self.parser.events.in_body
+        last = self._before if in_body else self.cycle
+        if last is not None and not last.response_complete:
+            self._is_ending, last.keep_alive = True, False
+            if in_body:
+                self.pipeline.popleft()
+        elif in_body and self.cycle.response_started:
+            self.transport.close()
+        else:
             super().send_400_response(msg)
-            return
-        self._is_ending, self.cycle.keep_alive = True, False
 
     def _is_answering(self) -> bool:
         return not getattr(self.cycle, "response_complete", True)  # Before the first request it is None.
