@@ -1,15 +1,16 @@
 #!/bin/sh
 # The control room is tried in a real browser, Debian's Chromium or the one that CHROMIUM names; and the commands that
 # docs/tutorials/own-wallet.md has for a shell are tried with openssl. Ledgers are tried behind Debian's PgBouncer, and what a
-# proxy lets through with HAProxy.
+# proxy lets through with Caddy, HAProxy and nginx.
 set -eu
 missing=""
 command -v "${CHROMIUM:-chromium}" >/dev/null || missing="chromium"
 command -v openssl >/dev/null || missing="$missing openssl"
 # Debian installs these where a user's PATH may not lead.
-for each in pgbouncer haproxy; do
+for each in pgbouncer caddy haproxy; do
     PATH="$PATH:/usr/sbin" command -v "$each" >/dev/null || missing="$missing $each"
 done
+PATH="$PATH:/usr/sbin" command -v nginx >/dev/null || missing="$missing nginx-light"
 if [ -z "$missing" ]; then
     exit 0
 fi

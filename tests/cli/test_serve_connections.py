@@ -11,20 +11,22 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from game_operator import WebhookCall, WithdrawCall
+from game_operator import BalanceCall, WebhookCall, WithdrawCall
 from game_operator.cli.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.cli.keys import KeyFiles
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
+from game_operator.provider.delivery import Delivery
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
 from tests.cli.support import Forked, Run, stopped
-from tests.support.haproxy import haproxy, needs_haproxy
+from tests.support.proxies import behind, leave_a_request, needs
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
 from tests.support.webhooks import AsyncHandler
 
@@ -77,7 +79,13 @@ def trickled(port: int, begun: bytes, data: bytes) -> float:
         return time.monotonic() - began
 
 
-@needs_haproxy
+def balance_of(answered: Delivery) -> int:
+    assert answered.reply is not None
+    assert answered.reply.balance_cents is not None
+    return answered.reply.balance_cents
+
+
+@needs("haproxy")
 def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> None:
     """E10: neither an address nor a signature counts in a trailer; in the headers of a chunked request both do."""
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
@@ -88,7 +96,7 @@ def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> 
         assert code(port, chunked(signed | listed, {})) is None
         assert code(port, chunked(signed | {"X-Forwarded-For": STRANGER}, listed)) == "INVALID_SIGNATURE"
         assert code(port, chunked(listed, signed)) == "INVALID_SIGNATURE"
-        with haproxy(port, tmp_path) as outside:
+        with behind("haproxy", port, tmp_path) as outside:
             # It names 127.0.0.1, which is not listed, and lets the trailer through.
             assert code(outside, chunked(signed, listed)) == "INVALID_SIGNATURE"
         with RawClient(port) as client:  # Nor does a trailer reach the next request of its connection.
@@ -96,6 +104,23 @@ def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> 
             assert [read_reply(client.reply()[2]).code for _ in range(2)] == [None, None]
         ended = stopped(process, signal.SIGTERM)
     assert "trust_chunked" not in ended.err
+
+
+@pytest.mark.parametrize("proxy", [pytest.param(name, marks=needs(name)) for name in ("caddy", "nginx")])
+def test_a_stranger_moves_no_call_elsewhere(proxy: str, keys: KeyFiles, database: str, tmp_path: Path) -> None:
+    """E10: behind a proxy that lets upgrades through, a request left on the connection takes no withdraw with it."""
+    websockets = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"
+    lines = websockets if proxy == "nginx" else ""
+    with (
+        serving(keys, database) as (url, _),
+        behind(proxy, port_of(url), tmp_path, lines) as outside,
+        WebhookCaller(f"http://127.0.0.1:{outside}", keys.private) as service,
+    ):
+        before = balance_of(service.send(BalanceCall(player_id="p1")))
+        for number, (path, blank_lines) in enumerate(product(("/player-balance", "/healthz"), (0, 300_000)), 1):
+            leave_a_request(outside, path, "/player-balance", blank_lines=blank_lines)
+            bet = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
+            assert balance_of(service.send(bet)) == before - 100 * number
 
 
 def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, database: str) -> None:

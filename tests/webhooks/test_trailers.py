@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import AllOf, IpAllowList, RsaSignature, WebhookReceiver, asgi_app
-from tests.support.haproxy import haproxy, needs_haproxy
+from tests.support.proxies import behind, needs
 from tests.support.servers import asgi_server, reply_to, request_bytes
 from tests.support.webhooks import BALANCE, AsyncHandler, encoded, signature_of
 
@@ -60,12 +60,12 @@ def test_a_trailer_names_nobody(
     assert all(re.search(r"IpAllowList\(trust_chunked=True\)", error) for error in errors)
 
 
-@needs_haproxy
+@needs("haproxy")
 @pytest.mark.parametrize("served", [False], indirect=True)
 def test_a_stranger_behind_haproxy_is_not_let_in(
     served: tuple[int, bool], private_key: RSAPrivateKey, tmp_path: Path
 ) -> None:
     """E10: HAProxy names the real caller, and lets the stranger's trailer through behind it."""
     signed = {"Signature": signature_of(private_key, _BODY)}
-    with haproxy(served[0], tmp_path) as outside:
+    with behind("haproxy", served[0], tmp_path) as outside:
         assert _code(outside, chunked(signed, {"X-Forwarded-For": _LISTED})) == "INVALID_SIGNATURE"
