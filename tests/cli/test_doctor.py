@@ -3,6 +3,7 @@
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator.cli.keys import fingerprint, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, command
+from tests.support.proxies import WEBSOCKETS, behind, needs
+from tests.support.servers import asgi_server
 from tests.support.wire import game, wire
 
 pytestmark = pytest.mark.outside
@@ -331,3 +334,51 @@ def test_an_encrypted_key_needs_its_passphrase(
 @pytest.mark.parametrize("deadline", ["0", "nan"])
 def test_a_deadline_that_cannot_be_is_2(run: Run, settings: dict[str, str], deadline: str) -> None:
     assert run("doctor", "--deadline", deadline, "--json").error["type"] == "ConfigurationError"
+
+
+async def _fine(scope: Any, receive: Any, send: Any) -> None:
+    """Answer without a look at the body, as most routes do."""
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+async def _closing(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": [(b"connection", b"close")]})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize("proxy", ["", *(pytest.param(name, marks=needs(name)) for name in ("caddy", "nginx"))])
+@pytest.mark.parametrize(
+    ("app", "http", "outcome"),
+    [
+        pytest.param(_fine, "game_operator.serve:SafeProtocol", "ok", id="SafeProtocol"),
+        pytest.param(_fine, "h11", "ok", id="h11"),
+        pytest.param(_closing, "httptools", "ok", id="httptools that closes"),
+        pytest.param(_fine, "httptools", "problem", id="httptools"),
+    ],
+)
+def test_what_an_upgrade_does_to_the_next_call(
+    run: Run, settings: dict[str, str], tmp_path: Path, app: Any, http: str, outcome: str, proxy: str
+) -> None:
+    """RFC 9110 §7.8: seen from outside, through a proxy or not, without a call to any path."""
+    with ExitStack() as opened:
+        port = opened.enter_context(asgi_server(app, http=http))
+        if proxy:
+            port = opened.enter_context(behind(proxy, port, tmp_path, WEBSOCKETS if proxy == "nginx" else ""))
+        told = run("doctor", "--url", f"http://127.0.0.1:{port}/wallet", "--json")
+    check = checks(told.document)["upgrade"]
+    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
+    if outcome == "problem":
+        assert "answered 400 instead of 204" in check["found"]
+        assert "--http game_operator.serve:SafeProtocol" in check["todo"]
+
+
+def test_a_wallet_that_cannot_be_asked(run: Run, settings: dict[str, str], nobody: str) -> None:
+    """Out of reach: 3; no address: 2; one that answers 400 to everything, or 413, tells nothing."""
+    told = run("doctor", "--url", nobody, "--json")
+    assert (told.code, outcomes(told.document)) == (3, {"upgrade": "unreachable"})
+    assert run("doctor", "--url", "casino.example/wallet").code == 2
+    for status in (400, 413):
+        with CannedService([Reply(status)]) as service:
+            told = run("doctor", "--url", service.base_url, "--json")
+        assert (told.code, outcomes(told.document)) == (0, {"upgrade": "skipped"})

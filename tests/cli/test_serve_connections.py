@@ -26,7 +26,7 @@ from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Delivery
 from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
 from tests.cli.support import Forked, Run, stopped
-from tests.support.proxies import behind, leave_a_request, needs
+from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes
 from tests.support.webhooks import AsyncHandler
 
@@ -109,8 +109,7 @@ def test_trailers_are_dropped(keys: KeyFiles, database: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("proxy", [pytest.param(name, marks=needs(name)) for name in ("caddy", "nginx")])
 def test_a_stranger_moves_no_call_elsewhere(proxy: str, keys: KeyFiles, database: str, tmp_path: Path) -> None:
     """E10: behind a proxy that lets upgrades through, a request left on the connection takes no withdraw with it."""
-    websockets = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"
-    lines = websockets if proxy == "nginx" else ""
+    lines = WEBSOCKETS if proxy == "nginx" else ""
     with (
         serving(keys, database) as (url, _),
         behind(proxy, port_of(url), tmp_path, lines) as outside,

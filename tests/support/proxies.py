@@ -13,11 +13,13 @@ import pytest
 
 from tests.support.servers import PATIENCE_SECONDS, RawClient, request_bytes
 
-__all__ = ["PROXIES", "behind", "leave_a_request", "needs"]
+__all__ = ["PROXIES", "WEBSOCKETS", "behind", "leave_a_request", "needs"]
 
 # Debian puts some where only root looks.
 _FOLDERS = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
 
+#: What nginx needs to let an upgrade through; the others do by themselves.
+WEBSOCKETS = "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;"
 #: For each its command, and its configuration, in which a test has {lines} of its own.
 PROXIES: dict[str, tuple[list[str], str]] = {
     "caddy": (

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
-from tests.support.proxies import behind, leave_a_request, needs
+from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import RawClient, asgi_server, request_bytes
 from tests.support.webhooks import WITHDRAW, AsyncHandler, encoded, signed
 
@@ -19,11 +19,7 @@ BODY = encoded(WITHDRAW)
 #: Enough that it comes in many packets, and after the answer.
 MANY = 300_000
 #: With these lines each lets an upgrade through, and with those of docs/how-to/go-live.md none does.
-OPEN = {
-    "caddy": "",
-    "haproxy": "",
-    "nginx": "proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;",
-}
+OPEN = {"caddy": "", "haproxy": "", "nginx": WEBSOCKETS}
 SHUT = {
     "caddy": "request_header -Upgrade",
     "haproxy": "http-request del-header Upgrade",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,17 +22,23 @@ class _DoctorsServiceOptions(ServiceOptions):
     deadline: float = 10.0
 
 
-def doctor(*, public_key: Path | None = None, service: _DoctorsServiceOptions) -> int:
+def doctor(*, public_key: Path | None = None, url: str | None = None, service: _DoctorsServiceOptions) -> int:
     """
     Check settings, key pair, reachability, clock and a signed call, and say what to do about each finding.
 
-    What rests on an assumption, because the specification is silent, is marked as assumed.
+    What rests on an assumption, because the specification is silent, is marked as assumed. With --url, also ask the
+    server of a deployed wallet for an upgrade, which must not harm the next call.
     """
     from game_operator.cli.setup_checks import examination
-    from game_operator.transport.settings import checked_seconds
+    from game_operator.cli.wallet_checks import upgrade
+    from game_operator.transport.settings import base_url_of, checked_seconds
 
     checked_seconds("deadline", service.deadline)
-    return _report(examination(service.environment(service.base_url), public_key, service.deadline))
+    examined = examination(service.environment(service.base_url), public_key, service.deadline)
+    if url is not None:
+        wallet = base_url_of(url, allow_insecure_http=True, name="--url", example="https://casino.example/wallet")
+        examined = chain(examined, (upgrade(each, service.deadline) for each in [wallet]))
+    return _report(examined)
 
 
 def _report(examined: "Iterator[Check]") -> ExitCode:
