@@ -86,7 +86,8 @@ BETS = [WithdrawCall(player_id="ann", bet_id=f"c{n}", amount_cents=100, instance
 
 def serve_and_play(app: FastAPI, service_key: RSAPrivateKey) -> None:
     """Play the service against a real server: one call after the other, then sixteen bets at once."""
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", proxy_headers=False))
+    http = "game_operator.serve:SafeProtocol"  # A must: see docs/how-to/go-live.md.
+    server = uvicorn.Server(uvicorn.Config(app, http=http, log_level="warning", proxy_headers=False))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         serving = threading.Thread(target=server.run, args=([listener],))

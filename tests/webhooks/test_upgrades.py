@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from tests.support.documents import ROOT
 from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import RawClient, asgi_server, request_bytes
 from tests.support.webhooks import WITHDRAW, AsyncHandler, encoded, signed
@@ -60,6 +61,12 @@ def astray(port: int, handler: AsyncHandler, private_key: RSAPrivateKey) -> list
         if [call.operation for call in handler.calls] != ["withdraw"]:
             found.append((path, blank_lines))
     return found
+
+
+def test_the_lines_against_it_are_told() -> None:
+    """Those that are tried below are those of the page."""
+    page = (ROOT / "docs/how-to/go-live.md").read_text()
+    assert [line for line in SHUT.values() if f"`{line}`" not in page] == []
 
 
 @behind_each
