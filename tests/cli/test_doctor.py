@@ -365,8 +365,11 @@ def test_what_an_upgrade_does_to_the_next_call(
         port = opened.enter_context(asgi_server(app, http=http))
         if proxy:
             port = opened.enter_context(behind(proxy, port, tmp_path, WEBSOCKETS if proxy == "nginx" else ""))
-        told = run("doctor", "--url", f"http://127.0.0.1:{port}/wallet", "--json")
-    check = checks(told.document)["upgrade"]
+        for _ in range(5):  # A proxy on a busy machine does not use each connection again.
+            told = run("doctor", "--url", f"http://127.0.0.1:{port}/wallet", "--json")
+            check = checks(told.document)["upgrade"]
+            if check["outcome"] == outcome:
+                break
     assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
     if outcome == "problem":
         assert "answered 400 instead of 204" in check["found"]

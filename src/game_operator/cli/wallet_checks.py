@@ -9,8 +9,8 @@ from game_operator.errors import shown
 from game_operator.transport.http_library import default_ssl_context, from_environment
 
 _NAME: Final = "upgrade"
-#: Some connections of a proxy may be to a sound server.
-_ROUNDS: Final = 3
+#: A proxy does not use each connection again, and some may lead to a sound server.
+_ROUNDS: Final = 5
 #: So much that a part of it comes behind the answer. A server that takes it for another request waits for the end of
 #: its last line, and finds it in the next request, which it then cannot read. No path is called that way.
 _BODY: Final = b"\r\n" * 300_000 + b"GET / HTTP/1.1\r\nContent-Length: "
