@@ -66,11 +66,11 @@ class _Parser(httptools.HttpRequestParser):
 class _Events:
     """What the parser reports of one connection: passed on, but for upgrades and trailers, and counted."""
 
-    __slots__ = ("_protocol", "_size", "in_body", "in_head", "on_url", "unread")
+    __slots__ = ("_on_header", "_protocol", "_size", "in_body", "in_head", "on_url", "unread")
 
     def __init__(self, protocol: "SafeProtocol") -> None:
         self._protocol = protocol
-        self.on_url = protocol.on_url
+        self.on_url, self._on_header = protocol.on_url, protocol.on_header
         self.in_head = self.in_body = False
         self._size = 0
         #: Bytes that came since a head, a piece of a body or a request last ended.
@@ -81,11 +81,12 @@ class _Events:
         self._protocol.on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._size += len(name) + len(value) + 4
-        if self._size > _MOST_HEAD_BYTES:
+        # Once for each field of each request: the lengths are compared because that is fast.
+        self._size = size = self._size + len(name) + len(value) + 4
+        if size > _MOST_HEAD_BYTES:
             raise ValueError("the head or the trailers are too long")
-        if self.in_head and name.lower() != b"upgrade":
-            self._protocol.on_header(name, value)
+        if self.in_head and (len(name) != len(b"upgrade") or name.lower() != b"upgrade"):
+            self._on_header(name, value)
 
     def on_headers_complete(self) -> None:
         parser = self._protocol.parser
