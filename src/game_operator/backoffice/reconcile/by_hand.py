@@ -1,9 +1,11 @@
 """What people do about findings and lost bets: list them, resolve them, pay what is owed, and refund a bet."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
-from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet
+from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, bet_in, look_up_bet
+from game_operator.backoffice.reconcile.judge import Limits, judge
+from game_operator.backoffice.reconcile.population import ours_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import FindingError, NoAnswerError, RepairRefusedError, shown
 from game_operator.ledger.api import BetRecord, Outcome
@@ -11,7 +13,14 @@ from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Script
 from game_operator.ledger.rules.book import NewFinding
 from game_operator.ledger.sql import SqlLedger, read_with, survey_with, write_with
-from game_operator.ledger.staff.findings import Finding, check_person, finding, page_of_findings, resolve_finding
+from game_operator.ledger.staff.findings import (
+    LATE_KINDS,
+    Finding,
+    check_person,
+    finding,
+    page_of_findings,
+    resolve_finding,
+)
 from game_operator.ledger.staff.repairs import Payment, Repair
 from game_operator.models import BetNotFound
 from game_operator.models.webhooks import RollbackCall
@@ -51,18 +60,33 @@ def resolve(ledger: SqlLedger, finding_id: int, *, source: str = "", actor: str,
     return write_with(ledger, script)
 
 
-def pay(wallet: Wallet | JoinedWallet, finding_id: int, *, actor: str, reason: str) -> Finding:
+def pay(
+    wallet: Wallet | JoinedWallet, finding_id: int, *, actor: str, reason: str, counting_claims: Collection[str] = ()
+) -> Finding:
     """
     Post what is owed for a finding, once, and resolve it; return it, with ``paid_cents``.
 
     Raises:
-        FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it.
+        FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it; or
+            the claims that name its bet are not those of *counting_claims*.
         ConfigurationError: The actor or the reason is missing.
     """
     check_person(actor, reason)
-    found = read_with(_ledger_of(wallet), partial(finding, finding_id))
+    ledger = _ledger_of(wallet)
+    found = read_with(ledger, partial(finding, finding_id))
     _check_source(found, wallet.terms.source)
-    return wallet.pay(Payment(finding_id, actor, reason))[0]
+    due_cents = _due_cents(found, ledger)
+    return wallet.pay(Payment(finding_id, actor, reason, frozenset(counting_claims), due_cents))[0]
+
+
+def _due_cents(found: Finding, ledger: SqlLedger) -> int | None:
+    """Return what the account should have got, also where a claim keeps a finding from saying what is owed."""
+    if found.owed_cents is not None or found.kind in LATE_KINDS:
+        return found.cents
+    there = bet_in(found.evidence or b"", found.subject)
+    ours = read_with(ledger, partial(ours_of, {found.subject}, found.source))[found.subject]
+    judged = judge(ours._replace(claim=None), Evidence(found.subject, there, b""), Limits(0, 0, None))
+    return None if judged.owed_cents is None or judged.verdict != found.kind else judged.cents
 
 
 def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *, actor: str, reason: str) -> Outcome:

@@ -95,6 +95,14 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
     return tuple(map(_of_round, found.bets))
 
 
+def bet_in(body: bytes, bet_id: str) -> AnyBet | None:
+    """Return what an answer that was kept says of a bet, or None."""
+    try:
+        return operations.fetch_bet("any", bet_id).parse(HttpReply(_OK, {}, body))
+    except UnexpectedResponseError:
+        return None
+
+
 def _of_round(bet: OpenBet | ClosedBet | RolledBackBet) -> Evidence:
     # An id that no bet here can have could not be stored; escaped it is another one, and judged as such.
     is_possible = not problem_of_id(bet.reference_id, _LONGEST_ID)

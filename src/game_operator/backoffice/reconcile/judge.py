@@ -17,8 +17,8 @@ What a bet of ours and the provider's answer about it mean together: one table, 
     ² Younger than the least age of a repair: wait. Named by a claim: claimed. A win above the limit of the game
       instance: win too high; a win whose limit is unknown: limit unknown.
     ³ Older than 89 days: too old.
-    ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case. Settled without a call, and
-      named by a claim that came later: claimed.
+    ⁴ Another amount: amount differs. A SPENT bet that has won something is such a case. Settled or paid without a
+      call, and named by a claim that came later: claimed.
     ⁵ Younger than the least age, named by a claim, or of a player who has no account: agrees.
     ⁶ Payments that made up for it: agrees.
 
@@ -26,7 +26,8 @@ Before that: an answer about another bet is "bet differs", about another player 
 "amount differs", and with another instance, game or round "game differs". What could not be read is "unreadable", and
 no answer is "no answer".
 
-What is owed for a bet that a claim names is not known: its win may hold what the claim has paid.
+What is owed for a bet that a claim names is not known: its win may hold what the claim has paid. A claim names the bet
+whose id it has. A person who pays counts the claims; those fill what is missing.
 """
 
 from enum import StrEnum
@@ -36,7 +37,7 @@ from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.codes import BetState
 from game_operator.errors import shown
 from game_operator.ledger.api import BetRecord
-from game_operator.ledger.staff.repairs import credited_cents
+from game_operator.ledger.staff.repairs import credited_cents, owed_beside
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.money import amount_from_cents
 
@@ -95,15 +96,17 @@ class Ours(NamedTuple):
 
     Attributes:
         bet: The bet, or None.
-        claim: The identity of a claim that names the bet, or None.
+        claim: The identity of the latest claim that names the bet and that no person has counted as paid, or None.
         paid_cents: What was paid for findings about it.
         has_account: Whether the ledger has an account of the player that the answer names.
+        counted_cents: What claims have paid that a person has counted as paid for it.
     """
 
     bet: BetRecord | None
     claim: str | None = None
     paid_cents: int = 0
     has_account: bool = True
+    counted_cents: int = 0
 
 
 class Judgement(NamedTuple):
@@ -223,11 +226,15 @@ def _by_state(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBac
 def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | RolledBackBet, due_cents: int) -> Judgement:
     """Compare what the account got with what is due; a payment may have made up for another state."""
     got_cents = credited_cents(bet) + ours.paid_cents
-    if ours.claim is not None and bet.settled_by is not None and bet.deposit_tx_id is None:
-        # A bet that a claim names is not repaired, so the claim came after the repair.
-        detail = f"The claim {shown(ours.claim)} came after the bet was settled without a call: both may have paid."
+    owed_cents = owed_beside(due_cents - got_cents, ours.counted_cents)
+    is_paid = bool(ours.paid_cents or ours.counted_cents)
+    if ours.claim is not None and (is_paid or (bet.settled_by is not None and bet.deposit_tx_id is None)):
+        # A bet is neither repaired nor paid by hand beside a claim that nobody counts, so the claim came later.
+        detail = (
+            f"The claim {shown(ours.claim)} came after the bet was settled or paid without a call: both may have paid."
+        )
         return Judgement(Verdict.CLAIMED, detail, got_cents)
-    if got_cents == due_cents and (verdict is Verdict.AMOUNT_DIFFERS or got_cents != credited_cents(bet)):
+    if owed_cents == 0 and (verdict is Verdict.AMOUNT_DIFFERS or is_paid):
         return Judgement(Verdict.AGREES)
     detail = (
         f"The bet is {bet.state.value} here and {there.status} there. Its account got {amount_from_cents(got_cents)}, "
@@ -237,7 +244,7 @@ def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | Rolle
         detail += f" The claim {shown(ours.claim)} names the bet, and may have paid the difference."
         return Judgement(verdict, detail, due_cents)
     # Of a SPENT bet nothing is paid by hand: a rollback may still refund it.
-    return Judgement(verdict, detail, due_cents, None if bet.state is BetState.SPENT else due_cents - got_cents)
+    return Judgement(verdict, detail, due_cents, None if bet.state is BetState.SPENT else owed_cents)
 
 
 def _open(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet, limits: Limits) -> Judgement:

@@ -6,7 +6,7 @@ from game_operator.backoffice.journal.journal import Journal, move_items_script
 from game_operator.backoffice.journal.records import ItemResult, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import Judgement, Ours, Verdict
-from game_operator.backoffice.reconcile.population import close_findings, keep_looks
+from game_operator.backoffice.reconcile.population import close_findings, judge_late_again, keep_looks
 from game_operator.codes import BetState
 from game_operator.errors import one_line
 from game_operator.ledger.api import BetRecord
@@ -17,7 +17,7 @@ from game_operator.models import ClosedBet, OpenBet, RolledBackBet
 from game_operator.models.webhooks import DepositCall, RollbackCall, problem_of_id
 
 _LONGEST_ID: Final = 256
-#: What a look that agrees resolves. What a late call has left is resolved by a person alone.
+#: What a look that agrees resolves. What a late call has left is judged again, and resolved by a person alone.
 _BY_A_LOOK: Final = tuple(str(verdict) for verdict in Verdict if verdict.is_finding)
 _BY_AN_ANSWER: Final = (str(Verdict.UNREADABLE), str(Verdict.NO_ANSWER))
 
@@ -52,10 +52,12 @@ class Batch:
         self.looks: dict[str, tuple[int, bytes]] = {}
         self.agree: list[str] = []
         self.answered: list[str] = []
+        self.ours: list[Ours] = []
 
     def add(self, looked: Looked, judgement: Judgement, *, again: bool = False) -> None:
         """Add a bet and its verdict; with *again* it is looked at a second time."""
         self.results.append(result_of(looked, judgement, again=again))
+        self.ours.append(looked.ours)
         if again:
             self.again.append(looked.key)
         if judgement.verdict.is_finding:
@@ -75,6 +77,7 @@ class Batch:
         why = f"a look of run {run.id} agrees"
         yield from close_findings(self.agree, run.source, why, now, _BY_A_LOOK, dialect)
         yield from close_findings(self.answered, run.source, why, now, _BY_AN_ANSWER, dialect)
+        yield from judge_late_again(self.ours, run.source, dialect)
         if self.again:
             ready = now + int(run.options["second_look_millis"])
             yield from move_items_script(dialect, run.id, self.again, ready_at_millis=ready)
@@ -102,16 +105,17 @@ def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: 
 
 def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
     """Return what a person should look into."""
-    bet = looked.ours.bet
+    bet, verdict = looked.ours.bet, judgement.verdict
+    is_ended = bet is not None and bet.state is not BetState.OPEN
     player_id = bet.player_id if bet is not None else getattr(looked.evidence.bet, "player_id", None)
     if player_id is not None and problem_of_id(player_id, _LONGEST_ID):  # It could not be stored.
         player_id = one_line(player_id, _LONGEST_ID)
     return NewFinding(
-        str(judgement.verdict),
+        str(verdict),
         looked.key,
         judgement.detail,
-        # Resolved by a person, a claim that came after a repair is not reported again.
-        tx_id=looked.ours.claim or "" if bet is not None and bet.settled_by is not None else "",
+        # Resolved by a person, a claim that came after a repair or a payment is not reported again.
+        tx_id=looked.ours.claim or "" if verdict is Verdict.CLAIMED and is_ended else "",
         player_id=player_id,
         account=None if bet is None else bet.account,
         cents=judgement.cents,

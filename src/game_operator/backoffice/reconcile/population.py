@@ -6,7 +6,7 @@ deposit settles (once each), those repaired in the last seven days, and a sample
 """
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from random import Random
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,8 @@ from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import BET_COLUMNS, LookUp, bet_of, sql_texts
 from game_operator.ledger.rules.book import named_account
 from game_operator.ledger.staff.anomalies import OF_SOURCE
+from game_operator.ledger.staff.findings import LATE_KINDS
+from game_operator.ledger.staff.repairs import credited_cents
 from game_operator.models.webhooks import BalanceCall, problem_of_id
 
 PAGE: Final = 500
@@ -127,12 +129,20 @@ _PAGES: Final = {
 def ours_of(bet_ids: Set[str], source: str, dialect: SqlDialect) -> Script[dict[str, Ours]]:
     """Return what the ledger knows of each bet."""
     sql = _sql(dialect)
-    bets = {row[0]: bet_of(row) for row in (yield LookUp(dialect.kind, sql["bets"]).of(bet_ids, source))}
-    claims = dict((yield LookUp(dialect.kind, sql["claims"]).of(bet_ids, source)))
-    paid: dict[str, int] = {}
-    for subject, cents in (yield LookUp(dialect.kind, sql["paid"]).of(bet_ids, source)):
-        paid[subject] = paid.get(subject, 0) + cents
-    return {bet_id: Ours(bets.get(bet_id), claims.get(bet_id), paid.get(bet_id, 0)) for bet_id in bet_ids}
+    ours = dict.fromkeys(bet_ids, Ours(None))
+    for row in (yield LookUp(dialect.kind, sql["bets"]).of(bet_ids, source)):
+        ours[row[0]] = Ours(bet_of(row))
+    paid_at: dict[str, int] = {}
+    for bet_id, cents, at_millis in (yield LookUp(dialect.kind, sql["paid"]).of(bet_ids, source)):
+        ours[bet_id] = ours[bet_id]._replace(paid_cents=ours[bet_id].paid_cents + cents)
+        paid_at[bet_id] = max(at_millis, paid_at.get(bet_id, 0))
+    for bet_id, at_millis, tx_id, cents in sorted((yield LookUp(dialect.kind, sql["claims"]).of(bet_ids, source))):
+        known = ours[bet_id]
+        # A payment counts all claims that were there, or it is refused.
+        is_counted = at_millis < paid_at.get(bet_id, 0)
+        counted = {"counted_cents": known.counted_cents + cents} if is_counted else {"claim": tx_id}
+        ours[bet_id] = known._replace(**counted)
+    return ours
 
 
 def ours_of_round(answers: Sequence[Evidence], terms: Terms, dialect: SqlDialect) -> Script[dict[str, Ours]]:
@@ -198,6 +208,19 @@ def close_findings(
         yield Execute(sql, rows, many=True)
 
 
+def judge_late_again(looked: Iterable[Ours], source: str, dialect: SqlDialect) -> Script[None]:
+    """Work out anew what is owed by the late calls of bets, as each look finds it."""
+    rows: list[tuple[Any, ...]] = []
+    for ours in looked:
+        if ours.bet is not None and ours.bet.settled_by is not None:
+            got_cents = credited_cents(ours.bet) + ours.paid_cents
+            most_cents = got_cents + ours.counted_cents
+            amounts = (got_cents, got_cents, most_cents, most_cents)
+            rows.append((int(ours.claim is not None), *amounts, source, ours.bet.bet_id))
+    if rows:
+        yield Execute(_sql(dialect)["judge_late_again"], rows, many=True)
+
+
 def _sql(dialect: SqlDialect) -> dict[str, str]:
     return sql_texts(
         __package__,
@@ -205,5 +228,6 @@ def _sql(dialect: SqlDialect) -> dict[str, str]:
         prefix=dialect.prefix,
         bet_columns=BET_COLUMNS,
         kinds="(kinds)",
+        late=str(LATE_KINDS),
         of_source=OF_SOURCE,
     )

@@ -55,10 +55,15 @@ ORDER BY settled_at_millis DESC LIMIT ?
 SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id
 
 -- name: claims
-SELECT bet_id, tx_id FROM {prefix}calls WHERE operation = 'deposit' AND action <> 'BET' AND source = ? AND bet_id
+SELECT bet_id, at_millis, tx_id, amount_cents FROM {prefix}calls
+WHERE operation = 'deposit' AND action <> 'BET' AND code IS NULL AND source = ? AND bet_id
 
+-- A payment is a call, whose time tells the claims that a person has counted from those that came later.
 -- name: paid
-SELECT subject, paid_cents FROM {prefix}findings WHERE paid_cents IS NOT NULL AND source = ? AND subject
+SELECT found.subject, found.paid_cents, COALESCE(paid.at_millis, found.resolved_at_millis)
+FROM {prefix}findings AS found LEFT JOIN {prefix}calls AS paid
+    ON paid.tx_id = CAST(found.id AS text) AND paid.operation = 'pay' AND paid.source = found.source
+WHERE found.paid_cents IS NOT NULL AND found.source = ? AND found.subject
 
 -- Free bets have no withdraw: the body of a claim names them.
 -- name: claims_of_player
@@ -78,3 +83,10 @@ WHERE kept.digest <> excluded.digest
 -- name: close_findings
 UPDATE {prefix}findings SET resolved_at_millis = ?, resolved_by = 'reconcile', resolution = ?
 WHERE source = ? AND subject = ? AND tx_id = '' AND resolved_at_millis IS NULL AND kind IN {kinds}
+
+-- What a late call has left says what is owed as it is now; nothing where a claim may have paid it.
+-- name: judge_late_again
+UPDATE {prefix}findings SET owed_cents = CASE
+    WHEN CAST(? AS bigint) = 1 THEN NULL WHEN cents <= CAST(? AS bigint) THEN cents - ?
+    WHEN cents <= CAST(? AS bigint) THEN 0 ELSE cents - ? END
+WHERE source = ? AND subject = ? AND kind IN {late} AND resolved_at_millis IS NULL

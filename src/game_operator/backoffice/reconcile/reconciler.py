@@ -2,7 +2,7 @@
 
 import inspect
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
@@ -336,7 +336,9 @@ class Reconciler:
         """Yield the findings of this source, the oldest first: the open ones, or with *resolved* all."""
         return by_hand.findings_of(self._ledger, source=self._source, resolved=resolved, bet_id=bet_id)
 
-    def resolve(self, finding_id: int, *, actor: str, reason: str, pay: bool = False) -> Finding:
+    def resolve(
+        self, finding_id: int, *, actor: str, reason: str, pay: bool = False, counting_claims: Collection[str] = ()
+    ) -> Finding:
         """
         Mark a finding as looked after; return it.
 
@@ -346,13 +348,18 @@ class Reconciler:
             reason: Why.
             pay: Whether what is owed is posted first, once, with the wallet's ``after``. What is owed is
                 worked out at this moment; below zero it is taken back.
+            counting_claims: With *pay* the ``tx_id`` of each claim that names the bet: what it paid counts as paid for
+                the bet, and the rest is posted. Where nothing is left, the finding is resolved alone.
 
         Raises:
-            FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it.
-            ConfigurationError: The actor or the reason is missing.
+            FindingError: There is no such finding, it is of another source or resolved, or nothing can be paid for it;
+                or a claim names its bet and is not counted, or does not name it and is.
+            ConfigurationError: The actor or the reason is missing, or claims are counted without *pay*.
         """
         if pay:
-            return by_hand.pay(self._wallet, finding_id, actor=actor, reason=reason)
+            return by_hand.pay(self._wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claims)
+        if counting_claims:
+            raise ConfigurationError("counting_claims is for pay=True: without it nothing is posted.")
         return by_hand.resolve(self._ledger, finding_id, source=self._source, actor=actor, reason=reason)
 
     def refund(self, bet_id: str, *, actor: str, reason: str) -> Outcome:

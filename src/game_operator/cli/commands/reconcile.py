@@ -288,6 +288,7 @@ def resolve(
     actor: Person,
     reason: Why,
     pay: bool = False,
+    counting_claim: Annotated[list[str] | None, typer.Option(metavar="TX_ID")] = None,
     settling: SettlingOptions,
     place: LedgerOptions,
 ) -> None:
@@ -295,13 +296,16 @@ def resolve(
     Mark a finding as looked after.
 
     With --pay what is owed is posted first, once: it is worked out at this moment, and taken back if it is below zero.
+    A claim that names the bet may have paid it: count each such claim with --counting-claim, and only the rest is paid.
     """
     from game_operator.backoffice.reconcile import by_hand
     from game_operator.backoffice.reconcile.report import finding_document
 
     if pay:
         with settling.opened(place, moves_money=True) as (wallet, _):
-            done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason)
+            done = by_hand.pay(wallet, finding_id, actor=actor, reason=reason, counting_claims=counting_claim or ())
+    elif counting_claim:
+        raise typer.BadParameter("--counting-claim says nothing without --pay. Leave it out.")
     elif settling.wallet is not None or place.are_given:
         raise typer.BadParameter("--wallet and --accounts-… say nothing without --pay. Leave them out.")
     else:

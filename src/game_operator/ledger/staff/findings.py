@@ -5,7 +5,7 @@ A finding that is seen again is counted. One that was resolved and comes back is
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from game_operator.errors import ConfigurationError, FindingError, shown
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -15,6 +15,9 @@ from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.models.webhooks import problem_of_id
 
 _LONGEST = 1_000
+
+#: What late calls leave; ``cents`` is all that the account should have got by the call.
+LATE_KINDS: Final = ("late_deposit", "late_rollback")
 
 
 class Finding(NamedTuple):

@@ -5,7 +5,7 @@ The rules are those of calls: the account is locked, the bet must be OPEN, and o
 that never came is given to the operator's ``after``, so that the operator's own rows are written too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -51,11 +51,23 @@ class Payment(NamedTuple):
     Attributes:
         finding_id: The finding; it is resolved in the same transaction.
         actor, reason: Who pays and why.
+        counted: The identities of the claims that count as paid for the bet; of those that name it none may be missing.
+        due_cents: What the account should have got, where a claim keeps the finding from saying what is owed.
     """
 
     finding_id: int
     actor: str
     reason: str
+    counted: frozenset[str] = frozenset()
+    due_cents: int | None = None
+
+
+class Claim(NamedTuple):
+    """A claim that names a bet: its identity, what it paid, and when."""
+
+    tx_id: str
+    cents: int
+    at_millis: int
 
 
 class Paid(NamedTuple):
@@ -86,11 +98,11 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     if found is None:
         raise RepairRefusedError(f"There is no bet {shown(call.bet_id)} in the ledger. Nothing was moved.")
     loaded, bet = yield from _locked(found, dialect)
-    claims = yield Execute(_sql(dialect)["claims"], (source, bet.bet_id))
+    claims = yield from _claims_of(source, bet.bet_id, dialect)
     if claims:
         raise RepairRefusedError(
-            f"The claim {shown(claims[0][0])} names the bet {shown(bet.bet_id)}, so what the provider reports as won "
-            "may be paid already. Nothing was moved: compare both by hand."
+            f"The claim {shown(claims[0].tx_id)} names the bet {shown(bet.bet_id)}, so what the provider reports as "
+            "won may be paid already. Nothing was moved: compare both by hand."
         )
     book = Book(source, key_parts=dialect.key_parts, step_cents=dialect.step_cents)
     book.accounts = {account.key: account for account in loaded.accounts}
@@ -111,12 +123,6 @@ def paid_cents(source: str, bet_id: str, dialect: SqlDialect) -> Script[int]:
     return int((yield Execute(_sql(dialect)["paid"], (source, bet_id)))[0][0])
 
 
-def claim_that_names(source: str, bet_id: str, dialect: SqlDialect) -> Script[str | None]:
-    """Return the identity of a claim that names a bet, or None."""
-    rows = yield Execute(_sql(dialect)["claims"], (source, bet_id))
-    return rows[0][0] if rows else None
-
-
 def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
     """Return when *repair* settled its bet; None if that is not committed, or somebody else has settled the bet."""
     call = repair.call
@@ -133,25 +139,31 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     """
     Post what is owed for a finding, once, and resolve it; run ``after`` if the account gets money.
 
-    What is owed is worked out anew: what the account should have got for the bet, less what it got by now.
+    What is owed is worked out anew: what the account should have got for the bet, less what it got by now. A claim that
+    names the bet may have paid it, so each one must be among those that a person counts.
 
     Raises:
-        FindingError: There is no such finding, it is resolved, or nothing is owed; its bet is not settled; or the
-            account is gone, has too little, or cannot hold the money.
+        FindingError: There is no such finding, it is resolved, or nothing is owed; its bet is not settled; a claim
+            names the bet and is not counted, or does not name it and is; or the account is gone, has too little, or
+            cannot hold the money.
     """
     wanted = yield from finding(payment.finding_id, dialect)
     found = yield from bet_script(dialect.prefix, wanted.subject, wanted.source)
-    if wanted.owed_cents is None or found is None or wanted.source != terms.source:
-        raise FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
+    if found is None or wanted.source != terms.source:
+        raise _nothing_to_pay(wanted)
     check_owned(dialect.owns, found.player_id, FindingError)
     loaded, bet = yield from _locked(found, dialect)
     account = next((each for each in loaded.accounts if each.key == bet.account), None)
     # Again, because until the account was locked it may have been paid.
     wanted = yield from finding(payment.finding_id, dialect)
-    owed_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
-    problem = _why_unpaid(wanted, bet, account, owed_cents, dialect.step_cents)
-    if account is None or problem:
-        raise FindingError(problem)
+    if wanted.owed_cents is None and wanted.cents != payment.due_cents:
+        raise _nothing_to_pay(wanted)
+    claims = yield from _claims_of(wanted.source, bet.bet_id, dialect)
+    missing_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
+    owed_cents = owed_beside(missing_cents, sum(each.cents for each in claims))
+    account = _payable(wanted, bet, account, missing_cents)
+    _check_counted(payment, bet, claims)
+    _check_amount(wanted, account, owed_cents, dialect.step_cents)
     moved = Account(account.key, account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1))
     changes = _changes_of_payment(wanted, bet, moved, owed_cents)
     yield from dialect.store(wanted.source, changes, was={account.key: account})
@@ -175,6 +187,12 @@ def paid_at(prefix: str, finding_id: int, source: str) -> Script[int | None]:
     sql = sql_texts(__package__, "repairs.sql", prefix=prefix)["paid_at"]
     rows = yield Execute(sql, (source, str(finding_id)))
     return rows[0][0] if rows else None
+
+
+def owed_beside(missing_cents: int, claimed_cents: int) -> int:
+    """Return what is owed where an account lacks *missing_cents*, and claims that are counted may have filled it."""
+    # What claims have paid beyond that is the player's own, and never taken back.
+    return missing_cents if missing_cents <= 0 else max(0, missing_cents - claimed_cents)
 
 
 def credited_cents(bet: BetRecord) -> int:
@@ -203,28 +221,54 @@ def _why_refused(bet: BetRecord, call: DepositCall | RollbackCall, outcome: Outc
     return f"The account {shown(bet.account)} cannot be credited ({outcome.code}). Nothing was moved."
 
 
-def _why_unpaid(wanted: Finding, bet: BetRecord, account: Account | None, owed_cents: int, step_cents: int) -> str:
-    """Return why nothing is paid for a finding, or ""."""
+def _nothing_to_pay(wanted: Finding) -> FindingError:
+    return FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
+
+
+def _payable(wanted: Finding, bet: BetRecord, account: Account | None, missing_cents: int) -> Account:
+    """Return the account; raise FindingError unless it is there, the finding open, its bet settled, and money due."""
     if wanted.resolved_at_millis is not None:
-        return f"The finding {wanted.id} was resolved by {wanted.resolved_by} already. Nothing was moved."
+        raise FindingError(f"The finding {wanted.id} was resolved by {wanted.resolved_by} already. Nothing was moved.")
     if bet.state not in _SETTLED:
-        return (
+        raise FindingError(
             f"The bet {shown(bet.bet_id)} is {bet.state.value}, so what is owed for it is not known. Nothing was "
             "moved: only for a bet that is CLOSED or ROLLED_BACK can something be paid."
         )
     if account is None:
-        return f"There is no account {shown(bet.account)} any more. Nothing was moved."
-    if owed_cents == 0:
-        return f"Nothing is owed for the finding {wanted.id} any more. Resolve it without paying."
+        raise FindingError(f"There is no account {shown(bet.account)} any more. Nothing was moved.")
+    if missing_cents == 0:
+        raise FindingError(f"Nothing is owed for the finding {wanted.id} any more. Resolve it without paying.")
+    return account
+
+
+def _check_counted(payment: Payment, bet: BetRecord, claims: Sequence[Claim]) -> None:
+    """Raise FindingError unless a person counts just the claims that name the bet."""
+    if others := sorted(payment.counted.difference(each.tx_id for each in claims)):
+        raise FindingError(
+            f"No claim {', '.join(map(shown, others))} names the bet {shown(bet.bet_id)}. Nothing was moved."
+        )
+    left = [each for each in claims if each.tx_id not in payment.counted]
+    if left:
+        named = ", ".join(f"{shown(each.tx_id)} of {amount_from_cents(each.cents)}" for each in left)
+        raise FindingError(
+            f"Claims name the bet {shown(bet.bet_id)}, and may have paid what is owed: {named}. Nothing was moved.",
+            remedy="If a claim was paid for this bet, say so with --counting-claim TX_ID for each, in Python "
+            "counting_claims. Then only the rest is paid. Otherwise resolve the finding without paying.",
+        )
+
+
+def _check_amount(wanted: Finding, account: Account, owed_cents: int, step_cents: int) -> None:
+    """Raise FindingError if the account cannot take the payment."""
     if owed_cents % step_cents:
-        return f"The amount {amount_from_cents(owed_cents)} that is owed for the finding {wanted.id} {_NOT_WHOLE}"
+        amount = amount_from_cents(owed_cents)
+        raise FindingError(f"The amount {amount} that is owed for the finding {wanted.id} {_NOT_WHOLE}")
     holds = f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding"
     # A balance below zero, as the operator's own table may have, is no reason not to pay.
     if owed_cents < 0 and account.balance_cents + owed_cents < 0:
-        return f"{holds} {wanted.id} takes {amount_from_cents(-owed_cents)} back. Nothing was moved."
+        raise FindingError(f"{holds} {wanted.id} takes {amount_from_cents(-owed_cents)} back. Nothing was moved.")
     if account.balance_cents + owed_cents > MAX_BALANCE_CENTS:
-        return f"{holds} {wanted.id} pays {amount_from_cents(owed_cents)}, more than it can hold. Nothing was moved."
-    return ""
+        paid = f"{holds} {wanted.id} pays {amount_from_cents(owed_cents)}"
+        raise FindingError(f"{paid}, more than it can hold. Nothing was moved.")
 
 
 def _changes_of_payment(wanted: Finding, bet: BetRecord, moved: Account, owed_cents: int) -> Changes:
@@ -232,12 +276,13 @@ def _changes_of_payment(wanted: Finding, bet: BetRecord, moved: Account, owed_ce
     key, balance_cents, at_millis = moved
     named = ("pay", str(wanted.id), bet.player_id, key, bet.bet_id, "PAY", owed_cents, None, balance_cents, at_millis)
     changes = Changes(calls=[CallRecord(*named, bet.instance_id, bet.game, bet.currency)], accounts={key: moved})
-    changes.postings.append(posting(key, owed_cents, wanted.source, "pay", str(wanted.id), at_millis))
+    if owed_cents:  # A claim that is counted may have paid all of it.
+        changes.postings.append(posting(key, owed_cents, wanted.source, "pay", str(wanted.id), at_millis))
     return changes
 
 
 def _call_of_payment(wanted: Finding, bet: BetRecord, owed_cents: int) -> DepositCall | None:
-    if owed_cents < 0:
+    if owed_cents <= 0:
         return None
     return DepositCall(
         player_id=bet.player_id,
@@ -248,6 +293,11 @@ def _call_of_payment(wanted: Finding, bet: BetRecord, owed_cents: int) -> Deposi
         instance_id=bet.instance_id,
         game=bet.game,
     )
+
+
+def _claims_of(source: str, bet_id: str, dialect: SqlDialect) -> Script[list[Claim]]:
+    """Return the claims that name a bet by their ``bet_id``, in order of time."""
+    return [Claim(*row) for row in (yield Execute(_sql(dialect)["claims"], (source, bet_id)))]
 
 
 def _sql(dialect: SqlDialect) -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 -- A claim names a bet and does not touch it. What the provider reports as won may hold what the claim has paid.
 -- name: claims
-SELECT tx_id FROM {prefix}calls WHERE source = ? AND bet_id = ? AND operation = 'deposit' AND action <> 'BET' LIMIT 1
+SELECT tx_id, amount_cents, at_millis FROM {prefix}calls
+WHERE source = ? AND bet_id = ? AND operation = 'deposit' AND action <> 'BET' AND code IS NULL ORDER BY at_millis, tx_id
 
 -- name: paid
 SELECT COALESCE(SUM(paid_cents), 0) FROM {prefix}findings WHERE source = ? AND subject = ? AND paid_cents IS NOT NULL
