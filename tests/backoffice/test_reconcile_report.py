@@ -170,6 +170,9 @@ def test_a_page_loads_nothing_and_runs_nothing(journal: Journal) -> None:
 
 def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
     """Verdicts and money at stake, ages, findings with evidence, repairs, brakes, parameters, who and why."""
+    earlier = begun(journal, judged("b0", Verdict.SETTLED, 700))
+    write_with(journal.ledger, lambda on: journal.count_moved_script(on, earlier.id, 700, most=1, most_cents=700))
+    journal.set_state(earlier.id, "finished")
     run = begun(
         journal,
         judged("b1", Verdict.SETTLED),
@@ -194,8 +197,10 @@ def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
         "To do: Ask the provider. If the bet was never played",
         "Open of late calls and earlier runs: 1 finding.",
         "Settled: 1 bet, 12,345.67 currency units in all.",
-        "Left of the brakes: 5 bets and 20,000.00 currency units.",
+        "Left of the brakes: 4 bets and 19,993.00 currency units.",
         "Can be settled, and were not: 1 bet, 0.50 currency units in all.",
+        "Held back by the brakes: 1 bet, 0.50 currency units in all.",
+        "ann has settled before, in the last 20 hours: 1 bet, 7.00 currency units in all. The brakes count it too.",
         "Left by the brakes.",
         UNSEEN,
         "Who ann",

@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.models.webhooks import DepositCall
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
@@ -187,7 +188,16 @@ def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
     assert told.code == 1
     assert f"Can be settled: {2 - settled} bet" in told.out
     assert "The brakes let through" in told.out
+    assert f"Held back by the brakes: {2 - settled} bet" in told.out
     assert world.balance == 9_000 + settled * 1_250
+    again = world.quick("--repair", *brakes, *BY)
+    assert (again.code, world.balance) == (1, 9_000 + settled * 1_250)
+    counted = f"ann has settled before, in the last 20 hours: {settled} bet"
+    assert (counted in again.out) == (settled > 0)
+    # What it says to run does settle them.
+    wider = again.out.partition("reconcile run --repair ")[2].partition(" --actor")[0].split()
+    assert wider == ["--max-bets", "2", "--max-total", "25.00"]
+    assert world.quick("--repair", *wider, *BY).code == 0
 
 
 @pytest.mark.parametrize(
@@ -347,6 +357,7 @@ def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
         pytest.param(("99", "--pay", *BY), 1, "There is no finding 99", id="unknown, to pay"),
         pytest.param(("0", *BY), 2, "ID", id="not a number of a finding"),
         pytest.param(("1", "--actor", "ann"), 2, "--reason", id="no reason"),
+        pytest.param(("1", *BY, "--counting-claim", "c"), 2, "says nothing without --pay", id="a claim"),
         pytest.param(("1", *BY, "--accounts-table", "players"), 2, "say nothing without --pay", id="a table"),
         pytest.param(("1", *BY, "--wallet", "a:b"), 2, "say nothing without --pay", id="a wallet"),
     ],
@@ -359,20 +370,44 @@ def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: i
     assert world.balance == 10_000
 
 
+def test_a_claim_that_names_the_bet_is_counted(world: World) -> None:
+    """The refusal says with which option, and only the rest is paid."""
+    bet = world.play(won_cents=100, reported_won_cents=300)
+    world.quick("--sample", "1")
+    claims = [
+        DepositCall(player_id="p1", bet_id=bet, amount_cents=cents, tx_id=f"c{cents}", action="JACKPOT", is_claim=True)
+        for cents in (50, 30)
+    ]
+    for claim in claims:
+        assert Wallet(world.ledger).deposit(claim).code is None
+    before, pay = world.balance, ("resolve", "1", "--pay", *BY)
+    for counted, left in (((), "'c50' of 0.50, 'c30' of 0.30"), (("--counting-claim", "c30"), "'c50' of 0.50")):
+        refused = world.reconcile(*pay, *counted)
+        assert (refused.code, world.balance) == (1, before)
+        assert f"may have paid what is owed: {left}. Nothing was moved." in refused.err
+        assert "--counting-claim TX_ID" in refused.err
+    told = world.reconcile(*pay, "--counting-claim", "c30", "--counting-claim", "c50")
+    assert (told.code, told.out) == (0, "1.20 was posted to p1. The finding 1 is resolved.\n")
+    assert world.quick("--sample", "1").code == 0
+
+
 def test_a_refund_needs_the_provider_not_to_know_the_bet(world: World) -> None:
     """One that the provider knows is refused; one that it does not know is refunded once."""
     known = world.play(won_cents=0, settlement="lose")
-    refused = world.reconcile("refund", known, *BY)
+    at_once = (*BY, "--min-age", "0s", "--second-look", "0s")
+    refused = world.reconcile("refund", known, *at_once)
     assert (refused.code, refused.out) == (1, "")
     assert "The provider has it as CLOSED." in refused.err
     with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
         own.execute("UPDATE game_operator_bets SET bet_id = 'never-played'")
         own.commit()
-    told = world.reconcile("refund", "never-played", *BY)
+    young = world.reconcile("refund", "never-played", *BY)
+    assert (young.code, "is not 2:00:00 old yet" in young.err, world.balance) == (1, True, 9_500)
+    told = world.reconcile("refund", "never-played", *at_once)
     assert (told.code, told.out) == (0, "The wager was given back; the balance is 100.00.\n")
-    again = world.reconcile("refund", "never-played", *BY)
+    again = world.reconcile("refund", "never-played", *at_once)
     assert (again.code, "only an OPEN bet is settled" in again.err, world.balance) == (1, True, 10_000)
-    unknown = world.reconcile("refund", "no-such-bet", *BY, "--json")
+    unknown = world.reconcile("refund", "no-such-bet", *at_once, "--json")
     assert "There is no bet 'no-such-bet' in the ledger" in unknown.error["message"]
 
 

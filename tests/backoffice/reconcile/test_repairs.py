@@ -235,6 +235,82 @@ def test_the_brakes(any_desk: Desk, brakes: dict[str, int], settled: int) -> Non
     assert desk.reconciler().run(**REPAIR).repaired.bets == 3 - settled
 
 
+BRAKES = REPAIR | {"max_bets": 3}
+HOURS_20 = timedelta(hours=20)
+TICK = timedelta(milliseconds=1)
+
+
+@pytest.mark.parametrize("brake", [{"max_bets": 3}, {"max_total_cents": 3 * WON}], ids=str)
+@pytest.mark.drawn(4)
+def test_the_brakes_hold_over_the_runs_of_a_person(any_desk: Desk, brake: dict[str, int]) -> None:
+    """The same command again settles nothing more, and says so; wider brakes let through what is left of them."""
+    desk = any_desk
+    for _ in range(9):
+        desk.play("lose")
+    for before in (0, 3, 3):
+        report = desk.reconciler().run(**REPAIR | brake)
+        assert (report.repaired.bets, report.settled_before) == (3 - before, (before, before * WON))
+        assert report.held_back == report.open == (6, 6 * WON)
+        assert (report.run.state, report.is_fine) == ("finished", False)
+        assert report.brakes_left is not None
+        assert 0 in report.brakes_left
+    wider = {name: value + value // 3 for name, value in brake.items()}
+    assert desk.reconciler().run(**REPAIR | wider).repaired.bets == 1
+    assert desk.reconciler().run(**REPAIR).repaired.bets == 5
+    assert desk.balance() == 9 * (WON - WAGER)
+    desk.check()
+
+
+@pytest.mark.parametrize(
+    ("column", "settled"), [("kind", 3), ("source", 3), ("service", 3), ("actor", 3), ("reason", 0), ("seed", 0)]
+)
+def test_whose_repairs_the_brakes_count(desk: Desk, column: str, settled: int) -> None:
+    """Those of the same person, for the same service and source."""
+    for _ in range(6):
+        desk.play("lose")
+    assert desk.reconciler().run(**BRAKES).repaired.bets == 3
+    run(desk.url, f"UPDATE {{p}}runs SET {column} = '7'")
+    report = desk.reconciler().run(**BRAKES)
+    assert (report.repaired.bets, report.held_back.bets) == (settled, 3 - settled)
+
+
+@pytest.mark.parametrize(("passes", "settled"), [(HOURS_20 - TICK, 0), (HOURS_20, 3)], ids=["before", "after"])
+def test_the_brakes_count_the_last_20_hours(desk: Desk, passes: timedelta, settled: int) -> None:
+    """Of each repair, and not of its run: the next day's command begins anew."""
+    for _ in range(6):
+        desk.play("lose")
+    clock = TickingClock()
+    reconciler = desk.reconciler(clock_millis=clock)
+    reconciler.run(**BRAKES)
+    clock.passes(passes)
+    assert reconciler.run(**BRAKES).repaired.bets == settled
+    clock.passes(timedelta(hours=1))
+    assert reconciler.run(**BRAKES).repaired.bets == 3 - settled
+
+
+@pytest.mark.drawn(4)
+def test_the_brakes_hold_for_a_run_that_takes_the_place_of_another(any_desk: Desk) -> None:
+    """The first still works when it is stopped, and the second begins; together they settle what the brakes say."""
+    desk = any_desk
+    for _ in range(30):  # Of more than one part.
+        desk.play("lose")
+    asked, settled = Counter[str](), list[int]()
+
+    def replaced(endpoint: str) -> None:
+        asked[endpoint] += 1
+        # After a dry run each bet needs one look more: the second part of the run is under way.
+        if asked["fetch-bet"] == 27:
+            desk.way.before = lambda _endpoint: None
+            desk.reconciler().stop()
+            settled.append(desk.reconciler().run(**REPAIR | {"max_bets": 28}).repaired.bets)
+
+    desk.reconciler().run()
+    desk.way.before = replaced
+    settled.append(desk.reconciler().run(**REPAIR | {"max_bets": 27}).repaired.bets)
+    assert settled == [3, 25]
+    desk.check()
+
+
 def test_repairing_needs_brakes_and_a_person(desk: Desk) -> None:
     """In Python too; a dry run takes no brakes, which would say that it settles something; and nothing is begun."""
     wrong: list[tuple[str, Any]] = [
@@ -629,6 +705,60 @@ def test_a_refund_by_hand(any_desk: Desk) -> None:
         reconciler.refund(bet, actor="ann", reason="again")
     assert desk.balance() == 0
     desk.check()
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=2) - TICK, timedelta(hours=2), -TICK], ids=str)
+def test_a_refund_of_a_young_bet(desk: Desk, age: timedelta) -> None:
+    """It has the least age of a run; a time in the future is a wrong clock's."""
+    bet, clock = desk.play("lose"), TickingClock()
+    at = clock.now_millis - age // TICK
+    run(desk.url, "UPDATE {p}bets SET opened_at_millis = ? WHERE bet_id = ?", at, bet)
+    desk.sandbox.lies.about_bet(bet, BetNotFound())
+    reconciler = desk.reconciler(clock_millis=clock, min_age=timedelta(hours=2))
+    if timedelta(0) <= age < timedelta(hours=2):
+        with pytest.raises(RepairRefusedError, match="is not 2:00:00 old yet"):
+            reconciler.refund(bet, actor="ann", reason="why")
+        assert desk.state(bet) == "OPEN"
+    else:
+        assert reconciler.refund(bet, actor="ann", reason="why").applied
+
+
+@pytest.mark.parametrize("first", ["NOT_FOUND", "CLOSED"])
+def test_a_refund_looks_twice(desk: Desk, first: str) -> None:
+    """One answer out of two that the provider knows the bet, and nothing is moved."""
+    bet = desk.play("lose")
+    asked = Counter[str]()
+
+    def lie(endpoint: str) -> None:
+        asked[endpoint] += 1
+        if (asked[endpoint] == 1) == (first == "NOT_FOUND"):
+            desk.sandbox.lies.about_bet(bet, BetNotFound(), times=1)
+
+    for looks_before in (0, 1):  # What a run was told before is no look of the refund's.
+        desk.way.before = lambda _endpoint: None
+        if looks_before:
+            desk.sandbox.lies.about_bet(bet, BetNotFound(), times=1)
+            desk.reconciler().run()
+        asked.clear()
+        desk.way.before = lie
+        with pytest.raises(RepairRefusedError, match="has it as CLOSED"):
+            desk.reconciler().refund(bet, actor="ann", reason="why")
+        assert (asked["fetch-bet"], desk.state(bet)) == (2 if first == "NOT_FOUND" else 1, "OPEN")
+
+
+@pytest.mark.parametrize(("ago", "waits"), [(None, 60), (timedelta(seconds=20), 40), (MINUTE, 0)])
+def test_a_refund_waits_for_the_second_look(desk: Desk, ago: timedelta | None, waits: int) -> None:
+    """As long as a run; what a run was told before shortens it."""
+    bet, clock = desk.play("lose"), TickingClock()
+    desk.sandbox.lies.about_bet(bet, BetNotFound())
+    reconciler = desk.reconciler(clock_millis=clock, second_look=MINUTE)
+    if ago is not None:
+        reconciler.run()
+        clock.passes(ago)
+    clock.tick_millis = 2_000
+    began = clock.now_millis
+    assert reconciler.refund(bet, actor="ann", reason="why").applied
+    assert waits <= (clock.now_millis - began) / 1_000 <= waits + 8
 
 
 def test_a_refund_needs_a_person(desk: Desk) -> None:

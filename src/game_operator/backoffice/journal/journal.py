@@ -337,6 +337,25 @@ class Journal:
         """Count an item that moves *cents*; return False if it would be more than the brakes let through."""
         return bool((yield Execute(_sql(dialect)["count_moved"], (cents, run_id, most, cents, most_cents))))
 
+    def moved_before(self, run: Run, since_millis: int, states: Sequence[str]) -> list[tuple[int, int]]:
+        """
+        Return time and cents of each item in *states* since a time, of earlier runs of the same actor about the same.
+
+        It is about the same service and source, of which one run at a time is under way: these have ended for good.
+        """
+        who = (run.kind, run.source, run.service, run.actor, run.id)
+
+        def script(dialect: SqlDialect) -> Script[list[tuple[int, int]]]:
+            # Not one statement: a planner without statistics would read the items of all runs.
+            moved: list[tuple[int, int]] = []
+            for (run_id,) in (yield Execute(_sql(dialect)["runs_that_moved"], (*who, since_millis))):
+                for state in states:
+                    rows = yield Execute(_sql(dialect)["moved_items"], (run_id, state, since_millis))
+                    moved += [(int(at), int(cents)) for at, cents in rows]
+            return moved
+
+        return read_with(self.ledger, script)
+
     def slots(self, run_id: int, count: int) -> list[int]:
         """
         Return when the next *count* calls may be made, in milliseconds; [] if the run is not running.

@@ -114,6 +114,13 @@ WHERE id = ? RETURNING failures
 UPDATE {prefix}runs SET moved_count = moved_count + 1, moved_cents = moved_cents + ?
 WHERE id = ? AND state = 'running' AND moved_count < ? AND moved_cents + ? <= ? RETURNING moved_count
 
+-- name: runs_that_moved
+SELECT id FROM {prefix}runs
+WHERE kind = ? AND source = ? AND service = ? AND actor = ? AND id < ? AND moved_count > 0 AND ended_at_millis > ?
+
+-- name: moved_items
+SELECT at_millis, cents FROM {prefix}items WHERE run_id = ? AND state = ? AND at_millis > ?
+
 -- name: document
 SELECT body FROM {prefix}documents WHERE name = ?
 

@@ -1,12 +1,17 @@
 """What people do about findings and lost bets: list them, resolve them, pay what is owed, and refund a bet."""
 
+import time
 from collections.abc import Collection, Iterator
+from datetime import timedelta
 from functools import partial
+from typing import NamedTuple
 
+from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, bet_in, look_up_bet
 from game_operator.backoffice.reconcile.judge import Limits, judge
-from game_operator.backoffice.reconcile.population import ours_of
+from game_operator.backoffice.reconcile.population import looks_of, ours_of
 from game_operator.client.sync import OperatorClient
+from game_operator.codes import BetState
 from game_operator.errors import FindingError, NoAnswerError, RepairRefusedError, shown
 from game_operator.ledger.api import BetRecord, Outcome
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -27,6 +32,7 @@ from game_operator.models.webhooks import RollbackCall
 from game_operator.wallet import JoinedWallet, Wallet
 
 _PAGE = 100
+_NAP_SECONDS = 0.2
 
 
 def findings_of(
@@ -89,25 +95,54 @@ def _due_cents(found: Finding, ledger: SqlLedger) -> int | None:
     return None if judged.owed_cents is None or judged.verdict != found.kind else judged.cents
 
 
-def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *, actor: str, reason: str) -> Outcome:
+class Patience(NamedTuple):
     """
-    Refund a bet that the provider does not know, as a person decides; ask the provider first.
+    How old a bet must be, and how far apart the two looks are that a refund needs: a run's.
+
+    Attributes:
+        journal: The journal, which has the time and the looks of runs.
+        service: The service as runs name it.
+        min_age_millis, second_look_millis: As for a run.
+    """
+
+    journal: Journal
+    service: str
+    min_age_millis: int
+    second_look_millis: int
+
+
+def refund(
+    client: OperatorClient,
+    wallet: Wallet | JoinedWallet,
+    bet_id: str,
+    *,
+    actor: str,
+    reason: str,
+    patience: Patience,
+) -> Outcome:
+    """
+    Refund a bet that the provider does not know, as a person decides; ask the provider twice first.
 
     Raises:
-        RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.
+        RepairRefusedError: The provider knows the bet, or it is not OPEN, or it is young, or a claim names it.
         NoAnswerError, ApiError: The provider does not say that it does not know the bet.
         ConfigurationError: The actor or the reason is missing.
     """
     check_person(actor, reason)
-    evidence, source = _asked(client, bet_id), wallet.terms.source
-    bet = _ledger_of(wallet).bet(bet_id, source=source)
-    if not isinstance(evidence.bet, BetNotFound):
-        there = f"The provider has it as {evidence.bet.status}." if evidence.bet else evidence.problem
-        raise RepairRefusedError(
-            f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
-        )
+    evidence, source = _not_found(client, bet_id), wallet.terms.source
+    ledger, now = _ledger_of(wallet), patience.journal.now_millis()
+    bet = ledger.bet(bet_id, source=source)
     if bet is None:
         raise RepairRefusedError(f"There is no bet {shown(bet_id)} in the ledger. Nothing was moved.")
+    # A time in the future is a wrong clock's: its age says nothing.
+    if bet.state is BetState.OPEN and 0 <= now - bet.opened_at_millis < patience.min_age_millis:
+        raise RepairRefusedError(
+            f"The bet {shown(bet_id)} is not {timedelta(milliseconds=patience.min_age_millis)} old yet: its calls may "
+            "still come. Nothing was moved."
+        )
+    if bet.state is BetState.OPEN:  # Any other is refused at once.
+        _await_second_look(evidence, source, now, patience)
+        evidence = _not_found(client, bet_id)
     call = RollbackCall(
         player_id=bet.player_id,
         bet_id=bet_id,
@@ -116,6 +151,27 @@ def refund(client: OperatorClient, wallet: Wallet | JoinedWallet, bet_id: str, *
         amount_cents=bet.wager_cents,
     )
     return wallet.repair(Repair(call, "refund", partial(_refunded, bet, evidence, source, actor, reason)))
+
+
+def _not_found(client: OperatorClient, bet_id: str) -> Evidence:
+    """Ask the provider; raise RepairRefusedError unless it does not know the bet."""
+    evidence = _asked(client, bet_id)
+    if not isinstance(evidence.bet, BetNotFound):
+        there = f"The provider has it as {evidence.bet.status}." if evidence.bet else evidence.problem
+        raise RepairRefusedError(
+            f"The bet {shown(bet_id)} is refunded only if the provider does not know it. {there} Nothing was moved."
+        )
+    return evidence
+
+
+def _await_second_look(first: Evidence, source: str, now_millis: int, patience: Patience) -> None:
+    """Wait until a second look is one: not at all if a run has had the same answer for so long."""
+    journal = patience.journal
+    looks = read_with(journal.ledger, partial(looks_of, {first.bet_id}, source, patience.service))
+    since_millis, digest = looks.get(first.bet_id, (now_millis, first.digest))
+    ready_millis = (since_millis if digest == first.digest else now_millis) + patience.second_look_millis
+    while (left_millis := ready_millis - journal.now_millis()) > 0:
+        time.sleep(min(left_millis / 1_000, _NAP_SECONDS))
 
 
 def _ledger_of(wallet: Wallet | JoinedWallet) -> SqlLedger:

@@ -366,19 +366,22 @@ class Reconciler:
         """
         Refund a bet that the provider does not know, as a person decides, and return what became of it.
 
-        It asks the provider first.
+        It asks the provider twice first, as far apart as the two looks of a run; the look of an earlier run counts, so
+        that nobody waits.
 
         Args:
-            bet_id: The bet, which must be OPEN.
+            bet_id: The bet, which must be OPEN, and not younger than ``min_age``.
             actor: Who decides.
             reason: Why.
 
         Raises:
-            RepairRefusedError: The provider knows the bet, or it is not OPEN, or a claim names it.
+            RepairRefusedError: The provider knows the bet, or it is not OPEN, or it is young, or a claim names it.
             TransportError, ApiError: The provider does not say that it does not know the bet.
             ConfigurationError: The actor or the reason is missing.
         """
-        return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason)
+        ages = int(self._options["min_age_millis"]), int(self._options["second_look_millis"])
+        patience = by_hand.Patience(self._journal, self._service, *ages)
+        return by_hand.refund(self._client, self._wallet, bet_id, actor=actor, reason=reason, patience=patience)
 
 
 @lru_cache(maxsize=8)

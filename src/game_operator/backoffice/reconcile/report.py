@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
 from game_operator.backoffice.reconcile.advice import UNSEEN
 from game_operator.backoffice.reconcile.as_html import html
+from game_operator.backoffice.reconcile.brakes import Tally, settled_before, tally_since
 from game_operator.backoffice.reconcile.by_hand import findings_of
 from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.errors import RunError
@@ -34,13 +35,6 @@ _COLUMNS: Final = (
 )
 
 
-class Tally(NamedTuple):
-    """How many bets have a verdict, and the money at stake in cents."""
-
-    bets: int
-    cents: int
-
-
 @dataclass(frozen=True, slots=True)
 class ReconcileReport:
     """
@@ -53,6 +47,9 @@ class ReconcileReport:
         other_findings: How many other findings of the source are open: of late calls and earlier runs.
         repaired: The bets that were settled or refunded.
         open: The bets that could be settled and were not: in a dry run, or by the brakes.
+        held_back: Those of them that the brakes have held back.
+        settled_before: What the same actor has settled of the service and source in earlier runs of the 20 hours before
+            the end; the brakes count it too.
         now_millis: When the report was made.
     """
 
@@ -62,6 +59,8 @@ class ReconcileReport:
     other_findings: int
     repaired: Tally
     open: Tally
+    held_back: Tally
+    settled_before: Tally
     now_millis: int
     _journal: Journal = field(repr=False)
 
@@ -78,11 +77,11 @@ class ReconcileReport:
     @property
     def brakes_left(self) -> Tally | None:
         """How many bets, and how many cents, the brakes of the run still let through; None for a dry run."""
-        options = self.run.options
+        options, run, before = self.run.options, self.run, self.settled_before
         if not options.get("repair"):
             return None
-        most_cents = int(options["max_total_cents"])
-        return Tally(int(options["max_bets"]) - self.run.moved_count, most_cents - self.run.moved_cents)
+        bets, cents = int(options["max_bets"]), int(options["max_total_cents"])
+        return Tally(max(0, bets - run.moved_count - before.bets), max(0, cents - run.moved_cents - before.cents))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each bet of the run: bet_id, verdict, cents, at_millis, and what else is known of it."""
@@ -134,6 +133,8 @@ class ReconcileReport:
             "verdicts": {name or "waiting": tally._asdict() for name, tally in self.verdicts.items()},
             "repaired": self.repaired._asdict(),
             "open": self.open._asdict(),
+            "held_back": self.held_back._asdict(),
+            "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
             "findings": [finding_document(each, self.now_millis) for each in self.findings],
             "other_findings": self.other_findings,
@@ -153,8 +154,19 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
         elif len(findings) < _MOST_FINDINGS:
             findings.append(each)
     repaired = _sum(counts, Verdict.SETTLED, Verdict.REFUNDED)
-    left = _sum(counts, Verdict.SETTLE, Verdict.REFUND)
-    return ReconcileReport(run, counts, tuple(findings), others, repaired, left, journal.now_millis(), journal)
+    left, now = _sum(counts, Verdict.SETTLE, Verdict.REFUND), journal.now_millis()
+    is_repairing = bool(run.options.get("repair"))
+    held = _held_back(journal, run) if is_repairing and left.bets else Tally(0, 0)
+    ended = run.ended_at_millis or now
+    before = tally_since(ended, settled_before(journal, run, ended)) if is_repairing else Tally(0, 0)
+    return ReconcileReport(run, counts, tuple(findings), others, repaired, left, held, before, now, journal)
+
+
+def _held_back(journal: Journal, run: Run) -> Tally:
+    states = (str(Verdict.SETTLE), str(Verdict.REFUND))
+    left = (each for state in states for each in journal.items(run.id, state=state))
+    held = [each.cents for each in left if each.values.get("left_by")]
+    return Tally(len(held), sum(held))
 
 
 def latest_run(ledger: SqlLedger, source: str = "") -> Run | None:

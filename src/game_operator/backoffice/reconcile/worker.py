@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
 from game_operator.backoffice.journal.records import Chunk, Item, ItemResult, NewItem, Run
+from game_operator.backoffice.reconcile.brakes import settled_before, tally_since
 from game_operator.backoffice.reconcile.evidence import Evidence, TryLaterError, look_up_bet, look_up_round
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Judgement, Limits, Ours, Verdict, judge
 from game_operator.backoffice.reconcile.looked_up import Batch, Looked, call_of, finding_of, result_of
@@ -112,6 +113,8 @@ class Worker:
         self._fresh: set[int] = set()
         self._commit_seconds = min(_COMMIT_SECONDS, journal.lease_millis / 2_000)
         self._rounds: tuple[int, set[tuple[str, str]]] = (0, set())
+        #: Of each run what its actor has settled in earlier ones.
+        self._before: dict[int, list[tuple[int, int]]] = {}
 
     def work(self, run_id: int, *, until: float | None = None) -> None:
         """Work on chunks until none can be taken now, or until a time of ``time.monotonic``."""
@@ -361,6 +364,8 @@ class Worker:
     def _settle(self, chunk: Chunk, run: Run, looked: Looked, judgement: Judgement) -> None:
         """Settle a bet; what keeps it from being settled is its result, and holds up no other."""
         assert looked.ours.bet is not None
+        if run.id not in self._before:  # Outside the transactions that lock accounts; it changes no more.
+            self._before[run.id] = settled_before(self._journal, run, self._now())
         repair = Repair(
             call_of(looked.ours.bet, looked.evidence, run),
             "reconcile",
@@ -390,12 +395,13 @@ class Worker:
         if now - looked.at_millis > _FRESH_MILLIS or now - run.began_at_millis >= _REPAIRING_MILLIS:
             raise RepairRefusedError("The second look, or the run, is too old. Nothing was moved.")
         options = run.options
+        bets, cents = tally_since(now, self._before[run.id])
         fits = yield from self._journal.count_moved_script(
             dialect,
             run.id,
             judgement.cents,
-            most=int(options["max_bets"]),
-            most_cents=int(options["max_total_cents"]),
+            most=int(options["max_bets"]) - bets,
+            most_cents=int(options["max_total_cents"]) - cents,
         )
         if not fits:
             raise _BrakeError("The brakes of the run let nothing more through. Nothing was moved.")

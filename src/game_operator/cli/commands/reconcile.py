@@ -79,11 +79,17 @@ class RepairOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LooksOptions:
-    """Which bets are looked up, and how fast."""
+class PatienceOptions:
+    """How old a bet must be, and how far apart two looks are."""
 
     min_age: Annotated[timedelta, typer.Option(parser=span_in, show_default="2h")] = timedelta(hours=2)
     second_look: Annotated[timedelta, typer.Option(parser=span_in, show_default="60s")] = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LooksOptions:
+    """Which bets are looked up, and how fast."""
+
     sample: float = 0.001
     rate: float = 20.0
     concurrency: Annotated[int, typer.Option(min=1, max=100)] = 4
@@ -91,8 +97,7 @@ class LooksOptions:
     @property
     def arguments(self) -> dict[str, Any]:
         """The arguments of ``Reconciler``."""
-        values = {"min_age": self.min_age, "second_look": self.second_look, "sample": self.sample}
-        return {"rate_per_second": self.rate, **values}
+        return {"rate_per_second": self.rate, "sample": self.sample}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +132,7 @@ def run(
     *,
     seconds: Annotated[float | None, typer.Option(min=0, max=86_400, metavar="N")] = None,
     repair: RepairOptions,
+    patience: PatienceOptions,
     looks: LooksOptions,
     pages: PagesOptions,
     settling: SettlingOptions,
@@ -146,7 +152,7 @@ def run(
     with settling.asked(place, service, moves_money=repair.repair) as (client, wallet):
         from game_operator.backoffice import Reconciler
 
-        reconciler = Reconciler(client, wallet, **looks.arguments)
+        reconciler = Reconciler(client, wallet, **vars(patience), **looks.arguments)
         try:
             report = _run(reconciler, seconds, arguments, looks.concurrency)
         except RunError as refused:
@@ -322,6 +328,7 @@ def refund(
     bet_id: Annotated[str, typer.Argument(metavar="BET_ID")],
     actor: Person,
     reason: Why,
+    patience: PatienceOptions,
     settling: SettlingOptions,
     place: LedgerOptions,
     service: ServiceOptions,
@@ -329,13 +336,14 @@ def refund(
     """
     Give the wager of an OPEN bet back that the provider does not know: a person's decision.
 
-    It asks the provider first, and moves nothing unless the answer is NOT_FOUND.
+    It asks the provider twice first, and moves nothing unless both answers are NOT_FOUND.
     """
-    from game_operator.backoffice.reconcile import by_hand
+    from game_operator.backoffice import Reconciler
 
     with settling.asked(place, service, moves_money=True) as (client, wallet):
+        remark("It asks the provider twice, as far apart as --second-look says.")
         try:
-            outcome = by_hand.refund(client, wallet, bet_id, actor=actor, reason=reason)
+            outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)
         except ValueError as wrong:  # An id that no bet can have.
             raise typer.BadParameter(f"{wrong}.") from None
     balance = None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents)

@@ -52,13 +52,24 @@ def _sum(bets: int, cents: int) -> str:
 
 def _show_open(report: "ReconcileReport") -> None:
     say(f"Can be settled: {_sum(*report.open)}.", style="yellow")
+    before, run = report.settled_before, report.run
     if report.brakes_left is not None:
         bets, cents = report.brakes_left
         say(f"The brakes let through {counted(bets, 'more bet')} and {amount_from_cents(cents)} more.")
-    if not report.run.is_under_way:
-        most = f"--max-bets {report.open.bets} --max-total {amount_from_cents(report.open.cents)}"
+    if report.held_back.bets:
+        say(f"Held back by the brakes: {_sum(*report.held_back)}.", style="yellow")
+    if before.bets:
+        say(f"{run.actor} has settled before, in the last 20 hours: {_sum(*before)}. The brakes count it too.")
+    if not run.is_under_way:
+        bets, cents = (
+            report.open.bets + run.moved_count + before.bets,
+            report.open.cents + run.moved_cents + before.cents,
+        )
+        most = f"--max-bets {bets} --max-total {amount_from_cents(cents)}"
         say(f"To settle them: game-operator reconcile run --repair {most} --actor NAME --reason TEXT")
         say("Pass the same --min-age, --wallet and --accounts-… as in this run.")
+    if report.brakes_left is None:
+        say("The brakes count what the same person has settled in the last 20 hours, too.")
 
 
 def show_findings(found: "Sequence[Finding]") -> None:
