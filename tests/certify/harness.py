@@ -19,7 +19,7 @@ __all__ += ["hold_told", "supplies_of"]
 
 PLAYER, OTHER, INSTANCE = "player-1", "player-2", "instance-1"
 #: The same for all, so that all wallets are sent the same bytes, which are signed once.
-RUN_ID = "certify-test"
+RUN_ID = "certify-7e577e57"
 _OPENING_CENTS = 100_000
 #: Quick scenarios, one of each kind, that most wrong wallets pass.
 _A_FEW = ("A01", "B01", "C02", "E01", "G02")

@@ -934,7 +934,7 @@ def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
         return
     # Without retries only bets whose calls the service itself lost may differ, and each is named.
     assert lost
-    of_bets = {line.partition(":")[0] for line in disagreements(dealer, courier) if line.startswith("bet-")}
+    of_bets = {line.partition(":")[0] for line in disagreements(dealer, courier) if line.startswith("storm-bet-")}
     assert of_bets <= lost
     for player_id, before in courier.opening.items():
         theirs = [dealt for dealt in dealer.dealt if dealt.player_id == player_id]

@@ -94,7 +94,7 @@ def test_a_wrong_state_is_named_with_its_bet(wallet: type[RightWallet], shown: s
     faults = "early-rollback=0.5"
     report, courier = storm(wallet, faults=faults)
     assert not report.passed
-    named = {one for one in subjects(report) if one.startswith("bet-")}
+    named = {one for one in subjects(report) if one.startswith("storm-bet-")}
     assert named == slips_of(courier)
     of_bets = [difference for difference in report.differences if difference.subject.startswith("bet ")]
     for difference in of_bets:

@@ -27,6 +27,7 @@ from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import amount_from_cents, cents_from_amount
 from game_operator.profile import Profile
+from game_operator.protocol.made_ids import CERTIFY_DIGITS, certify_run_id
 from game_operator.provider.caller import HeadersToSend
 from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
@@ -119,7 +120,8 @@ def certify(
         moves_money: Needed for a wallet on another machine.
         allow_insecure_http: Whether plain http may go to another machine.
         on_verdict: Called with each verdict as soon as there is one, and with how many scenarios are played.
-        run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs.
+        run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs, and a
+            reconciliation knows test bets by a new one alone.
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
         with_signatures: Whether the report holds the signatures of the calls. A reader can send such calls to
@@ -308,7 +310,12 @@ def _unusual(profile: Profile) -> dict[str, str]:
 def _run_id(run_id: str | None) -> str:
     if run_id is not None and not _RUN_ID.fullmatch(run_id):
         raise ConfigurationError(f"run_id {shown(run_id)} cannot be used. Pass 1 to 64 of A-Z, 0-9, _ and -.")
-    return run_id or f"certify-{secrets.token_hex(4)}"
+    return run_id or new_run_id()
+
+
+def new_run_id() -> str:
+    """Return what all ids of a new run begin with."""
+    return certify_run_id(secrets.token_hex(CERTIFY_DIGITS // 2))
 
 
 def _hidden(headers: HeadersToSend) -> _Hidden | ConfigurationError:

@@ -244,7 +244,7 @@ def test_a_bet_that_we_never_heard_of(there: str, changes: dict[str, Any], ours:
 def test_what_is_a_finding() -> None:
     """All but what is in order, and what is done about it."""
     assert {verdict for verdict in Verdict if not verdict.is_finding} == {
-        *(V.AGREES, V.WAIT, V.SETTLE, V.REFUND, V.SETTLED, V.REFUNDED)
+        *(V.AGREES, V.WAIT, V.SETTLE, V.REFUND, V.SETTLED, V.REFUNDED, V.TEST_BET)
     }
     assert {verdict for verdict in Verdict if verdict.is_repair} == {V.SETTLE, V.REFUND}
 

@@ -24,7 +24,8 @@ What a bet of ours and the provider's answer about it mean together: one table, 
 
 Before that: an answer about another bet is "bet differs", about another player "player differs", with another wager
 "amount differs", and with another instance, game or round "game differs". What could not be read is "unreadable", and
-no answer is "no answer".
+no answer is "no answer". A bet that is NOT_FOUND there, and whose id has the whole shape of those that a certification
+or a storm makes, is "test bet": nobody but us has ever known it.
 
 What is owed for a bet that a claim names is not known: its win may hold what the claim has paid. A claim names the bet
 whose id it has. A person who pays counts the claims; those fill what is missing.
@@ -40,6 +41,7 @@ from game_operator.ledger.api import BetRecord
 from game_operator.ledger.staff.repairs import credited_cents, owed_beside
 from game_operator.models import BetNotFound, ClosedBet, OpenBet, RolledBackBet
 from game_operator.money import amount_from_cents
+from game_operator.protocol.made_ids import is_test_bet
 
 DAY_MILLIS: Final = 86_400_000
 #: After 90 days a service removes a bet (spec §8); a day less, for two clocks.
@@ -73,6 +75,7 @@ class Verdict(StrEnum):
     UNREADABLE = "unreadable"
     NO_ANSWER = "no_answer"
     FAILED = "failed"
+    TEST_BET = "test_bet"
 
     @property
     def is_finding(self) -> bool:
@@ -86,7 +89,10 @@ class Verdict(StrEnum):
 
 
 _IN_ORDER: Final = frozenset(
-    {*(Verdict.AGREES, Verdict.WAIT, Verdict.SETTLE, Verdict.REFUND, Verdict.SETTLED, Verdict.REFUNDED)}
+    {
+        *(Verdict.AGREES, Verdict.WAIT, Verdict.SETTLE, Verdict.REFUND, Verdict.SETTLED, Verdict.REFUNDED),
+        Verdict.TEST_BET,
+    }
 )
 
 
@@ -147,7 +153,7 @@ def judge(ours: Ours, evidence: Evidence, limits: Limits) -> Judgement:
     if there is None:
         return Judgement(Verdict.UNREADABLE if evidence.answered else Verdict.NO_ANSWER, evidence.problem, _stake(ours))
     if isinstance(there, BetNotFound):
-        return _missing(ours, limits)
+        return _missing(ours, evidence.bet_id, limits)
     if there.reference_id != evidence.bet_id:
         detail = f"The answer is about the bet {shown(there.reference_id)}."
         return Judgement(Verdict.BET_DIFFERS, detail, _stake(ours))
@@ -160,8 +166,10 @@ def _stake(ours: Ours) -> int:
     return 0 if ours.bet is None else ours.bet.wager_cents
 
 
-def _missing(ours: Ours, limits: Limits) -> Judgement:
+def _missing(ours: Ours, bet_id: str, limits: Limits) -> Judgement:
     bet = ours.bet
+    if bet is not None and is_test_bet(bet_id):
+        return Judgement(Verdict.TEST_BET, "A certification or a storm has made it.", bet.wager_cents)
     if bet is None or bet.state in (BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED):
         return Judgement(Verdict.AGREES)
     if limits.now_millis - bet.opened_at_millis > _LAST_MILLIS:

@@ -65,7 +65,9 @@ class Batch:
         there, bet = looked.evidence.bet, looked.ours.bet
         if bet is not None and bet.state in (BetState.OPEN, BetState.SPENT) and looked.evidence.answered:
             self.looks[looked.key] = (looked.at_millis, looked.evidence.digest)
-        if judgement.verdict is Verdict.AGREES or (judgement.verdict is Verdict.WAIT and isinstance(there, OpenBet)):
+        if judgement.verdict in (Verdict.AGREES, Verdict.TEST_BET) or (
+            judgement.verdict is Verdict.WAIT and isinstance(there, OpenBet)
+        ):
             self.agree.append(looked.key)
         elif there is not None:
             self.answered.append(looked.key)

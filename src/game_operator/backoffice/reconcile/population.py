@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.backoffice.reconcile.evidence import Evidence
 from game_operator.backoffice.reconcile.judge import DAY_MILLIS, Ours
+from game_operator.codes import BetState
 from game_operator.errors import AccountNotFoundError, GameOperatorError
 from game_operator.ledger.api import Terms
 from game_operator.ledger.engine.dialects import SqlDialect
@@ -23,11 +24,15 @@ from game_operator.ledger.staff.anomalies import OF_SOURCE
 from game_operator.ledger.staff.findings import LATE_KINDS
 from game_operator.ledger.staff.repairs import credited_cents
 from game_operator.models.webhooks import BalanceCall, problem_of_id
+from game_operator.protocol.made_ids import is_test_bet
 
 PAGE: Final = 500
 _PHASES: Final = ("open", "anomalies", "spent", "repaired", "sample")
 _KEPT_MILLIS: Final = 89 * DAY_MILLIS
 _REPAIRED_MILLIS: Final = 7 * DAY_MILLIS
+#: So many of the bets that were opened last are looked at for those that calls have settled.
+_LATEST: Final = 2_000
+_ENDED: Final = frozenset({BetState.CLOSED.value, BetState.ROLLED_BACK.value})
 _START: Final[tuple[int, str]] = (-(2**62), "")
 
 
@@ -177,11 +182,29 @@ def _claim_of(answer: Evidence, player_id: str, source: str, dialect: SqlDialect
 
 
 def lately_settled(source: str, before_millis: int, most: int, dialect: SqlDialect) -> Script[list[Ours]]:
-    """Return bets that calls have settled lately, the latest first, with what was paid for findings about them."""
-    rows: Rows = yield Execute(_sql(dialect)["lately_settled"], (source, before_millis, most))
-    ids = {row[0] for row in rows}
-    ours = yield from ours_of(ids, source, dialect)
-    return [ours[row[0]] for row in rows]
+    """
+    Return bets that calls have settled lately, the latest first, with what was paid for findings about them.
+
+    They are the last *most* of the 2,000 that were opened last, or of more if those have too few. Bets that look like a
+    test's do not count among these, and the last *most* of them are returned, too: the provider may know them.
+    """
+    genuine: list[tuple[int, str]] = []
+    tests: list[tuple[int, str]] = []
+    seen, opened = 0, 1 << 62
+    since = max(0, before_millis - _KEPT_MILLIS)  # Of older ones a service knows nothing.
+    while True:
+        rows: Rows = yield Execute(_sql(dialect)["latest"], (source, since, opened, _LATEST))
+        for bet_id, state, settled_by, settled_at, _ in rows:
+            is_test = is_test_bet(bet_id)
+            seen += not is_test
+            if state in _ENDED and settled_by is None and settled_at <= before_millis:
+                (tests if is_test else genuine).append((settled_at, bet_id))
+        if len(rows) < _LATEST or (seen >= _LATEST and len(genuine) >= most):
+            break
+        opened = rows[-1][4]
+    latest = sorted(sorted(genuine)[-most:] + sorted(tests)[-most:], reverse=True)
+    ours = yield from ours_of({bet_id for _, bet_id in latest}, source, dialect)
+    return [ours[bet_id] for _, bet_id in latest]
 
 
 def looks_of(bet_ids: Set[str], source: str, service: str, dialect: SqlDialect) -> Script[dict[str, tuple[int, bytes]]]:

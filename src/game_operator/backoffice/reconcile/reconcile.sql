@@ -43,13 +43,11 @@ WHERE state NOT IN ('OPEN', 'SPENT') AND source = ?
     AND COALESCE(settled_at_millis, opened_at_millis) BETWEEN ? AND ? AND opened_at_millis >= ?
     AND bet_id > ? ORDER BY bet_id LIMIT ?
 
--- Of the latest bets those that calls have settled, for a look at whether the service answers from an old copy.
--- name: lately_settled
-SELECT bet_id FROM (
-    SELECT bet_id, state, settled_by, settled_at_millis FROM {prefix}bets
-    WHERE source = ? AND opened_at_millis >= 0 ORDER BY opened_at_millis DESC LIMIT 2000
-) AS latest WHERE state IN ('CLOSED', 'ROLLED_BACK') AND settled_by IS NULL AND settled_at_millis <= ?
-ORDER BY settled_at_millis DESC LIMIT ?
+-- The latest bets, for a look at whether the service answers from an old copy. Where a page ends among bets of one
+-- millisecond, the rest of them is left out: it is a sample.
+-- name: latest
+SELECT bet_id, state, settled_by, settled_at_millis, opened_at_millis FROM {prefix}bets
+WHERE source = ? AND opened_at_millis >= ? AND opened_at_millis < ? ORDER BY opened_at_millis DESC LIMIT ?
 
 -- name: bets
 SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id

@@ -16,6 +16,7 @@ from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.errors import RunError
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import Finding
+from game_operator.money import amount_from_cents
 from game_operator.provider.csv_text import csv_lines
 
 KIND: Final = "reconcile"
@@ -47,6 +48,7 @@ class ReconcileReport:
         other_findings: How many other findings of the source are open: of late calls and earlier runs.
         repaired: The bets that were settled or refunded.
         open: The bets that could be settled and were not: in a dry run, or by the brakes.
+        test_bets: The bets of certifications and storms that the provider does not know, by their states.
         held_back: Those of them that the brakes have held back.
         settled_before: What the same actor has settled of the service and source in earlier runs of the 20 hours before
             the end; the brakes count it too.
@@ -59,6 +61,7 @@ class ReconcileReport:
     other_findings: int
     repaired: Tally
     open: Tally
+    test_bets: Mapping[str, Tally]
     held_back: Tally
     settled_before: Tally
     now_millis: int
@@ -73,6 +76,17 @@ class ReconcileReport:
     def is_fine(self) -> bool:
         """Whether nothing waits for a person: no open finding, and no bet that could be settled and was not."""
         return not (self.findings or self.other_findings or self.open.bets)
+
+    @property
+    def test_bets_in_words(self) -> str:
+        """A line about the test bets, or ""; amounts are currency units."""
+        if not self.test_bets:
+            return ""
+        states = ", ".join(
+            f"{state} {bets} ({amount_from_cents(cents)})" for state, (bets, cents) in self.test_bets.items()
+        )
+        total = self.verdicts[Verdict.TEST_BET]
+        return f"Test bets, left out: {total.bets}, {amount_from_cents(total.cents)} in all: {states}."
 
     @property
     def brakes_left(self) -> Tally | None:
@@ -133,6 +147,7 @@ class ReconcileReport:
             "verdicts": {name or "waiting": tally._asdict() for name, tally in self.verdicts.items()},
             "repaired": self.repaired._asdict(),
             "open": self.open._asdict(),
+            "test_bets": {state: tally._asdict() for state, tally in self.test_bets.items()},
             "held_back": self.held_back._asdict(),
             "settled_before": self.settled_before._asdict(),
             "brakes_left": left and left._asdict(),
@@ -159,7 +174,26 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
     held = _held_back(journal, run) if is_repairing and left.bets else Tally(0, 0)
     ended = run.ended_at_millis or now
     before = tally_since(ended, settled_before(journal, run, ended)) if is_repairing else Tally(0, 0)
-    return ReconcileReport(run, counts, tuple(findings), others, repaired, left, held, before, now, journal)
+    return ReconcileReport(
+        run=run,
+        verdicts=counts,
+        findings=tuple(findings),
+        other_findings=others,
+        repaired=repaired,
+        open=left,
+        test_bets=_test_bets(journal, run) if Verdict.TEST_BET in counts else {},
+        held_back=held,
+        settled_before=before,
+        now_millis=now,
+        _journal=journal,
+    )
+
+
+def _test_bets(journal: Journal, run: Run) -> dict[str, Tally]:
+    cents: dict[str, list[int]] = {}
+    for each in journal.items(run.id, state=str(Verdict.TEST_BET)):
+        cents.setdefault(each.values["here"], []).append(each.cents)
+    return {state: Tally(len(each), sum(each)) for state, each in sorted(cents.items())}
 
 
 def _held_back(journal: Journal, run: Run) -> Tally:

@@ -458,11 +458,8 @@ class Worker:
         if run.id in self._fresh or not _is_repairing(run, now):
             return
         script = partial(lately_settled, run.source, now - _LATELY_MILLIS, _LATELY)
-        differences = [
-            found
-            for ours in read_with(self._journal.ledger, script)
-            if (found := self._difference(chunk, run, ours)) is not None
-        ]
+        lately = read_with(self._journal.ledger, script)
+        differences = [found for ours in lately if (found := self._difference(chunk, run, ours)) is not None]
         if len(differences) <= _MOST_DISAGREEING:
             # The service is believed, so this is a difference like any other.
             self._journal.save(chunk, [], findings=differences)
@@ -470,7 +467,7 @@ class Worker:
             self._fresh.add(run.id)
             return
         why = (
-            f"{len(differences)} of the {_LATELY} bets that were settled last disagree with the service: it may be "
+            f"{len(differences)} of the {len(lately)} bets that were settled last disagree with the service: it may be "
             "answering from an old copy, so nothing is repaired"
         )
         self._journal.set_state(run.id, "stopped", why)
@@ -490,7 +487,7 @@ class Worker:
             now = self._now()
             judgement = judge(ours, evidence, Limits(now, 0, None))
             looked = Looked(ours.bet.bet_id, ours, evidence, now)
-            return None if judgement.verdict is Verdict.AGREES else finding_of(looked, judgement)
+            return finding_of(looked, judgement) if judgement.verdict.is_finding else None
         return None
 
     def _wait(self, until: float) -> None:

@@ -1,6 +1,5 @@
 """``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
 
-import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,9 +58,10 @@ def certify(
         ledger = reports.of_ledger(reports.clean_up, reports.table_prefix)
         with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
             pass
-    run_id = f"certify-{secrets.token_hex(4)}"
     from game_operator.certify.certifying import certify as certify_wallet
+    from game_operator.certify.certifying import new_run_id
 
+    run_id = new_run_id()
     stop, number = Stop(run_id), count(1)
     with stop.listening():
         with progress() as show:

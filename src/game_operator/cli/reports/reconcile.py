@@ -31,6 +31,8 @@ def show_report(report: "ReconcileReport") -> None:
         show_rows("Verdicts", ("Verdict", "Bets", "At stake"), rows, numbers=_NUMBERS)
     else:
         say("No bet is due: OPEN bets are looked up when they are older than --min-age.")
+    if report.test_bets:
+        say(report.test_bets_in_words)
     show_findings(report.findings[:_MOST_LISTED])
     if len(report.findings) > _MOST_LISTED:
         say(f"… and {len(report.findings) - _MOST_LISTED} more: `game-operator reconcile findings` lists all.")

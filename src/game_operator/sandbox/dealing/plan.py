@@ -18,6 +18,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.models import GameInfo
 from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, FreeBet
 from game_operator.money import amount_from_cents
+from game_operator.protocol.made_ids import STORM_DIGITS, storm_bet_id
 from game_operator.provider.faults import Fault
 from game_operator.provider.requests import BetCalls
 from game_operator.sandbox.games import Limits, bets_in_round, is_shared, limits_of, pick_wager, play
@@ -267,7 +268,7 @@ class Plan:
             end = self._end(random)
             placed_at = at_millis + _between(20, 250, random)
             bet = PlannedBet(
-                bet_id=f"bet-{self.run_id}-{number}-{len(bets)}",
+                bet_id=storm_bet_id(self.run_id, number, len(bets)),
                 player_id=player_id,
                 wager_cents=wager_cents,
                 end=end,
@@ -326,8 +327,8 @@ def free_bets(prefix: str, round_id: str, wager_cents: int, won: Sequence[int]) 
 
 
 def run_id_of(seed: int, start_millis: int) -> str:
-    """Return what the ids of a run hold: 12 hex digits that another seed or start would not give."""
-    return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:12]
+    """Return what the ids of a run hold: hex digits that another seed or start would not give."""
+    return sha256(f"{seed}:{start_millis}".encode()).hexdigest()[:STORM_DIGITS]
 
 
 def _ends_at(end: BetEnd, placed_at: int, all_end_at: int | None, random: Random) -> int:
