@@ -409,9 +409,11 @@ def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, exec
     assert_type(report, ReconcileReport)
     with Reconciler.from_factory(make_both, rate_per_second=5.0) as shared:
         assert_type(shared.run_some(seconds=60), ReconcileReport)
-    assert_type(report.verdicts[Verdict.SETTLED].cents + report.repaired.bets, int)
+    assert_type(report.verdicts[Verdict.SETTLED].cents + report.repaired.bets + report.held_back.bets, int)
+    assert_type(report.settled_before.cents + report.test_bets["OPEN"].bets, int)
     for finding in reconciler.findings(resolved=True, bet_id="b1"):
         reconciler.resolve(finding.id, actor="ann", reason="paid by bank", pay=finding.owed_cents is not None)
+        reconciler.resolve(finding.id, actor="ann", reason="a claim paid some", pay=True, counting_claims=["tx-1"])
     assert_type(reconciler.refund("b1", actor="ann", reason="never played"), Outcome)
     assert_type([row["bet_id"] for row in report.rows()], list[Any])
     reconciler.leave()
