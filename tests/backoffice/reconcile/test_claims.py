@@ -15,6 +15,7 @@ import pytest
 from game_operator import ConfigurationError
 from game_operator.errors import FindingError
 from game_operator.ledger import SqlLedger
+from game_operator.models import BetNotFound
 from game_operator.models.webhooks import DepositCall
 from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.crowds import PATIENCE_SECONDS
@@ -174,7 +175,13 @@ def repaired(desk: Desk, _bet: str) -> None:
     desk.reconciler().run(**REPAIR)
 
 
-@pytest.mark.parametrize("way", [paid_by_hand, counted, repaired], ids=lambda way: way.__name__)
+def refunded(desk: Desk, bet: str) -> None:
+    """Give the wager back by hand, because the provider does not know the bet."""
+    desk.sandbox.lies.about_bet(bet, BetNotFound())
+    desk.reconciler().refund(bet, actor="ann", reason="never played")
+
+
+@pytest.mark.parametrize("way", [paid_by_hand, counted, repaired, refunded], ids=lambda way: way.__name__)
 def test_a_claim_that_comes_later_is_reported(desk: Desk, way: Callable[[Desk, str], None]) -> None:
     """Whoever paid, once for each claim; and after a person saw it no more."""
     bet = desk.play("lose")

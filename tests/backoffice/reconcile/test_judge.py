@@ -207,6 +207,36 @@ def test_nothing_is_said_to_be_owed_where_a_claim_may_have_paid_it(there: AnyBet
     assert "claim-7" in found.detail
 
 
+@pytest.mark.parametrize("there", ["ROLLED_BACK", "NOT_FOUND"])
+@pytest.mark.parametrize(("by", "verdict"), [("reconcile", V.CLAIMED), ("refund", V.CLAIMED), (None, V.AGREES)])
+def test_a_claim_that_came_after_a_refund(there: str, by: str | None, verdict: Verdict) -> None:
+    """The wager was given back without a call, and the claim says that there was a bet."""
+    ours = Ours(bet(ROLLED_BACK, settled_by=by), claim="claim-7")
+    assert judged(ours, answer(there)).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("paid", "counted", "claim", "won", "found"),
+    [
+        (70, 0, "claim-7", WON + 70, (V.CLAIMED, None)),
+        (0, 70, "claim-7", WON + 70, (V.CLAIMED, None)),
+        (0, 70, None, WON + 70, (V.AGREES, None)),
+        (0, 500, None, WON + 70, (V.AGREES, None)),
+        (0, 69, None, WON + 70, (V.AMOUNT_DIFFERS, 1)),
+        (30, 30, None, WON + 70, (V.AMOUNT_DIFFERS, 10)),
+        # A claim is never taken back.
+        (0, 500, None, WON, (V.AGREES, None)),
+        (0, 500, None, WON - 1, (V.AMOUNT_DIFFERS, -1)),
+    ],
+)
+def test_claims_that_a_person_has_counted(
+    paid: int, counted: int, claim: str | None, won: int, found: tuple[Verdict, int | None]
+) -> None:
+    """They fill what is missing; one that came later is reported."""
+    judgement = judged(Ours(bet(CLOSED), claim, paid, counted_cents=counted), answer("CLOSED", won=won))
+    assert (judgement.verdict, judgement.owed_cents) == found
+
+
 @pytest.mark.parametrize(
     ("changes", "claim", "verdict"),
     [

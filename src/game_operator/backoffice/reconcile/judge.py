@@ -171,7 +171,7 @@ def _missing(ours: Ours, bet_id: str, limits: Limits) -> Judgement:
     if bet is not None and is_test_bet(bet_id):
         return Judgement(Verdict.TEST_BET, "A certification or a storm has made it.", bet.wager_cents)
     if bet is None or bet.state in (BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED):
-        return Judgement(Verdict.AGREES)
+        return (bet and _claimed_later(ours, bet)) or Judgement(Verdict.AGREES)
     if limits.now_millis - bet.opened_at_millis > _LAST_MILLIS:
         detail = (
             f"The bet is {bet.state.value} here. It is older than 89 days, and the provider keeps bets for 90 days."
@@ -218,10 +218,12 @@ def _by_state(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBac
     if bet.state is BetState.DECLINED and isinstance(there, OpenBet):
         detail = "The withdraw was refused here, and the provider has the bet as OPEN."
         return Judgement(Verdict.DECLINED_HERE, detail, bet.wager_cents)
-    if isinstance(there, ClosedBet) and bet.state in (BetState.CLOSED, BetState.SPENT):
-        return _owed(Verdict.AMOUNT_DIFFERS, ours, bet, there, there.won)
     if isinstance(there, OpenBet) and bet.state is BetState.SPENT:
         return Judgement(Verdict.AGREES)
+    if not isinstance(there, OpenBet) and (claimed := _claimed_later(ours, bet)):
+        return claimed
+    if isinstance(there, ClosedBet) and bet.state in (BetState.CLOSED, BetState.SPENT):
+        return _owed(Verdict.AMOUNT_DIFFERS, ours, bet, there, there.won)
     if isinstance(there, RolledBackBet) and bet.state not in (BetState.CLOSED, BetState.SPENT):
         return Judgement(Verdict.AGREES)
     if bet.state in (BetState.CLOSED, BetState.ROLLED_BACK, BetState.SPENT) and not isinstance(there, OpenBet):
@@ -235,14 +237,7 @@ def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | Rolle
     """Compare what the account got with what is due; a payment may have made up for another state."""
     got_cents = credited_cents(bet) + ours.paid_cents
     owed_cents = owed_beside(due_cents - got_cents, ours.counted_cents)
-    is_paid = bool(ours.paid_cents or ours.counted_cents)
-    if ours.claim is not None and (is_paid or (bet.settled_by is not None and bet.deposit_tx_id is None)):
-        # A bet is neither repaired nor paid by hand beside a claim that nobody counts, so the claim came later.
-        detail = (
-            f"The claim {shown(ours.claim)} came after the bet was settled or paid without a call: both may have paid."
-        )
-        return Judgement(Verdict.CLAIMED, detail, got_cents)
-    if owed_cents == 0 and (verdict is Verdict.AMOUNT_DIFFERS or is_paid):
+    if owed_cents == 0 and (verdict is Verdict.AMOUNT_DIFFERS or ours.paid_cents or ours.counted_cents):
         return Judgement(Verdict.AGREES)
     detail = (
         f"The bet is {bet.state.value} here and {there.status} there. Its account got {amount_from_cents(got_cents)}, "
@@ -253,6 +248,16 @@ def _owed(verdict: Verdict, ours: Ours, bet: BetRecord, there: ClosedBet | Rolle
         return Judgement(verdict, detail, due_cents)
     # Of a SPENT bet nothing is paid by hand: a rollback may still refund it.
     return Judgement(verdict, detail, due_cents, None if bet.state is BetState.SPENT else owed_cents)
+
+
+def _claimed_later(ours: Ours, bet: BetRecord) -> Judgement | None:
+    """Return what says that a claim came after the bet was settled or paid without a call, or None."""
+    is_paid = ours.paid_cents or ours.counted_cents or (bet.settled_by is not None and bet.deposit_tx_id is None)
+    if ours.claim is None or not is_paid:
+        return None
+    # A bet is neither repaired nor paid by hand beside a claim that nobody counts, so the claim came later.
+    detail = f"The claim {shown(ours.claim)} came after the bet was settled or paid without a call: both may have paid."
+    return Judgement(Verdict.CLAIMED, detail, credited_cents(bet) + ours.paid_cents)
 
 
 def _open(ours: Ours, bet: BetRecord, there: OpenBet | ClosedBet | RolledBackBet, limits: Limits) -> Judgement:

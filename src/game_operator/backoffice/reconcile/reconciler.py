@@ -173,8 +173,9 @@ class Reconciler:
 
         Args:
             repair: Whether bets are settled. Then all of the next four are needed.
-            max_bets: At most so many are settled, counted over all processes.
-            max_total_cents: At most so much is credited, counted over all processes.
+            max_bets: At most so many are settled, counted over all processes, and with what the same actor has settled
+                for this service and source in the last 20 hours.
+            max_total_cents: At most so much is credited, counted in the same way.
             actor: Who asks for it.
             reason: Why.
             executor: Shares the work among its threads or processes.
