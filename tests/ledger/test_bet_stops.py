@@ -237,7 +237,13 @@ def test_a_stop_reaches_other_processes_at_once(ledger: SqlLedger, database_url:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
         assert other.stdin is not None
         assert other.stdout is not None
-        ask = lambda bet_id: (other.stdin.write(f"{bet_id}\n"), other.stdout.readline().strip())[1]  # noqa: E731
+
+        def ask(bet_id: str) -> str:
+            assert other.stdin is not None
+            assert other.stdout is not None
+            other.stdin.write(f"{bet_id}\n")
+            return other.stdout.readline().strip()
+
         assert other.stdout.readline().strip() == "None"
         ledger.stop_bets(**STOP)
         assert [ask(f"b{number}") for number in range(3)] == ["LIMIT_EXCEEDED"] * 3

@@ -278,7 +278,7 @@ def test_what_is_no_owns(sqlite_url: str, kind: Any, owns: Any) -> None:
 
 
 @pytest.fixture
-def named(database_url: str) -> Iterator[str]:
+def named(database_url: str) -> str:
     """A database whose ledger has a name."""
     with SqlLedger(database_url, name="production") as ledger:
         ledger.open_account("p1", Decimal(100))

@@ -227,7 +227,7 @@ def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
                 ledger.open_account(player, Decimal(30))
             for step in range(25):
                 each, bet_id = draw.choice(["p1", "p1", "p2"]), draw.choice(["b1", "b2", "b3", "b4"])
-                made = draw.choice(
+                made: WebhookCall = draw.choice(
                     [
                         withdraw(bet_id, each, draw.choice([500, 900, 99_999])),
                         withdraw(bet_id, each, action="RAIN"),
