@@ -235,21 +235,20 @@ def test_a_stop_reaches_other_processes_at_once(ledger: SqlLedger, database_url:
     """The very next withdraw of a process that runs already."""
     command = [sys.executable, "-c", _OTHER, database_url]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as other:
-        assert other.stdin is not None
-        assert other.stdout is not None
+        asked, answered = other.stdin, other.stdout
+        assert asked is not None
+        assert answered is not None
 
         def ask(bet_id: str) -> str:
-            assert other.stdin is not None
-            assert other.stdout is not None
-            other.stdin.write(f"{bet_id}\n")
-            return other.stdout.readline().strip()
+            asked.write(f"{bet_id}\n")
+            return answered.readline().strip()
 
-        assert other.stdout.readline().strip() == "None"
+        assert answered.readline().strip() == "None"
         ledger.stop_bets(**STOP)
         assert [ask(f"b{number}") for number in range(3)] == ["LIMIT_EXCEEDED"] * 3
         ledger.start_bets(actor="bob", reason="fixed")
         assert ask("after") == "None"
-        other.stdin.close()
+        asked.close()
 
 
 @pytest.mark.drawn(4, database_url=("postgres",))

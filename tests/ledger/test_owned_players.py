@@ -4,7 +4,7 @@ Whose ledger it is: `owns` is asked before anything is read, and `name` when the
 What another ledger owns is SYSTEM_ERROR and leaves nothing but an anomaly (docs/decisions/0014, question 1).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from decimal import Decimal
 from functools import partial

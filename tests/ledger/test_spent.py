@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from game_operator.errors import AccountNotFoundError, TransactionRequiredError
-from game_operator.ledger import AsyncSqlLedger, MemoryLedger, Spent, SqlLedger, TableAccounts, Terms
-from game_operator.models.webhooks import BalanceCall, WebhookCall
+from game_operator.ledger import Account, AsyncSqlLedger, MemoryLedger, Spent, SqlLedger, TableAccounts, Terms
+from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
 from tests.ledger.test_fence import connected
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.raw_sql import is_sqlite, rows, run
@@ -135,6 +135,18 @@ def test_all_sources_of_an_account(ledger: SqlLedger) -> None:
     assert ledger.spent("p1", since_millis=0) == Spent(700, 0, 0, 700, 3)
 
 
+def test_a_payment_counts_with_its_bet(ledger: SqlLedger, database_url: str) -> None:
+    """Not by when it was paid, nor with a bet of the same id under another source."""
+    settled_then(won(100), WIN)(ledger)
+    ledger.add_source("other")
+    ledger.apply(withdraw("b1", amount_cents=200), terms=Terms(source="other"))
+    ((since,),) = rows(database_url, "SELECT opened_at_millis FROM {p}bets WHERE source = 'other'")
+    ((paid,),) = rows(database_url, "SELECT at_millis FROM {p}calls WHERE operation = 'pay'")
+    assert ledger.spent("p1", since_millis=paid) == Spent(200, 0, 0, 200, 0)
+    assert ledger.spent("p1", since_millis=since) == Spent(200, 0, 0, 200, 0)
+    assert ledger.spent("p1", since_millis=0) == Spent(700, 700, 0, 200, 0)
+
+
 def test_what_was_pruned_counts(ledger: SqlLedger) -> None:
     """Bets and claims stay for ever."""
     ledger.apply(withdraw("b1", amount_cents=500))
@@ -219,7 +231,7 @@ async def test_awaited(database_url: str) -> None:
 
 
 def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
-    """After any history of calls, in two sources."""
+    """After any history of calls."""
     for seed in range(40):
         draw, memory = random.Random(seed), MemoryLedger({"p1": 3_000, "p2": 3_000})
         with SqlLedger(sqlite_url, table_prefix=f"l{seed}_") as ledger:
@@ -227,19 +239,31 @@ def test_in_memory_as_in_a_database(sqlite_url: str) -> None:
                 ledger.open_account(player, Decimal(30))
             for step in range(25):
                 each, bet_id = draw.choice(["p1", "p1", "p2"]), draw.choice(["b1", "b2", "b3", "b4"])
-                made: WebhookCall = draw.choice(
-                    [
-                        withdraw(bet_id, each, draw.choice([500, 900, 99_999])),
-                        withdraw(bet_id, each, action="RAIN"),
-                        deposit(bet_id, each, draw.choice([0, 700])),
-                        rollback(bet_id, each, tx_id=None),
-                        claim(f"c{step % 3}", each, bet_id=bet_id),
-                    ]
-                )
+                calls: list[WebhookCall] = [
+                    withdraw(bet_id, each, draw.choice([500, 900, 99_999])),
+                    withdraw(bet_id, each, action="RAIN"),
+                    deposit(bet_id, each, draw.choice([0, 700])),
+                    rollback(bet_id, each, tx_id=None),
+                    claim(f"c{step % 3}", each, bet_id=bet_id),
+                ]
+                made = draw.choice(calls)
                 ledger.apply(made)
                 memory.apply(made)
             for player in ("p1", "p2"):
                 assert memory.spent(player, since_millis=0) == ledger.spent(player, since_millis=0)
+
+
+def test_a_limit_in_may_bet() -> None:
+    """The call in hand is not in it; a MemoryLedger may be asked while it applies the call."""
+    ledger = MemoryLedger({"p1": 1_000})
+
+    def may_bet(call: WithdrawCall, account: Account, *_: object) -> str | None:
+        spent = ledger.spent(account.key, since_millis=0).wagered_cents + call.amount_cents
+        return "LIMIT_EXCEEDED" if spent > 300 else None
+
+    bets = [withdraw(f"b{number}", amount_cents=100) for number in range(4)]
+    codes = [ledger.apply(each, terms=Terms(may_bet=may_bet)).code for each in bets]
+    assert codes == [None, None, None, "LIMIT_EXCEEDED"]
 
 
 def test_indexes_lead_to_it(ledger: SqlLedger, database_url: str) -> None:

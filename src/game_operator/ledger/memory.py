@@ -224,7 +224,7 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
         return stop
 
     def start_bets(self, *, actor: str, reason: str) -> BetStop | None:
-        """Take bets again, as ``SqlLedger.start_bets`` does."""
+        """Take bets again; *actor* and *reason* are looked at, as ``SqlLedger.start_bets`` does, and not kept."""
         check_person(actor, reason)
         check_outside(self)
         with self._lock:
