@@ -15,7 +15,7 @@ from game_operator.ledger import Outcome, SqlLedger, Terms
 from game_operator.ledger.api import DEFAULT_TERMS, MAX_BALANCE_CENTS
 from game_operator.ledger.engine.script import Result, Script, apply_items
 from game_operator.ledger.plain_calls import PlainCalls
-from game_operator.ledger.rules.book import Item
+from game_operator.ledger.rules.book import Item, asks_operator
 from game_operator.models.webhooks import WebhookCall
 from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
@@ -102,7 +102,7 @@ def test_both_ways_write_the_same_rows(tmp_path: Path, most: int) -> None:
             Item(_any_call(random, players, 20 + step), random.choices(terms, (20, 4, 1, 1, 1))[0])
             for _ in range(random.randint(1, most))
         ]
-        if any(item.terms.asks_operator for item in items):
+        if any(asks_operator(item.terms) for item in items):
             del items[1:]  # As the queue has it.
         plain += twins.apply(items)
     assert plain > 25

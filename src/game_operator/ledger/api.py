@@ -230,11 +230,6 @@ class Terms:
     def __post_init__(self) -> None:
         check_source_name(self.source)
 
-    @property
-    def asks_operator(self) -> bool:
-        """Whether the operator's own code runs in the transaction of a call; no other call shares it then."""
-        return self.may_bet is not None or self.after is not None
-
     def __repr__(self) -> str:
         return unusual(self)
 

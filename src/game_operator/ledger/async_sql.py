@@ -22,7 +22,7 @@ from game_operator.ledger.engine.sources import refusal
 from game_operator.ledger.engine.tables import by_writer, rights_explained
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.ping import PingReport
-from game_operator.ledger.rules.book import Item
+from game_operator.ledger.rules.book import Item, asks_operator
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.sqlite import AsyncSqliteStore
 from game_operator.ledger.staff import queries
@@ -141,7 +141,7 @@ class AsyncSqlLedger(LedgerBase):
                 raise
         check_outside(self)
         # The operator's code belongs to its caller: it sees the caller's context variables.
-        context = contextvars.copy_context() if terms.asks_operator else None
+        context = contextvars.copy_context() if asks_operator(terms) else None
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.script import Result, Work, at_once, awaited
-from game_operator.ledger.rules.book import Item
+from game_operator.ledger.rules.book import Item, asks_operator
 
 _MOST = 64
 _Waiting: TypeAlias = "tuple[Item, asyncio.Future[Outcome]]"
@@ -183,7 +183,7 @@ def _stopped() -> LedgerUnavailableError:
 def _share(first: Item, other: Item, room: int) -> bool:
     """Return whether *other* may join the batch of *first*."""
     one, two = first.terms, other.terms
-    return room > 0 and one.source == two.source and not one.asks_operator and not two.asks_operator
+    return room > 0 and one.source == two.source and not asks_operator(one) and not asks_operator(two)
 
 
 class AsyncCommitQueue(_Queue):

@@ -51,6 +51,11 @@ class Item(NamedTuple):
     waiting: "WaitingCall | None" = None
 
 
+def asks_operator(terms: Terms) -> bool:
+    """Return whether the operator's own code runs in the transaction of a call; no other call shares it then."""
+    return terms.may_bet is not None or terms.after is not None
+
+
 class Posting(NamedTuple):
     """One movement (docs/decisions/0015): from one account to another; None is the house."""
 
