@@ -17,7 +17,7 @@ class RefusesWhatFails(PlainWallet):
 @wrong("accepts calls during an outage, for later, and forgets them", must="H02", may="B07")
 class PromisesDuringAnOutage(PlainWallet):
     def _refuse(self, code: str) -> tuple[int, str]:
-        if code != "SYSTEM_ERROR":
+        if code != "SYSTEM_ERROR" or not self.broken:  # A body that is too long is no outage.
             return super()._refuse(code)
         reply = Reply("SUCCESS", 0, self.clock_millis())
         return self._status(reply), self._render(reply)
