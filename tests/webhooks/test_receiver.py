@@ -463,7 +463,8 @@ def test_a_request_that_was_cut_off_is_reported(public_key: RSAPublicKey, caplog
     [call] = handled
     assert (call.path, call.peer, call.call, call.code) == ("/deposit", "192.0.2.7", None, "SYSTEM_ERROR")
     assert (call.reason, call.status) == ("the body ended early", 200)
-    assert caplog.messages == ["'/deposit' from '192.0.2.7' answered SYSTEM_ERROR: the body ended early"]
+    assert caplog.messages == ["'/deposit' from '192.0.2.7' refused with SYSTEM_ERROR: the body ended early"]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_a_long_reason_is_cut(public_key: RSAPublicKey) -> None:

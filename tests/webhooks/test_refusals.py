@@ -218,6 +218,7 @@ def test_results_that_are_replies() -> None:
                 "the body has 65537 bytes, and the profile's max_body_bytes is 65536: is that too few?",
                 200,
                 "deposit",
+                is_unread=True,
             ),
             id="too long",
         ),

@@ -73,6 +73,7 @@ class Refusal:
         operation: What the path asked for; "" for an unknown path.
         anomaly: Non-empty when a genuine call may stand behind it, which somebody should look at.
         body: That call's bytes.
+        is_unread: Whether the body is not known to be whole, which any stranger can cause.
     """
 
     code: str
@@ -81,6 +82,7 @@ class Refusal:
     operation: str = ""
     anomaly: str = ""
     body: bytes = field(default=b"", repr=False)
+    is_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,8 @@ class Gate:
             refusal = _malformed(operation, f"{malformed}{hints}", request.body)
             # INVALID_REQUEST is final (docs/decisions/0013). Nobody knows what a body said that did not all come.
             if not self._covers_body and (missing := _missing_of(request)):
-                return replace(refusal, code=WebhookErrorCode.SYSTEM_ERROR, reason=f"{missing}{hints}")
+                reason = f"{missing}{hints}"
+                return replace(refusal, code=WebhookErrorCode.SYSTEM_ERROR, reason=reason, is_unread=True)
             return refusal
         except Exception as failed:  # An authenticator or parser of the user's: the caller gets a reply all the same.
             extra = {"event": "webhook.unreadable", "operation": operation}
@@ -179,7 +182,8 @@ class Gate:
             reason = f"the body was handed over as {type(request.body).__name__}; hand over the raw bytes as they came"
         elif len(request.body) > self._max_bytes_of(operation):
             # Nobody has read what it says, so its repeat, under a greater limit, may still move money.
-            code, reason = WebhookErrorCode.SYSTEM_ERROR, self._too_long(operation, len(request.body))
+            reason = self._too_long(operation, len(request.body))
+            return Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, operation=operation, is_unread=True)
         else:
             return None
         return Refusal(code, reason, status, operation)

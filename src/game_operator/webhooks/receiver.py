@@ -255,7 +255,7 @@ class WebhookReceiver(Gate):
         arrival = self._arrived(request)
         try:
             operation = self._operation_at(path)
-            unread = Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, operation=operation)
+            unread = Refusal(WebhookErrorCode.SYSTEM_ERROR, reason, operation=operation, is_unread=True)
             return self._closed(arrival, None, self._unrouted(request, operation) or unread)
         finally:
             arrival.end()
@@ -423,7 +423,8 @@ def _log_refusal(
 ) -> None:
     what = f"{shown(request.path)} from {shown(request.peer)}"
     extra = {**extra, "event": "webhook.failed", "peer": request.peer, "reason": reason}
-    if isinstance(result, Refusal) and reply.code != WebhookErrorCode.SYSTEM_ERROR:
+    # What any stranger can cause wakes nobody at night.
+    if isinstance(result, Refusal) and (result.is_unread or reply.code != WebhookErrorCode.SYSTEM_ERROR):
         extra["event"] = "webhook.refused"
         _LOG.warning("%s refused with %s: %s", what, reply.code, reason, extra=extra)
     elif isinstance(result, BaseException):
