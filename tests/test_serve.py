@@ -93,6 +93,7 @@ class Wire:
     def __init__(self, protocol: type[HttpToolsProtocol] = SafeProtocol) -> None:
         self.got: list[tuple[str, bytes]] = []
         self.headers: list[list[tuple[bytes, bytes]]] = []
+        self.reads_bodies = True
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.clock = Clock()
@@ -112,7 +113,7 @@ class Wire:
         self.closed = True
 
     async def _application(self, scope: Any, receive: Any, send: Any) -> None:
-        body, more = b"", True
+        body, more = b"", self.reads_bodies
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
@@ -146,6 +147,7 @@ class Wire:
     def seen(self) -> Seen:
         """Return what the application got, the status codes and whether it was closed, and hang up."""
         outcome = self.got.copy(), self.codes, self.closed
+        self.protocol.transport.close = Mock()  # type: ignore[method-assign]
         self.protocol.transport.write = Mock()  # type: ignore[method-assign]  # What it still says is heard by nobody.
         self.protocol.connection_lost(None)
         return outcome
@@ -218,6 +220,22 @@ def test_a_body_that_breaks_is_refused() -> None:
     assert seen(broken, NEXT) == ([], [400], True)
     assert seen(NEXT + broken, NEXT) == ([("GET /next", b"")], [200], True)
     assert seen(NEXT + broken[:-3], b"x\r\n") == ([("GET /next", b"")], [200, 400], True)
+
+
+def test_what_is_broken_behind_an_answer_ends_the_connection() -> None:
+    """The rest of a body that nobody read has no answer of its own, and a head without end behind a call no effect."""
+
+    async def run() -> tuple[Seen, Seen]:
+        unread, endless = Wire(), Wire()
+        unread.reads_bodies = False
+        await unread.receive(CHUNKED + b"3\r\nabc\r\n", b"x\r\n", NEXT)
+        endless.may_answer.clear()
+        await endless.receive(NEXT, HALF + b"X: ", *[b"x" * 1_000] * 70, b"\r\n\r\n" + NEXT)
+        endless.may_answer.set()
+        await endless.settle()
+        return unread.seen(), endless.seen()
+
+    assert asyncio.run(run()) == (([("POST /call", b"")], [200], True), ([("GET /next", b"")], [200], True))
 
 
 def test_trailers_and_upgrade_reach_no_application() -> None:
@@ -334,16 +352,20 @@ def test_what_is_no_head_has_all_the_time() -> None:
 
 
 def test_a_connection_has_one_timer_and_a_request_none() -> None:
-    """What costs a little for each request costs the most."""
+    """What costs a little for each request costs the most; heads in two packets share one for ten seconds."""
 
-    async def run() -> int:
+    async def run(*pieces: bytes) -> int:
         wire = Wire()
         for _ in range(100):
-            await wire.receive(NEXT)
+            await wire.receive(*pieces)
             wire.clock.advance(0.5)
+        wire.seen()
+        wire.clock.advance(60)
+        assert not wire.closed  # A connection that is gone has none.
         return wire.clock.set
 
-    assert asyncio.run(run()) == 1
+    assert asyncio.run(run(NEXT)) == 1
+    assert asyncio.run(run(NEXT[:9], NEXT[9:])) <= 1 + 100 * 0.5 / 10
 
 
 def test_the_package_does_not_load_uvicorn() -> None:

@@ -41,8 +41,6 @@ class _Parser(httptools.HttpRequestParser):
     def __init__(self, events: "_Events") -> None:
         self.events = events
         super().__init__(events)
-        # As uvicorn does: what comes behind a request with `Connection: close` is dropped, and is no error.
-        self.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def feed_data(self, data: Any) -> None:  # Anything with a buffer.
         parser, rest = self, data
@@ -170,8 +168,6 @@ class SafeProtocol(HttpToolsProtocol):
         last = self._before if in_body else self.cycle
         if last is not None and not last.response_complete:
             self._is_ending, last.keep_alive = True, False
-            if in_body:
-                self.pipeline.popleft()
         elif in_body and self.cycle.response_started:
             self.transport.close()
         else:
