@@ -25,7 +25,17 @@ DUMP: Final = ROOT / "tests" / "vectors" / "public_api.txt"
 PACKAGES: Final = (
     *("", "backoffice", "backoffice.case", "backoffice.catalogue", "backoffice.totals"),
     *("certify", "certify.report", "certify.report.as_html", "certify.report.as_json", "certify.report.as_junit"),
-    *("control_room", "ledger", "ledger.django", "models", "provider.caller", "sandbox", "serve", "signers", "telemetry"),
+    *(
+        "control_room",
+        "ledger",
+        "ledger.django",
+        "models",
+        "provider.caller",
+        "sandbox",
+        "serve",
+        "signers",
+        "telemetry",
+    ),
     *("testing", "wallet", "webhooks"),
 )
 #: Stands in the name of such a package, so that a class can have it.

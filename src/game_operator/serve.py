@@ -125,6 +125,9 @@ class SafeProtocol(HttpToolsProtocol):
     A request that asks for an upgrade is answered as any other: its body is read, and the connection goes on. So there
     are no WebSockets. Trailers are dropped, for uvicorn appends them to the headers. A head has 10 seconds and, with
     the trailers, 64 KiB. What cannot be read behind a request does not take the place of its answer.
+
+    Attributes:
+        parser: What reads the requests, as in uvicorn's own class.
     """
 
     _head_due: float | None = None
@@ -139,15 +142,18 @@ class SafeProtocol(HttpToolsProtocol):
         self.parser: _Parser = _Parser(_Events(self))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn's own.
+        """Begin on *transport*, with ten seconds for the first head."""
         super().connection_made(transport)
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """End, by *exc* or without an error; the timer ends too."""
         if self._head_timer is not None:
             self._head_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Read *data*, unless the connection is to end."""
         if self._is_ending:
             return
         events = self.parser.events
@@ -160,10 +166,12 @@ class SafeProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def on_headers_complete(self) -> None:
+        """Note that a head is there."""
         self._head_due, self._before = None, self.cycle
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
+        """Refuse with *msg* what cannot be read; behind a call that is not answered yet, without a word."""
         in_body = self.parser.events.in_body
         last = self._before if in_body else self.cycle
         if last is not None and not last.response_complete:
