@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from game_operator.models import GameInfo as GameInfo
     from game_operator.models import GameInstance as GameInstance
     from game_operator.models import GrantAccepted as GrantAccepted
+    from game_operator.models import MovingCall as MovingCall
     from game_operator.models import OpenBet as OpenBet
     from game_operator.models import Reply as Reply
     from game_operator.models import RollbackCall as RollbackCall
@@ -124,7 +125,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ),
             ".models": (
                 "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "
-                "OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WebhookCall WithdrawCall"
+                "MovingCall OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WebhookCall WithdrawCall"
             ),
             ".money": "Cents",
             ".profile": "Profile",

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -28,7 +29,7 @@ from game_operator.wallet import AsyncJoinedWallet, JoinedWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver
 from tests.certify.harness import RUN_ID, service_key, service_signer
 
-__all__ = ["ALONE", "EXAMPLES", "ON_POSTGRES", "WITH_LIMITS", "ExampleWallet", "certified_example"]
+__all__ = ["ALONE", "EXAMPLES", "ON_POSTGRES", "WITH_LIMITS", "ExampleWallet", "certified_example", "import_example"]
 
 _FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -54,6 +55,16 @@ class ExampleWallet:
 
 Opened = Iterator[ExampleWallet]
 Opening = Callable[[str], AbstractContextManager[ExampleWallet]]
+
+
+def import_example(name: str) -> Any:  # Any: as below.
+    """Return an example that keeps its story under ``if __name__``, as a module."""
+    spec = spec_from_file_location(f"example_{name}", _FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @contextmanager
@@ -191,6 +202,40 @@ def _psycopg(url: str) -> Opened:
         yield ExampleWallet(_received(wallet), ("7", "8"), only="B D02")
 
 
+def _with_legal_limits(url: str) -> Any:
+    """Return the example of legal limits, its tables made, with players who may lose anything."""
+    import psycopg
+
+    example = import_example("limits_and_self_exclusion")
+    with psycopg.connect(url) as connection:
+        connection.execute(example.TABLES)
+        connection.execute("INSERT INTO players VALUES ('p1', 10000), ('p2', 10000)")
+        connection.execute(f"INSERT INTO protection SELECT id, '-infinity', {10**15}, {10**15} FROM players")
+    return example
+
+
+@contextmanager
+def _legal_limits(url: str) -> Opened:
+    example = _with_legal_limits(url)
+    with SqlLedger(url, accounts=example.PLAYERS) as ledger:
+        yield ExampleWallet(_received(example.wallet_of(ledger, url)), only="A B C D02 G")
+
+
+@contextmanager
+def _legal_limits_async(url: str) -> Opened:
+    example = _with_legal_limits(url)
+    with start_blocking_portal("asyncio") as portal:
+        ledger = portal.call(example.AsyncSqlLedger(url, accounts=example.PLAYERS).__aenter__)
+        receiver, handler = _receiver(), example.async_wallet_of(ledger, url)
+        deliver = partial(_called_in, portal, receiver, handler)
+        yield ExampleWallet(deliver, only="A B C D02 G")
+        portal.call(ledger.close)
+
+
+def _called_in(portal: Any, receiver: WebhookReceiver, handler: Any, path: str, headers: Any, body: bytes) -> Any:
+    return portal.call(partial(receiver.handle_async, path, headers, body, handler))
+
+
 @contextmanager
 def _sqlalchemy_async(_: str) -> Opened:
     with (
@@ -212,11 +257,7 @@ def _sqlalchemy_async(_: str) -> Opened:
 
         ledger = portal.call(opened)
         receiver, handler = _receiver(), AsyncJoinedWallet(ledger, sessions.begin)
-
-        def deliver(path: str, headers: Any, body: bytes) -> Any:
-            return portal.call(partial(receiver.handle_async, path, headers, body, handler))
-
-        yield ExampleWallet(deliver, only="B D02")
+        yield ExampleWallet(partial(_called_in, portal, receiver, handler), only="B D02")
         portal.call(ledger.close)
         portal.call(engine.dispose)
 
@@ -242,7 +283,11 @@ EXAMPLES: dict[str, Opening] = {
     "own_transaction_sqlalchemy_async": _sqlalchemy_async,
 }
 WITH_LIMITS: Opening = _limits
-ON_POSTGRES: dict[str, Opening] = {"own_transaction_psycopg": _psycopg}
+ON_POSTGRES: dict[str, Opening] = {
+    "own_transaction_psycopg": _psycopg,
+    "limits_and_self_exclusion": _legal_limits,
+    "limits_and_self_exclusion, awaited": _legal_limits_async,
+}
 ALONE: dict[str, Opening] = {"webhooks_django": _django, "own_transaction_django": _django_transaction}
 
 
