@@ -102,7 +102,7 @@ def test_both_ways_write_the_same_rows(tmp_path: Path, most: int) -> None:
             Item(_any_call(random, players, 20 + step), random.choices(terms, (20, 4, 1, 1, 1))[0])
             for _ in range(random.randint(1, most))
         ]
-        if any(asks_operator(item.terms) for item in items):
+        if any(asks_operator(item.call, item.terms) for item in items):
             del items[1:]  # As the queue has it.
         plain += twins.apply(items)
     assert plain > 25

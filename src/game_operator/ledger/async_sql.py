@@ -141,7 +141,7 @@ class AsyncSqlLedger(LedgerBase):
                 raise
         check_outside(self)
         # The operator's code belongs to its caller: it sees the caller's context variables.
-        context = contextvars.copy_context() if asks_operator(terms) else None
+        context = contextvars.copy_context() if asks_operator(call, terms) else None
         waiting = None if self._telemetry is None else self._telemetry.waiting_call()
         return await self._queue.submit(Item(call, terms, context, waiting))
 

@@ -16,7 +16,7 @@ from game_operator.ledger.api import MAX_BALANCE_CENTS, Account, Outcome, Terms
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Result, Rows, Script, apply_items, completed
 from game_operator.ledger.engine.tables import LookUp
-from game_operator.ledger.rules.book import Changes, Item, currency_named
+from game_operator.ledger.rules.book import Changes, Item, asks_operator, currency_named
 from game_operator.models.webhooks import DepositCall, WithdrawCall
 from game_operator.money import Cents
 
@@ -66,7 +66,7 @@ class PlainCalls:
 def _candidate(item: Item) -> WithdrawCall | DepositCall | None:
     """Return the call of *item* if it may be plain."""
     call, terms = item.call, item.terms
-    if terms.may_bet is not None or terms.account_of is not None or terms.after is not None:
+    if terms.account_of is not None or asks_operator(call, terms):
         return None
     if type(call) is WithdrawCall and call.amount_cents:
         return call

@@ -182,8 +182,9 @@ def _stopped() -> LedgerUnavailableError:
 
 def _share(first: Item, other: Item, room: int) -> bool:
     """Return whether *other* may join the batch of *first*."""
-    one, two = first.terms, other.terms
-    return room > 0 and one.source == two.source and not asks_operator(one) and not asks_operator(two)
+    if room <= 0 or first.terms.source != other.terms.source:
+        return False
+    return not asks_operator(first.call, first.terms) and not asks_operator(other.call, other.terms)
 
 
 class AsyncCommitQueue(_Queue):

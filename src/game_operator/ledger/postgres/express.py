@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from game_operator.codes import BetState
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.engine.tables import BET_COLUMNS, CALL_ROW, OLDEST_WRITER, VERSION, sql_texts
-from game_operator.ledger.rules.book import Item, currency_named
+from game_operator.ledger.rules.book import Item, asks_operator, currency_named
 from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
 from game_operator.money import Cents
 
@@ -75,7 +75,7 @@ def _delta_cents(call: WebhookCall) -> int:
 
 def _row(index: int, item: Item) -> tuple[Any, ...] | None:
     call, terms = item.call, item.terms
-    if terms.may_bet is not None or terms.account_of is not None or terms.after is not None:
+    if terms.account_of is not None or asks_operator(call, terms):
         return None
     if isinstance(call, WithdrawCall) and call.amount_cents:
         state = BetState.SPENT if call.action in terms.rules.spent_actions else BetState.OPEN

@@ -51,9 +51,11 @@ class Item(NamedTuple):
     waiting: "WaitingCall | None" = None
 
 
-def asks_operator(terms: Terms) -> bool:
-    """Return whether the operator's own code runs in the transaction of a call; no other call shares it then."""
-    return terms.may_bet is not None or terms.after is not None
+def asks_operator(call: WebhookCall, terms: Terms) -> bool:
+    """Return whether the operator's own code may run in the transaction of *call*; no other call shares it then."""
+    if isinstance(call, WithdrawCall) and terms.may_bet is not None:
+        return True
+    return terms.after is not None and not isinstance(call, BalanceCall)
 
 
 class Posting(NamedTuple):
