@@ -168,10 +168,10 @@ def _stake(ours: Ours) -> int:
 
 def _missing(ours: Ours, bet_id: str, limits: Limits) -> Judgement:
     bet = ours.bet
-    if bet is not None and is_test_bet(bet_id):
-        return Judgement(Verdict.TEST_BET, "A certification or a storm has made it.", bet.wager_cents)
     if bet is None or bet.state in (BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED):
         return (bet and _claimed_later(ours, bet)) or Judgement(Verdict.AGREES)
+    if is_test_bet(bet_id):
+        return Judgement(Verdict.TEST_BET, "A certification or a storm has made it.", bet.wager_cents)
     if limits.now_millis - bet.opened_at_millis > _LAST_MILLIS:
         detail = (
             f"The bet is {bet.state.value} here. It is older than 89 days, and the provider keeps bets for 90 days."
