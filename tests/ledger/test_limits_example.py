@@ -37,7 +37,8 @@ def example(postgres_url: str) -> Any:  # Any: a module that nobody knows by its
 def _in_threads(example: ModuleType, url: str, calls: list[Any]) -> list[Reply]:
     with SqlLedger(url, accounts=example.PLAYERS) as ledger, ThreadPoolExecutor(16) as pool:
         wallet = example.wallet_of(ledger, url)
-        return list(pool.map(lambda call: getattr(wallet, call.operation)(call), calls))
+        replies: list[Reply] = list(pool.map(lambda call: getattr(wallet, call.operation)(call), calls))
+        return replies
 
 
 def _in_asyncio(example: ModuleType, url: str, calls: list[Any]) -> list[Reply]:
