@@ -6,7 +6,7 @@ the beginning of one there, and the next call of the service on that connection 
 """
 
 import asyncio
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 try:
     import httptools
@@ -19,8 +19,6 @@ except ModuleNotFoundError as missing:
 
 __all__ = ["SafeProtocol"]
 
-#: How long the head of a request may take to arrive, from the connection or the head's first byte.
-_HEAD_SECONDS: Final = 10.0
 #: Of a request's head and trailers together. uvicorn keeps them in memory, however many come.
 _MOST_HEAD_BYTES: Final = 65_536
 #: A head ends with this, beside its method, target and fields.
@@ -127,9 +125,11 @@ class SafeProtocol(HttpToolsProtocol):
     the trailers, 64 KiB. What cannot be read behind a request does not take the place of its answer.
 
     Attributes:
+        head_seconds: How long the head of a request may take to arrive, from the connection or the head's first byte.
         parser: What reads the requests, as in uvicorn's own class.
     """
 
+    head_seconds: ClassVar[float] = 10.0
     _head_due: float | None = None
     _head_timer: asyncio.TimerHandle | None = None
     #: The request before the newest one.
@@ -188,7 +188,7 @@ class SafeProtocol(HttpToolsProtocol):
 
     def _wait_for_head(self) -> None:
         if self._head_due is None:
-            self._head_due = self.loop.time() + _HEAD_SECONDS
+            self._head_due = self.loop.time() + self.head_seconds
             self._head_timer = self._head_timer or self.loop.call_at(self._head_due, self._look_for_head)
 
     def _look_for_head(self) -> None:
@@ -196,7 +196,7 @@ class SafeProtocol(HttpToolsProtocol):
         if self._head_due is None:
             return
         if self._is_answering():
-            self._head_due = now + _HEAD_SECONDS
+            self._head_due = now + self.head_seconds
         elif now - self._head_due > _LAG_SECONDS:
             self._head_due = now + _GRACE_SECONDS
         elif now >= self._head_due:

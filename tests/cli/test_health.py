@@ -2,14 +2,28 @@
 
 import asyncio
 import json
+import os
+import socket
+import subprocess
+import threading
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
+from game_operator import BalanceCall
 from game_operator.cli.health import Health
 from game_operator.errors import LedgerUnavailableError
 from game_operator.ledger import PingReport
+from game_operator.provider.caller import WebhookCaller
+from tests.cli.support import COMMAND, clean_environment
+from tests.support.servers import reply_to, request_bytes
 
 ADDRESS = "postgresql://wallet:pa55@db.example/wallet"
 WELL = PingReport(latency_millis=1.5, clock_difference_millis=1_000, writable=True)
@@ -93,26 +107,15 @@ def read(health: Health, path: str = "/readyz", method: str = "GET") -> tuple[in
 def test_trouble_is_reported_and_takes_no_machine_out(report: PingReport | None, found: dict[str, object]) -> None:
     """All machines have the same database: with trouble there, /readyz stays 200; no address is in it."""
     health = Health(Looks(report))
-    health.opened = True
     assert read(health) == (200, {"status": "ready", **found})
     assert read(health, "/healthz") == (200, {"status": "alive"})
-
-
-def test_it_is_not_ready_before_the_ledger_was_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until the database has answered once; trouble that comes later is another thing."""
-    monkeypatch.setattr("game_operator.cli.health._CACHED_SECONDS", 0)
-    health = Health(Looks(None, WELL, None))
-    assert read(health) == (503, {"status": "starting", **AWAY})
-    assert read(health, "/healthz")[0] == 200
-    assert read(health) == (200, {"status": "ready", **ALL_WELL})
-    assert read(health) == (200, {"status": "ready", **AWAY})
 
 
 def test_it_is_not_ready_any_more_when_it_is_about_to_stop() -> None:
     """The balancer sends its next calls elsewhere."""
     health = Health(Looks(WELL))
     assert read(health)[0] == 200
-    health.drain()
+    assert [health.drain(), health.drain()] == [True, False]
     assert read(health) == (503, {"status": "draining", **ALL_WELL})
     assert read(health, "/healthz")[0] == 200
 
@@ -163,3 +166,130 @@ def test_only_get_and_head(path: str, method: str, status: int) -> None:
 def test_all_other_paths_are_the_wallets(path: str) -> None:
     """The two paths take no operation's place, and no operation is reached through them."""
     assert asyncio.run(ask(Health(Looks(None)), path))[2] == b"the wallet's"
+
+
+class Machine:
+    """A database's machine: its socket is reached at a port of this one, by name, until it is broken."""
+
+    def __init__(self, postgres_url: str, folder: Path) -> None:
+        address = urlsplit(postgres_url)
+        (host,), (number,) = parse_qs(address.query)["host"], parse_qs(address.query)["port"]
+        self._target, self._ended = f"{host}/.s.PGSQL.{number}", ExitStack()
+        self._listener = self._ended.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        self.hosts, self._resolver = folder / "hosts", folder / "resolv.conf"
+        self.hosts.write_text("127.0.0.1 localhost database.example\n")
+        self._resolver.write_text("nameserver 127.0.0.53\noptions timeout:30\n")
+        self.url = f"postgresql://postgres@database.example:{self.port}{address.path}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def seen_by(self, *command: str) -> list[str]:
+        """Return what runs *command* where names are found in our files."""
+        mounts = f"mount --bind {self.hosts} /etc/hosts && mount --bind {self._resolver} /etc/resolv.conf"
+        return ["unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh", *command]
+
+    def drop_packets(self) -> None:
+        """Cut all connections, and let nobody through again: the queue is full, and the system drops what comes."""
+        self.close()
+        listener = self._ended.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(0)
+        for _ in range(4):
+            each = self._ended.enter_context(socket.socket())
+            each.setblocking(False)
+            each.connect_ex(listener.getsockname())
+
+    def lose_its_name(self) -> None:
+        """Cut all connections, and let nobody answer who asks for the name."""
+        names = self._ended.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+        names.bind(("127.0.0.53", 53))
+        self.hosts.write_text("127.0.0.1 localhost\n")
+        self.close()
+
+    def close(self) -> None:
+        """Cut all connections, and take no more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                theirs, _ = self._listener.accept()
+                ours = socket.socket(socket.AF_UNIX)
+                ours.connect(self._target)
+                self._open += [theirs, ours]
+                for pair in ((theirs, ours), (ours, theirs)):
+                    threading.Thread(target=_pass_on, args=pair, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.close()
+        for each in self._open:
+            each.close()
+
+
+def _pass_on(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+    for each in (source, target):
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.torture
+@pytest.mark.outside
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root takes the place of DNS")
+@pytest.mark.parametrize("broken", [Machine.drop_packets, Machine.lose_its_name])
+@pytest.mark.parametrize("workers", [(), ("--workers", "1")], ids=["one process", "workers"])
+def test_probes_are_answered_whatever_the_network_does(
+    broken: Callable[[Machine], None],
+    workers: tuple[str, ...],
+    tmp_path: Path,
+    postgres_url: str,
+    private_key: RSAPrivateKey,
+    public_pem: bytes,
+) -> None:
+    """/readyz within a second, again and again; /healthz at once; both while a call waits for the database, too."""
+    key = tmp_path / "service.pem"
+    key.write_bytes(public_pem)
+    with Machine(postgres_url, tmp_path) as machine, ThreadPoolExecutor(1) as pool:
+        options = ("--database", machine.url, "--service-key", str(key), "--port", "0", "--json", *workers)
+        with subprocess.Popen(
+            machine.seen_by(*COMMAND, "serve", *options),
+            stdout=subprocess.PIPE,
+            env=clean_environment({}),
+            text=True,
+        ) as process:
+            try:
+                assert process.stdout is not None
+                url = json.loads(process.stdout.readline())["url"]
+                assert probe(url)[0]["database"] == "ok"
+                broken(machine)
+                time.sleep(1.1)
+                with WebhookCaller(url, private_key, timeout=30) as service:
+                    waiting = pool.submit(service.send, BalanceCall(player_id="p1"))
+                    for _ in range(3):
+                        found, seconds = probe(url)
+                        assert found == {"status": "ready", **AWAY}
+                        assert seconds < 1
+                        assert probe(url, "/healthz")[1] < 0.5
+                    assert waiting.result().code == "SYSTEM_ERROR"
+            finally:
+                process.kill()
+
+
+def probe(url: str, path: str = "/readyz") -> tuple[dict[str, Any], float]:
+    """Return what a path says with 200, and after how many seconds."""
+    began = time.monotonic()
+    request = request_bytes(path, b"", {}, method="GET", length=None)
+    status, _, body = reply_to(urlsplit(url).port or 0, request)
+    assert status == 200
+    return json.loads(body), time.monotonic() - began

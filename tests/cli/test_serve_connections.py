@@ -8,8 +8,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
@@ -19,8 +18,8 @@ from unittest.mock import Mock
 import pytest
 
 from game_operator import BalanceCall, WebhookCall, WithdrawCall
-from game_operator.cli.http_connections import Connections, LimitedProtocol, most_connections
 from game_operator.cli.keys import KeyFiles
+from game_operator.cli.serve_connections import Connections, ServeProtocol, most_connections
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Delivery
@@ -66,10 +65,9 @@ def code(port: int, data: bytes) -> str | None:
     return read_reply(reply_to(port, data)[2]).code
 
 
-def trickled(port: int, begun: bytes, data: bytes) -> float:
-    """Send *data* byte by byte behind what has *begun*; return after how many seconds the server has had enough."""
+def trickled(port: int, data: bytes) -> float:
+    """Send *data* byte by byte; return after how many seconds the server has had enough."""
     with RawClient(port) as client:
-        client.send(begun)
         began = time.monotonic()
         with contextlib.suppress(ConnectionError):
             for byte in data:
@@ -122,18 +120,30 @@ def test_a_stranger_moves_no_call_elsewhere(proxy: str, keys: KeyFiles, database
             assert balance_of(service.send(bet)) == before - 100 * number
 
 
-def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, database: str) -> None:
-    """600 half requests and idle ones at a limit of 256 files: each call is answered at once; the log says why."""
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"", id="silent"),
+        pytest.param(PROBE, id="idle"),
+        pytest.param(HALF_HEADERS, id="half a head"),
+        pytest.param(HALF_BODY, id="half a body"),
+    ],
+)
+@pytest.mark.drawn(2)
+def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, database: str, begun: bytes) -> None:
+    """As many as there may be: 100 calls on new connections and a probe are answered; the log says why."""
     with serving(keys, database, files=256) as (url, process):
-        with ExitStack() as held:
-            for number in range(600):
-                each = held.enter_context(RawClient(port_of(url)))
-                with contextlib.suppress(ConnectionError):
-                    each.send((HALF_BODY, HALF_HEADERS, PROBE)[number % 3])
-            with WebhookCaller(url, keys.private, timeout=5) as service:
-                for number in range(3):
-                    bet = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
+        with ExitStack() as opened:
+            for _ in range(192):
+                held = opened.enter_context(RawClient(port_of(url)))
+                held.send(begun)
+                if begun == PROBE:
+                    assert held.reply()[0] == 200
+            for number in range(100):
+                with WebhookCaller(url, keys.private, timeout=5) as service:
+                    bet = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=1)
                     assert service.send(bet).code is None
+            assert reply_to(port_of(url), PROBE.replace(b"/healthz", b"/readyz"))[0] == 200
         ended = stopped(process, signal.SIGTERM)
     lines = [line for line in ended.err.splitlines() if "game_operator.serve" in line]
     assert len(lines) == 1, ended.err
@@ -141,37 +151,39 @@ def test_held_connections_do_not_shut_honest_callers_out(keys: KeyFiles, databas
     assert "Too many open files" not in ended.err
 
 
-def test_a_request_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
-    """Half headers, half a body, line breaks and silence are closed; a slow request and a kept connection are not."""
+def test_a_head_has_to_arrive_in_time(keys: KeyFiles, database: str) -> None:
+    """Half heads, line breaks and silence are closed; a slow request and a kept connection are not."""
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
         signed = {"Signature": service.signature(BODY).decode()}
     whole = request_bytes("/player-balance", BODY, signed)
-    with serving(keys, database, "--request-timeout", 1) as (url, process), ExitStack() as opened:
+    with serving(keys, database, "--request-timeout", 1) as (url, _), ExitStack() as opened:
         port = port_of(url)
-        kept, slow, silent, headers, body, breaks = (opened.enter_context(RawClient(port)) for _ in range(6))
+        kept, slow, silent, headers, breaks = (opened.enter_context(RawClient(port)) for _ in range(5))
         for client in (kept, breaks):
             client.send(whole)
             assert read_reply(client.reply()[2]).code is None
         headers.send(HALF_HEADERS)
-        body.send(HALF_BODY)
         breaks.send(b"\r\n")
         for piece in (whole[:20], whole[20:-3], whole[-3:]):
             slow.send(piece)
             time.sleep(0.1)
         assert read_reply(slow.reply()[2]).code is None
-        assert [client.is_closed() for client in (silent, headers, body, breaks)] == [True] * 4
+        assert [client.is_closed() for client in (silent, headers, breaks)] == [True] * 3
         kept.send(whole)
         assert read_reply(kept.reply()[2]).code is None
         kept.send(whole[:30])  # The clock runs for the second request of a connection too.
         assert kept.is_closed()
         # A byte now and then is no progress: what counts is the time since the first.
-        with ThreadPoolExecutor(2) as pool:
-            cut = [pool.submit(trickled, port, *each) for each in ((b"", HALF_HEADERS), (HALF_BODY, b"x" * 100))]
-            assert all(1 <= each.result() < 5 for each in cut)
-        ended = stopped(process, signal.SIGTERM)
-    lines = [line for line in ended.err.splitlines() if "game_operator.serve" in line]
-    assert len(lines) == 1, ended.err
-    assert "A request did not arrive within 1 s, so its connection was closed: 1 since" in lines[0]
+        assert 1 <= trickled(port, HALF_HEADERS) < 5
+
+
+@pytest.mark.torture
+def test_a_body_that_stays_away_is_answered(keys: KeyFiles, database: str) -> None:
+    """After the time that a call has; then the connection ends."""
+    with serving(keys, database) as (url, _), RawClient(port_of(url)) as client:
+        client.send(HALF_BODY)
+        assert client.reply()[0] == 200
+        assert client.is_closed()
 
 
 def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
@@ -186,7 +198,7 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
     receiver = WebhookReceiver(authenticator=RsaSignature(keys.public), budget_seconds=PATIENCE_SECONDS)
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
         whole = request_bytes("/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
-    protocol = Connections(3, 10).protocol_class()
+    protocol = protocol_with(Connections(3))
     app = asgi_app(receiver, AsyncHandler(waits))
     with asgi_server(app, http=protocol, loop="uvloop") as port, ExitStack() as opened:
 
@@ -215,130 +227,88 @@ def test_a_call_under_way_is_never_closed_to_make_room(keys: KeyFiles) -> None:
         assert calls[0].is_closed()
 
 
-class _Watched(Connections):
-    """Connections that report each peer that does not read."""
-
-    def __init__(self, most: int, request_seconds: float, now: Callable[[], float]) -> None:
-        super().__init__(most, request_seconds, now)
-        self.reported = threading.Semaphore(0)
-        self.reads_on = False
-        self.gone: set[LimitedProtocol] = set()
-
-    def stalled(self, connection: LimitedProtocol) -> None:
-        super().stalled(connection)
-        self.reads_on = self.reads_on or not connection.flow.read_paused
-        self.reported.release()
-
-    def closed(self, connection: LimitedProtocol) -> None:
-        super().closed(connection)
-        self.gone.add(connection)
-
-
-def _never_reads(port: int) -> socket.socket:
-    """Return a connection that has sent 3000 small requests, and does not read the answers."""
-    peer = socket.socket()
-    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
-    peer.connect(("127.0.0.1", port))
-    peer.sendall(request_bytes("/", b"", {}, method="GET") * 3000)
-    return peer
-
-
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_peers_that_do_not_read_their_answers_are_closed(
-    loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One that sends requests and never reads makes room at the limit, and below it is closed in time."""
-    now = 0.0
-    connections = _Watched(2, 10, lambda: now)
+def test_a_peer_that_does_not_read_makes_room(loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture) -> None:
+    """One that sends requests one after another and never reads: its call is done, though no answer can be sent."""
 
-    class Narrow(connections.protocol_class()):  # type: ignore[misc]  # It is made at run time.
+    class Narrow(protocol_with(Connections(1))):  # type: ignore[misc]  # It is made at run time.
         def connection_made(self, transport: asyncio.Transport) -> None:
             transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
             super().connection_made(transport)
 
-    async def sweeps(call: WebhookCall) -> Reply:
-        connections.close_late()
-        return success(balance_cents=100)
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            paused.release()
 
+    paused = threading.Semaphore(0)
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:
         whole = request_bytes("/player-balance", BODY, {"Signature": service.signature(BODY).decode()})
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler(sweeps))
-    with asgi_server(app, http=Narrow, loop=loop) as port, _never_reads(port), _never_reads(port):
-        for _ in range(2):
-            assert connections.reported.acquire(timeout=PATIENCE_SECONDS)
-        assert not connections.reads_on  # More requests wait in the socket, not in our memory.
+    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
+    with asgi_server(app, http=Narrow, loop=loop) as port, socket.socket() as peer:
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        peer.connect(("127.0.0.1", port))
+        while not paused.acquire(blocking=False):
+            peer.sendall(request_bytes("/", b"", {}, method="GET") * 10)
+            time.sleep(0.02)
         with RawClient(port) as honest:
-            for moment, gone in ((9.9, 1), (10.0, 2)):
-                now = moment
-                honest.send(whole * 3)  # Those who read may pipeline.
-                assert [read_reply(honest.reply()[2]).code for _ in range(3)] == [None] * 3
-                assert len(connections.gone) == gone
-    lines = [record.getMessage() for record in caplog.records if record.name == "game_operator.serve"]
-    assert [line.partition(",")[0] for line in lines] == [
-        "All 2 connections were in use",
-        "A peer did not read its answers for 10 s",
-    ]
+            honest.send(whole * 3)  # Those who read may pipeline.
+            assert [read_reply(honest.reply()[2]).code for _ in range(3)] == [None] * 3
     assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
 
 
-def test_a_burst_closes_idle_connections_first() -> None:
-    """Requests that have just begun stay; one that has waited over a second goes before an idle one."""
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_who_sends_without_waiting_is_closed(loop: str, keys: KeyFiles, caplog: pytest.LogCaptureFixture) -> None:
+    """A hundred requests may wait for their turn on a connection, which uvicorn keeps in memory; no more."""
+    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
+    request = request_bytes("/", b"", {}, method="GET")
+    with asgi_server(app, http=protocol_with(Connections(9)), loop=loop) as port:
+        with RawClient(port) as client:
+            client.send(request * 100)
+            assert [client.reply()[0] for _ in range(100)] == [404] * 100
+        with RawClient(port) as client:
+            client.send(request * 3000)
+            assert client.is_closed()
+    assert not [record for record in caplog.records if record.name == "uvicorn.error" and record.levelname == "ERROR"]
+
+
+def protocol_with(connections: Connections) -> type[ServeProtocol]:
+    """Return the class of connections that are counted there."""
+    return type("Protocol", (ServeProtocol,), {"open_connections": connections})
+
+
+def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture) -> None:
+    """Half a request makes it no younger, an answer does; the log has one line in a minute."""
     now = 0.0
-    connections = Connections(2, 10, lambda: now)
+    connections = Connections(3, lambda: now)
     closed: list[str] = []
 
-    def opened(name: str, *, is_idle: bool = False) -> Any:
-        each = Mock(peer=name, **{"transport.abort": lambda: closed.append(name)})
+    def opened(name: str) -> Any:
+        each = Mock(client=(name, 1), **{"transport.abort": lambda: closed.append(name), "flow.write_paused": False})
         connections.opened(each)
-        if is_idle:
-            connections.enters(each, "under way")
-            connections.enters(each, "idle")
         return each
 
-    opened("idle", is_idle=True)
-    opened("begun")
-    opened("newcomer")
-    assert closed == ["idle"]
-    opened("in the same burst")
-    assert closed == ["idle", "begun"]
-    opened("idle, too", is_idle=True)
-    assert closed == ["idle", "begun", "newcomer"]
-    now = 1.1
-    opened("later")
-    assert closed[3:] == ["in the same burst"]
+    def answered(each: Any) -> None:
+        connections.note(each, is_idle=False)
+        connections.note(each, is_idle=True)
 
-
-def test_headers_without_end_are_cut_off(keys: KeyFiles) -> None:
-    """They would fill the memory within the time that a request may take; long ones are taken."""
-    receiver = WebhookReceiver(authenticator=RsaSignature(keys.public))
-    app = asgi_app(receiver, AsyncHandler())
-    with asgi_server(app, http=Connections(9, 10).protocol_class(), loop="uvloop") as port:
-        with RawClient(port) as client:
-            client.send(b"GET / HTTP/1.1\r\n")
-            for _ in range(6):
-                client.send(b"X: " + b"x" * 10_000 + b"\r\n")
-                time.sleep(0.01)
-            client.send(b"\r\n")
-            assert client.reply()[0] == 404
-        with RawClient(port) as client:
-            client.send(b"GET / HTTP/1.1\r\nX: ")
-            with pytest.raises(ConnectionError):
-                client.send_for_ever()
-
-
-def test_headers_of_many_requests_are_not_added_up(keys: KeyFiles) -> None:
-    """Each piece ends within the headers of the next request."""
-    app = asgi_app(WebhookReceiver(authenticator=RsaSignature(keys.public)), AsyncHandler())
-    request = b"GET / HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 1_000 + b"\r\n\r\n"
-    half = len(request) // 2
-    with (
-        asgi_server(app, http=Connections(9, 10).protocol_class(), loop="uvloop") as port,
-        RawClient(port) as client,
-    ):
-        client.send(request[:half])
-        for _ in range(100):
-            client.send(request[half:] + request[:half])
-            assert client.reply()[0] == 404
+    first, second = opened("first"), opened("second")
+    opened("third")
+    answered(first)
+    connections.note(second, is_idle=True)
+    fourth = opened("fourth")
+    assert closed == ["second"]
+    opened("fifth")
+    assert closed[1:] == ["third"]
+    connections.note(first, is_idle=False)
+    now = 60.0
+    opened("sixth")
+    assert closed[2:] == ["fourth"]
+    connections.closed(fourth)  # As the server reports later.
+    lines = [record.getMessage().partition(". Find")[0] for record in caplog.records]
+    assert lines == [
+        "All 3 connections were in use, so one was closed: 1 since the last such line, the last one from 'second'",
+        "All 3 connections were in use, so one was closed: 2 since the last such line, the last one from 'fourth'",
+    ]
 
 
 def test_how_many_connections_there_may_be(run: Run, keys: KeyFiles, database: str) -> None:

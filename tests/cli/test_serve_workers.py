@@ -1,14 +1,10 @@
 """`game-operator serve --workers`: worker processes behind one port, and the probes of load balancers."""
 
-import asyncio
 import json
-import logging
 import os
 import re
 import signal
 import socket
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,16 +16,16 @@ import psycopg
 import pytest
 
 from game_operator import BalanceCall, WithdrawCall
-from game_operator.cli.errors import StoppedError
 from game_operator.cli.keys import KeyFiles
-from game_operator.cli.worker_processes import Supervisor
-from game_operator.ledger import SqlLedger
+from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.sandbox import Sandbox
 from tests.cli.support import Forked, Run, started, stopped
 from tests.support.raw_sql import damage
+from tests.support.raw_sql import run as run_sql
 from tests.support.servers import RawClient, request_bytes
+from tests.support.wallet_process import workers_of as children_that_answer
 
 pytestmark = pytest.mark.outside
 
@@ -50,8 +46,7 @@ def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
 
 
 def workers_of(process: Forked) -> list[int]:
-    text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return [int(pid) for pid in text.split()]
+    return children_that_answer(process.pid)
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -99,7 +94,7 @@ def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, da
         ended = stopped(process, signal.SIGTERM)
     assert (ended.code, ended.out) == (0, "")
     assert [line.partition("serve: ")[2] for line in ended.err.splitlines()] == [
-        f"Worker {first} was killed by signal 9. Another one takes its place.",
+        f"Worker {first} ended with exit code -9. Another one takes its place.",
         "A rolling restart of 1 workers begins.",
         "The rolling restart has ended: all workers are new.",
     ]
@@ -139,7 +134,7 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
         assert balance(url, keys) == (200, None)
         ended = stopped(process, signal.SIGINT)
     assert ended.code == 0
-    assert "ended with exit code 2 before it took calls." in ended.err
+    assert re.search(rf"This process cannot serve: --service-key: '{key}' cannot be read: No such file", ended.err)
     assert "The rolling restart ends here: the workers that are left go on." in ended.err
 
 
@@ -177,12 +172,16 @@ def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int |
 
 
 @pytest.mark.torture
-def test_without_workers_it_drains_no_longer(keys: KeyFiles, database: str) -> None:
-    """Where SIGTERM goes to all processes of a service, callers are refused at once, and do not wait in the queue."""
-    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 60, "--workers", 1)
-    with serving(*options) as (_, process):
-        for pid in (process.pid, *workers_of(process)):
+def test_workers_that_are_told_to_stop_drain_too(keys: KeyFiles, database: str) -> None:
+    """As when SIGTERM goes to all processes of a service: then nobody starts others in their place."""
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
+    with serving(*options) as (url, process):
+        workers = workers_of(process)
+        for pid in (process.pid, *workers):
             os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: probe(url)[0] == 503)
+        assert balance(url, keys) == (200, None)
+        assert set(workers_of(process)) <= set(workers)
         assert process.wait(PATIENCE_SECONDS) == 0
 
 
@@ -317,74 +316,200 @@ def test_it_follows_the_games(keys: KeyFiles, database: str) -> None:
         assert bet.currency == currency
 
 
-READY = "import os, socket; link = socket.socket(fileno=int(os.environ['GAME_OPERATOR_SERVE_WORKER'].split(',')[1]));"
+#: Run by each interpreter that starts, of which the workers are the only ones: what a test wants to be wrong with it.
+_IN_WORKERS = """
+import os, pathlib, signal, time
+from multiprocessing import current_process
+
+folder = pathlib.Path(__file__).parent
+signal.signal(signal.SIGUSR2, lambda *_: time.sleep(600))
+if (folder / "dies").exists():
+    with (folder / "deaths").open("a") as deaths:
+        deaths.write("died\\n")
+    os._exit(7)
+while (folder / "sleeps").exists():
+    time.sleep(0.1)
+"""
 
 
-def supervised(
-    monkeypatch: pytest.MonkeyPatch, program: str, *, stop_after: float = 60.0, count: int = 1
-) -> tuple[float, int]:
-    """Let a supervisor run *program* as its workers; return how long it took, and how often it announced."""
-    monkeypatch.setattr(sys, "orig_argv", ["python", "-I", "-S", "-c", program])
-    for name, seconds in (("_GRACE_SECONDS", 0.1), ("_START_SECONDS", 0.5), ("_LEAST_PAUSE", 0.1)):
-        monkeypatch.setattr(f"game_operator.cli.worker_processes.{name}", seconds)
-    announced: list[bool] = []
-
-    async def run(listener: socket.socket) -> None:
-        supervisor = Supervisor(count, listener, lambda: announced.append(True), drain_seconds=0, stop_seconds=0.1)
-        asyncio.get_running_loop().call_later(stop_after, os.kill, os.getpid(), signal.SIGTERM)
-        await supervisor.run()
-
-    began = time.monotonic()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        asyncio.run(run(listener))
-    return time.monotonic() - began, len(announced)
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder in which files say what is wrong with workers that begin."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(_IN_WORKERS)
+    return folder
 
 
-def test_none_ever_ready_is_3(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """Whether they end or hang; nothing is announced."""
-    with pytest.raises(StoppedError, match="3") as ended:
-        supervised(monkeypatch, "raise SystemExit(7)")
-    assert (ended.value.code, ended.value.name) == (3, "WorkersEnded")
-    assert caplog.text.count("ended with exit code 7 before it took calls.") == 4
+@contextmanager
+def one_worker(keys: KeyFiles, database: str, folder: Path, *args: object) -> Iterator[tuple[str, Forked]]:
+    options = ("--database", database, "--service-key", keys.public, "--workers", 1, *args)
+    with serving(*options, PYTHONPATH=str(folder)) as (url, process):
+        yield url, process
 
 
-def test_a_worker_that_dies_at_once_waits_longer_each_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.torture
+def test_a_worker_that_dies_again_and_again_waits_longer_each_time(keys: KeyFiles, database: str, folder: Path) -> None:
+    """Never in a busy loop; when the fault is removed, it serves again."""
+    with one_worker(keys, database, folder) as (url, process):
+        (first,) = workers_of(process)
+        (folder / "dies").touch()
+        os.kill(first, signal.SIGKILL)
+        time.sleep(6)
+        deaths = len((folder / "deaths").read_text().splitlines())
+        assert 2 <= deaths <= 5, "at once, then after 0.5, 1, 2 and 4 s"
+        (folder / "dies").unlink()
+        assert balance(url, keys) == (200, None)
+        ended = stopped(process, signal.SIGTERM)
+    assert ended.code == 0
+    assert "ended with exit code 7. Another one takes its place." in ended.err
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_during_a_replacement_ends_all(
+    keys: KeyFiles, database: str, folder: Path, number: signal.Signals
 ) -> None:
-    """At once the first time, then after 0.1, 0.2 and 0.4 s here: never in a busy loop."""
-    slept: list[float] = []
-    sleep, thread = asyncio.sleep, threading.get_ident()
-
-    async def noted(seconds: float) -> None:
-        # Servers of other tests may still run in threads of their own.
-        if threading.get_ident() == thread:
-            slept.append(seconds)
-        await sleep(seconds)
-
-    monkeypatch.setattr(asyncio, "sleep", noted)
-    _, announced = supervised(monkeypatch, f"{READY} link.send(b'r')", stop_after=2.0)
-    deaths = [record.created for record in caplog.records if "takes its place" in record.getMessage()]
-    assert announced == 1
-    assert 3 <= len(deaths) <= 6
-    # How long a process takes to start and to die differs each time.
-    assert slept[:3] == [0.0, 0.1, 0.2]
+    """While the supervisor waits for a worker that begins; both end at once, as does the port."""
+    with one_worker(keys, database, folder) as (url, process):
+        (folder / "sleeps").touch()
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(workers_of(process)) == 2)
+        both = workers_of(process)
+        assert balance(url, keys) == (200, None)
+        began = time.monotonic()
+        assert stopped(process, number).code == 0
+        assert time.monotonic() - began < 5
+    assert not any(Path(f"/proc/{pid}").exists() for pid in both)
+    assert not is_listening(url)
 
 
-def test_a_worker_that_does_not_stop_is_killed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.torture
+def test_a_drain_during_a_replacement_is_whole(keys: KeyFiles, database: str, folder: Path) -> None:
+    """The old worker goes on for --drain-seconds, and says that it stops."""
+    with one_worker(keys, database, folder, "--drain-seconds", 2) as (url, process):
+        (folder / "sleeps").touch()
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(workers_of(process)) == 2)
+        process.terminate()
+        wait_until(lambda: probe(url)[0] == 503)
+        assert balance(url, keys) == (200, None)
+        assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.mark.torture
+def test_a_replaced_worker_is_not_drained(keys: KeyFiles, database: str, folder: Path) -> None:
+    """The machine stays ready: others take the calls. A worker that drains would answer 503 to some probes."""
+    with one_worker(keys, database, folder, "--drain-seconds", 60) as (url, process):
+        old = workers_of(process)
+        process.send_signal(signal.SIGHUP)
+        while workers_of(process)[:1] == old:
+            assert probe(url)[0] == 200
+        assert probe(url)[0] == 200
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGUSR2], ids=["stopped", "its event loop hangs"])
+def test_a_worker_that_hangs_is_killed(keys: KeyFiles, database: str, folder: Path, how: signal.Signals) -> None:
+    """When it is replaced and when all stop, after its time: so each end is bounded."""
+    with one_worker(keys, database, folder) as (url, process):
+        (first,) = workers_of(process)
+        os.kill(first, how)
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: first not in workers_of(process))
+        (second,) = workers_of(process)
+        assert balance(url, keys) == (200, None)
+        os.kill(second, how)
+        began = time.monotonic()
+        ended = stopped(process, signal.SIGTERM)
+        assert 15 < time.monotonic() - began < 25
+    assert ended.code == 0
+    for worker in (first, second):
+        assert f"Worker {worker} did not stop, so it is killed." in ended.err
+    assert not is_listening(url)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(60)
+def test_a_worker_that_hangs_ends_with_its_supervisor(keys: KeyFiles, database: str, folder: Path) -> None:
+    """By force, after the time that its calls have; another supervisor finds the port free."""
+    with one_worker(keys, database, folder) as (url, process):
+        (worker,) = workers_of(process)
+        os.kill(worker, signal.SIGUSR2)
+        process.kill()
+        wait_until(lambda: not Path(f"/proc/{worker}").exists())
+    assert not is_listening(url)
+
+
+@pytest.mark.torture
+def test_none_ever_ready_is_3(keys: KeyFiles, database: str, folder: Path) -> None:
+    """Nothing is announced, and what the worker wrote says why."""
+    (folder / "dies").touch()
+    options = ("--database", database, "--service-key", str(keys.public), "--workers", "1", "--port", "0", "--json")
+    with started("serve", *options, PYTHONPATH=str(folder)) as process:
+        out, err = process.communicate()
+    assert process.wait() == 3
+    assert json.loads(out)["error"]["type"] == "WorkersEnded", err
+
+
+@pytest.mark.torture
+def test_a_successor_with_a_damaged_key_takes_the_others_not_along(
+    tmp_path: Path, keys: KeyFiles, postgres_url: str
 ) -> None:
-    """After its time, so that the end is bounded."""
-    program = f"{READY} link.send(b'r'); import time; time.sleep(60)"
-    took, announced = supervised(monkeypatch, program, stop_after=0.5, count=2)
-    assert announced == 1
-    assert took < PATIENCE_SECONDS
-    assert "did not stop within" in caplog.text
+    """A worker is killed while the file is damaged: the other one answers, and one more as soon as it is whole."""
+    key = tmp_path / "service.pub.pem"
+    key.write_bytes(keys.public.read_bytes())
+    with SqlLedger(postgres_url) as ledger:
+        ledger.open_account("p1", Decimal("100.00"))
+    with serving("--database", postgres_url, "--service-key", key, "--workers", 2) as (url, process):
+        wait_until(lambda: len(workers_of(process)) == 2)
+        key.write_text("damaged")
+        killed, other = workers_of(process)
+        os.kill(killed, signal.SIGKILL)
+        time.sleep(3)
+        assert other in workers_of(process)
+        assert balance(url, keys) == (200, None)
+        key.write_bytes(keys.public.read_bytes())
+        wait_until(lambda: len(workers_of(process)) == 2)
+        ended = stopped(process, signal.SIGTERM)
+    assert ended.code == 0
+    assert "This process cannot serve: --service-key: " in ended.err
 
 
-def test_a_worker_that_never_gets_ready_is_killed(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("workers", [(), ("--workers", 1)], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    ("trouble", "code", "problem"),
+    [
+        pytest.param("away", 3, "cannot be used", id="no database"),
+        pytest.param("newer", 2, "A newer program has", id="newer tables"),
+        pytest.param("none", 2, "There are no tables", id="no tables"),
+        pytest.param("elsewhere", 2, "keeps its balances in your own table", id="own table"),
+    ],
+)
+def test_what_is_wrong_on_opening_ends_it_alike(
+    run: Run,
+    tmp_path: Path,
+    keys: KeyFiles,
+    database: str,
+    workers: tuple[object, ...],
+    trouble: str,
+    code: int,
+    problem: str,
 ) -> None:
-    """One that hangs at its start counts as one that has ended."""
-    caplog.set_level(logging.ERROR)
-    supervised(monkeypatch, "import time; time.sleep(60)", stop_after=1.0)
-    assert "was killed by signal 9 before it took calls." in caplog.text
+    """One sentence and the same exit code, with workers and without."""
+    args = ["--database", database]
+    if trouble == "away":
+        args = ["--database", "postgresql://u@127.0.0.1:1/d"]
+    elif trouble == "none":
+        args += ["--no-migrate", "--table-prefix", "other_"]
+    elif trouble == "newer":
+        run_sql(database, "UPDATE game_operator_meta SET value = value + 1 WHERE name = 'version'")
+    else:
+        args = ["--database", f"sqlite:///{tmp_path / 'other.db'}"]
+        run_sql(args[1], "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+        SqlLedger(args[1], accounts=TableAccounts(table="players", key="id", balance="balance")).close()
+    told = run("serve", *args, "--service-key", keys.public, "--port", 0, *workers)
+    assert told.code == code
+    assert problem in told.err
+    assert told.err.count("\n") == 1

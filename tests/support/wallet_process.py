@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,7 +26,7 @@ from tests.support.forked import Forked
 from tests.support.traffic import Answer, Log
 from tests.support.webhooks import signed
 
-__all__ = ["RETRY_PRESETS", "Service", "WalletProcess"]
+__all__ = ["RETRY_PRESETS", "Service", "WalletProcess", "workers_of"]
 
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.05
@@ -42,8 +43,7 @@ def wait():
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
-if "GAME_OPERATOR_SERVE_WORKER" not in os.environ:  # Its supervisor stops it.
-    threading.Thread(target=wait, daemon=True).start()
+threading.Thread(target=wait, daemon=True).start()
 sys.exit(main())
 """
 
@@ -106,8 +106,8 @@ class WalletProcess:
         return self._process.pid
 
     def workers(self) -> list[int]:
-        """Return the processes that it has started and that have not ended."""
-        return [int(pid) for pid in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()]
+        """Return the processes that it has started to answer calls and that have not ended."""
+        return workers_of(self.pid)
 
     def restart_workers(self) -> None:
         """Let it replace its workers; return when it has."""
@@ -166,6 +166,18 @@ class WalletProcess:
         with process:
             """Its pipes are closed."""
         return status
+
+
+def workers_of(supervisor: int) -> list[int]:
+    """Return the children of a supervisor that answer calls; Python has another one that tidies up after it."""
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    return [int(pid) for pid in children if _is_worker(pid)]
+
+
+def _is_worker(pid: str) -> bool:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 class Service:

@@ -32,21 +32,20 @@ class Health:
         now: A clock in seconds.
 
     Attributes:
-        opened: Whether the ledger was ever opened.
         draining: Whether the process is about to stop.
     """
 
     def __init__(self, ping: "Ping", now: Callable[[], float] = time.monotonic) -> None:
         self._ping, self._now = ping, now
-        self.opened: bool = False
         self.draining: bool = False
         self._found: dict[str, object] = {}
         self._until = float("-inf")
         self._look: asyncio.Task[None] | None = None
 
-    def drain(self) -> None:
-        """Let ``/readyz`` report from now on that the process is about to stop."""
-        self.draining = True
+    def drain(self) -> bool:
+        """Let ``/readyz`` report from now on that the process is about to stop; return whether it did not before."""
+        is_first, self.draining = not self.draining, True
+        return is_first
 
     def beside(self, application: "AsgiApp") -> "AsgiApp":
         """Return an ASGI application that answers the two paths, and leaves all others to *application*."""
@@ -78,7 +77,7 @@ class Health:
             if self._look is None:  # All who ask meanwhile wait for this one.
                 self._look = asyncio.create_task(self._looked())
             await asyncio.shield(self._look)
-        status = "draining" if self.draining else "ready" if self.opened else "starting"
+        status = "draining" if self.draining else "ready"
         return 200 if status == "ready" else 503, {"status": status, **self._found}
 
     async def _looked(self) -> None:
@@ -87,7 +86,6 @@ class Health:
         except LedgerUnavailableError:  # Its reason may hold the address.
             self._found = _found("unavailable", "unknown", None, None)
         else:
-            self.opened = True
             clock = "ok" if abs(report.clock_difference_millis) <= _MOST_CLOCK_MILLIS else "off"
             database = "ok" if report.writable else "read-only"
             self._found = _found(database, clock, report.latency_millis, report.clock_difference_millis)

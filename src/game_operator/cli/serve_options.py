@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.options import ServiceOptions
+from game_operator.cli.database import PREFIX, DatabaseUrl, LedgerName, TablePrefix
+from game_operator.cli.options import ProfileFile, ServiceOptions, Source
 from game_operator.errors import ConfigurationError, SigningKeyError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import is_loopback
@@ -26,9 +27,23 @@ if TYPE_CHECKING:
     from game_operator.telemetry import Telemetry
     from game_operator.webhooks import Authenticator, WebhookReceiver
 
-BACKLOG: Final = 2048
+_BACKLOG: Final = 2048
 #: How long the end waits for a look at the games that is under way.
 _LOOK_SECONDS: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedOptions:
+    """The wallet, and where its ledger is."""
+
+    database: DatabaseUrl = None
+    profile: ProfileFile = None
+    source: Source = ""
+    migrate: bool = True
+    table_prefix: TablePrefix = PREFIX
+    ledger_name: LedgerName = None
+    access_log: bool = False
+    telemetry: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +112,7 @@ class ListeningOptions:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            listener = socket.create_server((str(address[0]), self.port), family=family, backlog=BACKLOG)
+            listener = socket.create_server((str(address[0]), self.port), family=family, backlog=_BACKLOG)
         except (OSError, UnicodeError) as failed:
             problem = getattr(failed, "strerror", None) or failed
             raise ConfigurationError(
@@ -107,6 +122,16 @@ class ListeningOptions:
         # Inherited by its connections: else an answer could wait 40 ms for the caller to acknowledge the one before.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
+
+    @property
+    def routes(self) -> list[str]:
+        """The paths that are answered."""
+        from game_operator.cli.health import PATHS
+        from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS
+        from game_operator.webhooks.gate import normal_prefix
+
+        prefix = normal_prefix(self.prefix)
+        return [*PATHS, *(prefix + path for path in (*OPERATIONS, *BATCH_PATHS))]
 
     def url(self, listener: socket.socket) -> str:
         """Return where the wallet answers."""
@@ -206,3 +231,18 @@ def _unsigned(host: str) -> "Authenticator":
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # The command warns louder.
         return AcceptUnsigned()
+
+
+def new_telemetry() -> "Telemetry":
+    """Return the traces and metrics of this process; raise ConfigurationError if they have nowhere to go."""
+    from opentelemetry import trace
+
+    from game_operator.telemetry import Telemetry
+
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        raise ConfigurationError(
+            "--telemetry has nowhere to send traces and metrics, because this process has no OpenTelemetry SDK.",
+            remedy="Run: pip install opentelemetry-distro opentelemetry-exporter-otlp, and start the wallet as "
+            "`opentelemetry-instrument game-operator serve …`.",
+        )
+    return Telemetry()

@@ -1,0 +1,206 @@
+"""How the processes of ``serve`` begin and end: uvicorn's supervisor, whose waits have an end here, and signals."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.supervisors.multiprocess import Multiprocess
+
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, error_text
+from game_operator.cli.serve_connections import ServeProtocol
+from game_operator.errors import GameOperatorError
+
+_LOG = logging.getLogger("game_operator.serve")
+_RESTART: Final = {"event": "serve.restart"}
+_NOT_STARTED: Final = {"event": "serve.worker_not_started"}
+#: The time in which a process that stops answers its calls, and after which a worker is killed.
+ANSWER_SECONDS, _STOP_SECONDS = 15, 20
+#: How long a worker may take to become ready, or to say that it lives.
+START_SECONDS: Final = 60
+#: A worker that ends sooner is likely to do so again: the next one waits.
+_SOON_SECONDS, _LEAST_PAUSE, _MOST_PAUSE = 10.0, 0.5, 30.0
+
+
+@contextmanager
+def logging_to_stderr(*, access_log: bool, is_worker: bool = False) -> Iterator[None]:
+    """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
+    handler, process = logging.StreamHandler(), "[%(process)d] " if is_worker else ""
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {process}%(name)s: %(message)s"))
+    loud = ["game_operator.webhooks.refusals", _LOG.name, *(["uvicorn.access"] if access_log else [])]
+    levels = [(each, each.level) for each in map(logging.getLogger, loud)]
+    logging.getLogger().addHandler(handler)
+    try:
+        for each, _ in levels:
+            each.setLevel(logging.INFO)
+        yield
+    finally:
+        for each, level in levels:
+            each.setLevel(level)
+        logging.getLogger().removeHandler(handler)
+
+
+@contextmanager
+def or_end() -> Iterator[None]:
+    """End this process if the block fails. uvicorn would give an exit code that ends a worker's supervisor, too."""
+    try:
+        yield
+    except Exception as wrong:
+        text = error_text(wrong) if isinstance(wrong, GameOperatorError) else repr(wrong)
+        _LOG.error("This process cannot serve: %s", text, extra=_NOT_STARTED)
+        os._exit(ExitCode.USAGE)
+
+
+def stop_gently(
+    drain: Callable[[], bool], drain_seconds: float, is_replaced: Any, supervisor: BaseProcess | None
+) -> None:
+    """
+    Let a signal to stop call *drain*, and stop uvicorn *drain_seconds* later; a second Ctrl-C stops it at once.
+
+    *drain* returns whether it is the first call. A worker that is replaced does not wait: others take the calls. One
+    whose *supervisor* is gone, however it went, does not either, and ends by force if its event loop hangs.
+    """
+    loop = asyncio.get_running_loop()
+    server: uvicorn.Server = signal.getsignal(signal.SIGTERM).__self__  # type: ignore[union-attr]  # uvicorn's handler
+
+    def end() -> None:
+        ServeProtocol.open_connections.are_ending = server.should_exit = True
+
+    def asked(number: int, _frame: FrameType | None) -> None:
+        if is_replaced.value:
+            loop.call_soon_threadsafe(end)
+        elif drain():
+            loop.call_soon_threadsafe(loop.call_later, drain_seconds, end)
+        elif number == signal.SIGINT:
+            end()
+            server.force_exit = True
+
+    def follow(supervisor: BaseProcess) -> None:
+        supervisor.join()
+        loop.call_soon_threadsafe(end)
+        time.sleep(_STOP_SECONDS)
+        os._exit(ExitCode.SAID_NO)
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, asked)
+    if supervisor is not None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Some send it to all processes of a service.
+        threading.Thread(target=follow, args=(supervisor,), daemon=True).start()
+
+
+@contextmanager
+def _without_resources() -> Iterator[None]:
+    """Go on if the system has no process or memory left for a worker."""
+    try:
+        yield
+    except OSError as failed:
+        _LOG.error("No worker can be started: %s.", failed.strerror, extra=_NOT_STARTED)
+
+
+class Supervisor(Multiprocess):
+    """
+    Keeps workers at *listener* until SIGTERM or SIGINT, and replaces them one after another on SIGHUP.
+
+    It calls *announce* when the first worker takes calls. Workers go on for *drain_seconds* after the signal, unless
+    *is_replaced*, a flag that they see, is set.
+
+    Attributes:
+        has_failed: Whether the first worker ended before it took calls.
+    """
+
+    has_failed = False
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        announce: Callable[[], object],
+        drain_seconds: float,
+        is_replaced: Any,
+    ) -> None:
+        super().__init__(config, [listener])
+        self._announce, self._is_replaced, self._stop_seconds = announce, is_replaced, drain_seconds + _STOP_SECONDS
+        self._pause, self._look_at, self._tried_at = 0.0, 0.0, float("-inf")
+        self._asked = 0
+        for number in STOP_SIGNALS:
+            signal.signal(number, self._note)
+        sys.stdin = None  # uvicorn would hand it to the workers, which read nothing.
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _note(self, *_: object) -> None:
+        self._asked += 1
+
+    def _watch(self) -> None:
+        """When asked, tell all workers to stop, one that begins too; kill those that do not, or if asked again."""
+        told: dict[BaseProcess, float] = {}
+        while True:
+            time.sleep(0.1)
+            if self._asked and not self.should_exit.is_set():
+                self._is_replaced.value = False
+                self.should_exit.set()
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+            now, replaced = time.monotonic(), {each.process for each in self.processes if each.parent_conn.closed}
+            stopping = [w for w in multiprocessing.active_children() if self.should_exit.is_set() or w in replaced]
+            told = {worker: told.get(worker, now) for worker in stopping}
+            for worker, since in told.items():
+                if self._asked > 1 or now - since > self._stop_seconds:
+                    extra = {"event": "serve.worker_killed"}
+                    _LOG.error("Worker %s did not stop, so it is killed.", worker.pid, extra=extra)
+                    worker.kill()
+
+    def init_processes(self) -> None:
+        """Start the workers, and announce the first when it takes calls."""
+        super().init_processes()
+        if self.processes[0].wait_until_ready(START_SECONDS, self.should_exit):
+            self._announce()
+        elif not self._asked:
+            self.has_failed = True
+            self.should_exit.set()
+
+    def restart_all(self) -> None:
+        """Replace each worker when its successor takes calls; if one does not, keep those that are left."""
+        before = set(self.processes)
+        _LOG.info("A rolling restart of %d workers begins.", len(before), extra=_RESTART)
+        self._is_replaced.value = True
+        with _without_resources():
+            super().restart_all()
+        self._is_replaced.value = False
+        if not before & set(self.processes):
+            _LOG.info("The rolling restart has ended: all workers are new.", extra=_RESTART)
+        elif not self._asked:
+            _LOG.error("The rolling restart ends here: the workers that are left go on.", extra=_RESTART)
+
+    def keep_subprocess_alive(self) -> None:
+        """Start another worker in the place of each that has ended or hangs; later, if it has done so again soon."""
+        if (now := time.monotonic()) < self._look_at:
+            return
+        before = list(self.processes)
+        for worker in before:
+            worker.child_conn.close()  # Else one that ends would leave uvicorn's question without an end.
+        with _without_resources():
+            super().keep_subprocess_alive()
+        ended = [worker for worker in before if worker not in self.processes]
+        for worker in ended:
+            text = "Worker %s ended with exit code %s. Another one takes its place."
+            _LOG.error(text, worker.pid, worker.exitcode, extra={"event": "serve.worker_ended"})
+        if ended:
+            is_soon = now - self._tried_at < _SOON_SECONDS
+            self._pause = min(_MOST_PAUSE, max(_LEAST_PAUSE, 2 * self._pause)) if is_soon else 0.0
+            self._tried_at, self._look_at = now, time.monotonic() + self._pause
+
+    def terminate_all(self) -> None:
+        """Let the port be free as soon as no worker listens."""
+        self.sockets[0].close()
+        super().terminate_all()
