@@ -45,7 +45,8 @@ def _in_asyncio(example: ModuleType, url: str, calls: list[Any]) -> list[Reply]:
     async def replies() -> list[Reply]:
         async with AsyncSqlLedger(url, accounts=example.PLAYERS) as ledger:
             wallet = example.async_wallet_of(ledger, url)
-            return await asyncio.gather(*(getattr(wallet, call.operation)(call) for call in calls))
+            replies: list[Reply] = await asyncio.gather(*(getattr(wallet, call.operation)(call) for call in calls))
+            return replies
 
     return asyncio.run(replies())
 
