@@ -172,6 +172,23 @@ def test_it_drains_before_it_stops(keys: KeyFiles, database: str, workers: int |
 
 
 @pytest.mark.torture
+def test_a_restart_may_be_asked_of_all_processes(keys: KeyFiles, database: str) -> None:
+    """Of workers and of Python's process that tidies up, too: they leave it to the supervisor."""
+    with serving("--database", database, "--service-key", keys.public, "--workers", 1) as (url, process):
+        for _ in range(2):
+            (old,) = workers_of(process)
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            for pid in (process.pid, *map(int, children)):
+                os.kill(pid, signal.SIGHUP)
+            wait_until(lambda: old not in workers_of(process))  # noqa: B023
+            assert balance(url, keys) == (200, None)
+        ended = stopped(process, signal.SIGTERM)
+    assert ended.code == 0
+    assert ended.err.count("all workers are new") == 2
+    assert "Warning" not in ended.err
+
+
+@pytest.mark.torture
 def test_workers_that_are_told_to_stop_drain_too(keys: KeyFiles, database: str) -> None:
     """As when SIGTERM goes to all processes of a service: then nobody starts others in their place."""
     options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)

@@ -219,6 +219,8 @@ def serve(
     if served.telemetry:
         check_extra("game-operator serve --telemetry", "otel", ("opentelemetry",))
         new_telemetry()
+    from multiprocessing.resource_tracker import ensure_running
+
     from game_operator.cli.serve_connections import most_connections
     from game_operator.cli.serve_processes import logging_to_stderr
     from game_operator.ledger import AsyncSqlLedger
@@ -237,8 +239,11 @@ def serve(
         with logging_to_stderr(access_log=served.access_log), listening.listener() as listener:
             options = (served, callers, listening, processes, games, balances)
             service = _Service(*options, url=listening.url(listener), is_replaced=RawValue("b", False), pid=os.getpid())
-            if processes.workers is not None:  # A request for a restart that comes too early must not end the command.
+            if processes.workers is not None:
+                # A request for a restart that comes too early must not end the command, nor Python's process that
+                # tidies up after it, if it is sent to all processes of a service.
                 signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                ensure_running()
             # What would end each process ends the command here, with its message and exit code.
             asyncio.run(_tried(AsyncSqlLedger(service.address, **service.of_ledger)))
             service.run(listener)
