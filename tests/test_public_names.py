@@ -31,6 +31,7 @@ ERRORS = [
     "LedgerError",
     "LedgerUnavailableError",
     "MalformedCallError",
+    "MovingCall",
     "NoAnswerError",
     "OperatorInactiveError",
     "OutcomeUnknownError",

@@ -272,7 +272,7 @@ _OPENING = {
     "reconcile stop": 1,
     "reconcile findings": 0,
     "reconcile resolve 1 --pay --actor me --reason r": 1,
-    "reconcile refund b1 --actor me --reason r": 0,
+    "reconcile refund b1 --actor me --reason r --min-age 0s --second-look 0s": 0,
     "reconcile report": 1,
     "case b1": 0,
 }

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
-from game_operator.transport.settings import ReadLimits, service_name
+from game_operator.protocol.http import service_name
+from game_operator.transport.settings import ReadLimits
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire

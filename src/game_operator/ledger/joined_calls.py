@@ -145,7 +145,7 @@ class Joiner:
         awaits = self._awaits and not isinstance(connection, sqlite3.Connection)
         caller = yield from caller_of(connection, awaits=awaits)
         yield from caller.enter(self._pooler)
-        return (yield from driven(script(caller.kind), partial(self._perform, caller)))
+        return (yield from driven(script(caller.kind), partial(self._perform, caller, "")))
 
     def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
         yield from caller.enter(self._pooler)

@@ -7,12 +7,15 @@ broken into lines, or cut off. A reader of such an echo in a log could replay th
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 REMOVED: Final = b"[signature removed]"
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 #: A piece of a signature this long is looked for: shorter ones are of no use.
 _PIECE: Final = 16
@@ -163,3 +166,19 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def service_name(base_url: str, operator_id: str) -> str:
+    """
+    Return what the service at *base_url* is called for an operator, wherever two services are compared.
+
+    One address has one spelling here: its scheme and host in lower case, without a default port and a final dot.
+    """
+    parts = urlsplit(base_url)
+    host = (parts.hostname or "").removesuffix(".")
+    with suppress(ValueError):  # An address of IPv6 has several spellings.
+        host = str(ip_address(host))
+    netloc = f"[{host}]" if ":" in host else host
+    if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
+        netloc += f":{parts.port}"
+    return f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}|{operator_id}"

@@ -1,10 +1,7 @@
 """Settings of a connection: its address, its times and how much of an answer is read."""
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
-from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from game_operator.errors import ConfigurationError, shown, without_frames
@@ -14,7 +11,6 @@ from game_operator.protocol.http import is_loopback
 #: A name, an IPv4 or a bracketed IPv6 address, and perhaps a port: neither empty, nor a template that nobody filled in.
 _LABEL = r"[A-Za-z0-9_-]{1,63}"
 _AUTHORITY = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?\Z")
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +77,6 @@ def base_url_of(
         # Schemes are told apart by comparing text from here on, and HTTPS:// is the same as https://.
         return parts.scheme + text[len(parts.scheme) :].rstrip("/")
     raise ConfigurationError(f"{subject} {problem}.", setting=setting, remedy=remedy)
-
-
-def service_name(base_url: str, operator_id: str) -> str:
-    """
-    Return what the service at *base_url* is called for an operator, wherever two services are compared.
-
-    One address has one spelling here: its scheme and host in lower case, without a default port and a final dot.
-    """
-    parts = urlsplit(base_url)
-    host = (parts.hostname or "").removesuffix(".")
-    with suppress(ValueError):  # An address of IPv6 has several spellings.
-        host = str(ip_address(host))
-    netloc = f"[{host}]" if ":" in host else host
-    if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
-        netloc += f":{parts.port}"
-    return f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}|{operator_id}"
 
 
 def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "The wallet's address") -> None:

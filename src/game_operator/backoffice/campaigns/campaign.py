@@ -34,7 +34,7 @@ from game_operator.backoffice.journal.records import NewItem, Run
 from game_operator.errors import ConfigurationError, RunError, shown
 from game_operator.ledger.api import check_source_name
 from game_operator.ledger.sql import SqlLedger, check_owned_players, known_accounts
-from game_operator.transport.settings import service_name
+from game_operator.protocol.http import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient

@@ -11,8 +11,8 @@ from game_operator.errors import ApiError, GameOperatorError
 from game_operator.ledger import BetRecord
 from game_operator.models.operator_api import BetNotFound, RoundFound
 from game_operator.protocol import operations
+from game_operator.protocol.http import service_name
 from game_operator.protocol.operations import AnyBet, Operation
-from game_operator.transport.settings import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient

@@ -33,7 +33,7 @@ from game_operator.errors import ConfigurationError, InstancesUnavailableError, 
 from game_operator.ledger.engine.process_safety import Forkable, notify_of_forks
 from game_operator.models import GameInfo, GameInstance
 from game_operator.models.wire import WireModel
-from game_operator.transport.settings import service_name
+from game_operator.protocol.http import service_name
 
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient

@@ -25,7 +25,7 @@ from game_operator.errors import (
 from game_operator.ledger.api import Outcome
 from game_operator.ledger.sql import SqlLedger, read_with
 from game_operator.ledger.staff.findings import Finding, check_person
-from game_operator.transport.settings import service_name
+from game_operator.protocol.http import service_name
 from game_operator.wallet import JoinedWallet, Wallet
 
 if TYPE_CHECKING:

@@ -46,7 +46,7 @@ class AnomalyFilters:
 
     def __post_init__(self) -> None:
         check_between(self.since_millis, self.until_millis)
-        for text in (self.source, self.player_id, self.id_prefix, *(self.kind or ())):
+        for text in (self.player_id, self.id_prefix, *(self.kind or ())):
             if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise typer.BadParameter(f"{shown(text)} is not valid UTF-8, so no anomaly can match it.")
 
