@@ -82,7 +82,7 @@ class ShowsAPageWhenBroken(PlainWallet):
             ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, which is not a reply", id="B07, no reply"
         ),
         pytest.param(repeats.ForgetsWhenRestarted, "B08", DOUBLED, "withdraw after the restart, player-1", id="B08"),
-        pytest.param(repeats.IdsFolded, "B09", LOST, "CERTIFY-TEST-b09", id="B09, case"),
+        pytest.param(repeats.IdsFolded, "B09", LOST, "CERTIFY-7E577E57-b09", id="B09, case"),
         pytest.param(repeats.IdsTrimmed, "B09", LOST, "5.00 too much", id="B09, space"),
         pytest.param(repeats.PaysEachTxId, "B10", DOUBLED, "the balance moved by +10.00", id="B10"),
         pytest.param(repeats.ForgetsAfterAMonth, "B11", DOUBLED, "withdraw 89 days later, player-1", id="B11"),

@@ -918,7 +918,7 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
         r"Error: The wallet cannot be reached any more: \S+ .*\. It was waited for [0-9.]+ s\. ", after_notice(told.err)
     )
     assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
-    assert re.search(r"The last one answered is #\d+ \w+ of bet bet-\S+ \(SUCCESS, balance [0-9.]+\)", told.err)
+    assert re.search(r"The last one answered is #\d+ \w+ of bet storm-bet-\S+ \(SUCCESS, balance [0-9.]+\)", told.err)
     (killer,) = re.findall(r"The first one without a definite answer is #(\d+) (\w+) of bet (bet-\S+) ", told.err)
     assert killer[1] == "deposit"
     assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
@@ -963,7 +963,7 @@ def test_a_wallet_that_fails_in_every_withdraw(
     assert (told.code, told.out) == (3, "")
     assert "gives no definite answer any more; the last was: SYSTEM_ERROR. It was waited for " in told.err
     assert re.search(
-        r"The first one without a definite answer is #\d+ withdraw of bet bet-\S+ \(SYSTEM_ERROR\)", told.err
+        r"The first one without a definite answer is #\d+ withdraw of bet storm-bet-\S+ \(SYSTEM_ERROR\)", told.err
     )
     assert '"SYSTEM_ERROR"' in (own_folder / "storm-5.trace").read_text()
 
