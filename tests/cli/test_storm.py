@@ -919,7 +919,7 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     )
     assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
     assert re.search(r"The last one answered is #\d+ \w+ of bet storm-bet-\S+ \(SUCCESS, balance [0-9.]+\)", told.err)
-    (killer,) = re.findall(r"The first one without a definite answer is #(\d+) (\w+) of bet (bet-\S+) ", told.err)
+    (killer,) = re.findall(r"The first one without a definite answer is #(\d+) (\w+) of bet (storm-bet-\S+) ", told.err)
     assert killer[1] == "deposit"
     assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
     lines = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()]

@@ -126,7 +126,9 @@ def test_repairs_go_on(ledger: SqlLedger) -> None:
     assert repair(ledger, lost("open")).applied
 
 
-@pytest.mark.parametrize("code", ["", "limit", "SYSTEM_ERROR", "INVALID_SIGNATURE", "A" * 65, 5])
+@pytest.mark.parametrize(
+    "code", ["", "limit", "SYSTEM_ERROR", "INVALID_SIGNATURE", "PLAYER_NOT_FOUND", "INSUFFICIENT_BALANCE", "A" * 65, 5]
+)
 def test_codes_that_refuse_no_withdraw(ledger: SqlLedger, code: Any) -> None:
     """With them bets go on."""
     with pytest.raises(ValueError, match=r"cannot refuse a withdraw\. Pass LIMIT_EXCEEDED"):

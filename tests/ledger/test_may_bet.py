@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 from multiprocessing import get_context
@@ -556,6 +556,38 @@ def test_an_object_of_the_operators_never_takes_the_debit_back(kind: WalletKind,
         wallet = opened.wallet(after, may_bet=may_bet)
         assert opened.call(wallet, withdraw()).balance_cents == 530
         assert opened.call(opened.wallet(), withdraw()).balance_cents == 530
+
+
+def test_an_object_that_was_loaded_before_the_call_has_the_balance_after_it(postgres_url: str) -> None:
+    """Such as the current player of a middleware: changed by after, it would take the debit back."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
+
+    class Base(DeclarativeBase):
+        pass
+
+    class Player(Base):
+        __tablename__ = "players"
+        id: Mapped[str] = mapped_column(primary_key=True)
+        balance: Mapped[int]
+
+    run(postgres_url, "CREATE TABLE players (id varchar(80) PRIMARY KEY, balance bigint)")
+    run(postgres_url, "INSERT INTO players VALUES ('p1', 1000)")
+    engine = create_engine(postgres_url.replace("postgresql:", "postgresql+psycopg:"))
+
+    @contextmanager
+    def transaction() -> Generator[Session]:
+        with Session(engine) as session, session.begin():
+            session.info["player"] = session.get(Player, "p1")
+            yield session
+
+    def after(_call: Any, _outcome: Any, session: Session) -> None:
+        session.get_one(Player, "p1").balance -= 10
+
+    with SqlLedger(postgres_url, accounts=_PLAYERS) as ledger:
+        reply = JoinedWallet(ledger, transaction, after).withdraw(withdraw(amount_cents=100))
+        assert (reply.balance_cents, int(ledger.balance("p1"))) == (890, 890)
+    engine.dispose()
 
 
 def test_terms_of_a_call_that_joins_by_hand(sqlite_url: str) -> None:

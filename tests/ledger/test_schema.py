@@ -518,6 +518,8 @@ def test_a_database_that_is_not_there_is_told_in_sentences(postgres: PostgresSer
         pytest.param('"$user", casino', "CREATE SCHEMA casino AUTHORIZATION postgres;", id="the user's or another"),
         pytest.param('"$user"', "CREATE SCHEMA postgres AUTHORIZATION postgres;", id="the user's"),
         pytest.param('""', "ALTER ROLE postgres SET search_path = public;", id="none"),
+        pytest.param("pg_temp", "ALTER ROLE postgres SET search_path = public;", id="gone with the connection"),
+        pytest.param("pg_catalog", "ALTER ROLE postgres SET search_path = public;", id="PostgreSQL's own"),
     ],
 )
 def test_a_search_path_to_nowhere(path: str, line: str, awaited: bool, migrate: bool, postgres_url: str) -> None:

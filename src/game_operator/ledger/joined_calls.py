@@ -281,6 +281,8 @@ class Joiner:
 
         Under a savepoint; if the call is *held*, that is the call's own, because nothing of it is stored afterwards.
         """
+        if step.name == AFTER:
+            yield from caller.flush(forget=True)
         if not held:
             yield from caller.execute(SAVE, ())
         answer = yield from step.answering(caller.original, awaits=self._awaits)

@@ -303,9 +303,10 @@ def failure_of(caller: Caller) -> Callable[[], bool] | None:
 
 def left_open(connection: Any) -> Callable[[], bool]:
     """
-    Return what says, after its block was left, whether the transaction of *connection* may be nested, or open still.
+    Return what says, after its block was left, whether the transaction of *connection* may not be committed.
 
-    Call this inside the block. The answer is a sign and proves nothing: a pool may have lent the connection again.
+    It may be nested, open still, or gone with a connection that was closed. Call this inside the block. The answer is a
+    sign and proves nothing: a pool may have lent the connection again.
     """
     plain = plain_connection(connection)
     if is_from(plain, SQLALCHEMY):
@@ -319,11 +320,11 @@ def left_open(connection: Any) -> Callable[[], bool]:
 
 def _is_driver_in_transaction(driver: Any) -> bool:
     if is_from(driver, "psycopg"):
-        return driver.info.transaction_status.name not in ("IDLE", "UNKNOWN")  # UNKNOWN: it is closed.
+        return bool(driver.info.transaction_status.name != "IDLE")
     try:
         return bool(getattr(driver, "in_transaction", False))
     except Exception:  # sqlite3's, which is not imported here, for a connection that is closed.
-        return False
+        return True
 
 
 def _required(how: str) -> TransactionRequiredError:

@@ -199,7 +199,10 @@ _FIRST_THERE: Final = (
     "SELECT quote_ident(name), nspname IS NOT NULL FROM unnest(CAST(? AS text[])) WITH ORDINALITY AS path(name, place) "
     "LEFT JOIN pg_namespace ON nspname = name ORDER BY nspname IS NULL, place LIMIT 1"
 )
-_SEARCHED: Final = "SELECT current_schema(), current_setting('search_path'), quote_ident(current_user)"
+#: Tables in a schema of PostgreSQL's own would be refused, or go with the connection.
+_SEARCHED: Final = (
+    "SELECT nullif(left(current_schema(), 3) = 'pg_', true), current_setting('search_path'), quote_ident(current_user)"
+)
 #: PostgreSQL makes tables in the first schema of the path, and finds older ones in any.
 _BESIDE_OLDER = (
     "SELECT set_config('search_path', CAST(CAST(relnamespace AS regnamespace) AS text) || ', ' || "
@@ -329,7 +332,7 @@ def check_search_path() -> Script[None]:
     if found is not None:
         return
     what = f"The search_path of the role {user} is {shown(path)}, and it leads to no schema, so tables have no place."
-    named = [name for name in _SCHEMA_NAMES.findall(path) if name not in _NOT_NAMED]
+    named = [name for name in _SCHEMA_NAMES.findall(path) if name not in _NOT_NAMED and not name.startswith("pg_")]
     if not named and _OF_USER not in path:
         raise SchemaError(what, remedy=f"Run: ALTER ROLE {user} SET search_path = public;")
     names = [name[1:-1].replace('""', '"') if name[0] == '"' else name.lower() for name in named or [user]]

@@ -7,6 +7,7 @@ The rows stay: they say who stopped bets, who started them again, and why.
 
 from typing import Final, NamedTuple
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.errors import shown
 from game_operator.ledger.engine.dialects import SqlDialect
 from game_operator.ledger.engine.script import Execute, Script, may_refuse
@@ -14,6 +15,8 @@ from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.staff.findings import check_person
 
 _ABOVE_EVERY_VERSION: Final = 2**31
+#: Every other code of ours says something that is not so.
+_OURS: Final = frozenset(WebhookErrorCode) - {WebhookErrorCode.LIMIT_EXCEEDED, WebhookErrorCode.PLAYER_BLOCKED}
 
 
 class BetStop(NamedTuple):
@@ -41,10 +44,10 @@ def checked_stop(actor: str, reason: str, code: str, now_millis: int = 0) -> Bet
         ValueError: No withdraw can be refused with *code*.
     """
     check_person(actor, reason)
-    if not may_refuse(code):
+    if not may_refuse(code) or code in _OURS:
         raise ValueError(
-            f"code is {shown(code)}, and cannot refuse a withdraw. Pass LIMIT_EXCEEDED, or one of your own codes of "
-            "1 to 64 of A-Z, 0-9 and _"
+            f"code is {shown(code)}, and cannot refuse a withdraw. Pass LIMIT_EXCEEDED, PLAYER_BLOCKED, or one of your "
+            "own codes of 1 to 64 of A-Z, 0-9 and _"
         )
     return BetStop(code, actor, reason, now_millis)
 
