@@ -13,12 +13,13 @@ import pytest
 from game_operator.errors import FindingError, LedgerError, RepairRefusedError
 from game_operator.ledger import AsyncSqlLedger, SqlLedger, TableAccounts, Terms
 from game_operator.ledger.engine.address import path_of
+from game_operator.ledger.staff.repairs import Repair
 from game_operator.models.webhooks import MovingCall
 from game_operator.money import Cents
-from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.wallet import AsyncWallet, JoinedWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
 from tests.support.joined_wallets import WALLETS, WalletKind
-from tests.support.repairs import findings, lost, pay, repair, won
+from tests.support.repairs import findings, lost, nothing, pay, repair, won
 
 Run = Callable[..., list[Any]]
 
@@ -142,7 +143,7 @@ def test_what_did_not_fit_is_applied_once_it_does(url: str, run: Run) -> None:
 
 
 def test_a_repair_and_a_payment_that_do_not_fit(url: str, run: Run) -> None:
-    """A clear error each, and nothing moved: the bet stays OPEN, and the finding stays to be resolved."""
+    """A clear error and an anomaly each, and nothing moved: the bet stays OPEN, the finding to be resolved."""
     with SqlLedger(url, accounts=YEN) as ledger:
         for bet_id in ("b1", "b2"):
             ledger.apply(withdraw(bet_id, amount_cents=100))
@@ -156,8 +157,24 @@ def test_a_repair_and_a_payment_that_do_not_fit(url: str, run: Run) -> None:
         with pytest.raises(FindingError, match=r"The amount 1\.50 that is owed for the finding 1 does not fit"):
             pay(ledger, unfit.id)
         assert pay(ledger, fits.id)[1].balance_cents == 100_400
+        kept = [(each.bet_id, each.tx_id) for each in ledger.anomalies() if each.kind == "unit_does_not_fit"]
+        assert kept == [("b1", "reconcile:b1"), ("b1", "finding:1")]
         assert ledger.verify().findings == ()
     assert run("SELECT yen FROM players") == [(1_004,)]
+
+
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
+def test_a_joined_repair_that_does_not_fit(url: str, run: Run) -> None:
+    """The operator's transaction commits the anomaly, and nothing else."""
+    with SqlLedger(url, accounts=YEN) as ledger:
+        ledger.apply(withdraw("b1", amount_cents=100))
+        wallet = JoinedWallet(ledger, lambda: psycopg.connect(url))
+        for _ in range(2):
+            with pytest.raises(RepairRefusedError, match=r"The amount 3\.01 does not fit"):
+                wallet.repair(Repair(won(301), "reconcile", nothing))
+        assert [(each.kind, each.bet_id, each.seen) for each in ledger.anomalies()] == [("unit_does_not_fit", "b1", 2)]
+        assert wallet.repair(Repair(won(300), "reconcile", nothing)).balance_cents == 100_200
+    assert run("SELECT yen FROM players") == [(1_002,)]
 
 
 @pytest.mark.parametrize("url", ["postgres"], indirect=True)

@@ -25,7 +25,16 @@ from game_operator.ledger.rules.book import Item
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.anomalies import keep_anomaly, store_anomaly, unknown_source
 from game_operator.ledger.staff.queries import anomaly_at, stored_at
-from game_operator.ledger.staff.repairs import Paid, Payment, Repair, paid_at, pay_finding, repair_bet, settled_at
+from game_operator.ledger.staff.repairs import (
+    Paid,
+    Payment,
+    Repair,
+    or_raise,
+    paid_at,
+    pay_finding,
+    repair_bet,
+    settled_at,
+)
 from game_operator.models.webhooks import BalanceCall, WebhookCall
 
 T = TypeVar("T")
@@ -118,8 +127,8 @@ class JoinedBlock:
 
     def _repaired(self, repair: Repair) -> Work[Outcome]:
         ledger, script = self._ledger, partial(repair_bet, repair, self._terms)
-        done: tuple[Outcome, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
-        outcome = done[0]
+        done: tuple[Outcome | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        outcome = or_raise(done[0])
         yield from self._check_moved(outcome, partial(settled_at, ledger._prefix, repair, self._terms.source))
         return outcome
 
@@ -127,8 +136,8 @@ class JoinedBlock:
         """Pay what is owed for a finding, in a transaction of the operator; ``after`` runs if an account gets money."""
         ledger, source = self._ledger, self._terms.source
         script = partial(pay_finding, payment, self._terms)
-        done: tuple[Paid, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
-        paid = done[0]
+        done: tuple[Paid | Exception, bool] = yield from self._repeated(partial(ledger._joiner.run_held, script))
+        paid = or_raise(done[0])
         yield from self._check_moved(paid.outcome, partial(paid_at, ledger._prefix, payment.finding_id, source))
         return paid
 

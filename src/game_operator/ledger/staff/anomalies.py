@@ -13,7 +13,7 @@ from game_operator.ledger.engine.script import Dialect, Execute, Script
 from game_operator.ledger.engine.sources import Sources, refusal
 from game_operator.ledger.rules.book import FOREIGN_PLAYER, UNKNOWN_SOURCE, Anomaly, Book, Changes, Item, Needs
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
-from game_operator.models.webhooks import LONGEST_TX_ID, WebhookCall
+from game_operator.models.webhooks import LONGEST_TX_ID, DepositCall, RollbackCall, WebhookCall
 from game_operator.protocol.webhook import read_call
 
 #: A source where another index leads to the rows: no index has this expression, so no planner prefers one that begins
@@ -301,6 +301,13 @@ def foreign_player(call: WebhookCall, terms: Terms) -> Anomaly | None:
     """Return what is kept of a call whose player the ledger does not own; None of a withdraw."""
     found = unknown_source(call, terms)
     return found and found._replace(kind=FOREIGN_PLAYER)
+
+
+def keep_unfit(call: DepositCall | RollbackCall, terms: Terms, dialect: Dialect) -> Script[None]:
+    """Keep what a repair or payment would have moved, if the unit of the operator's column cannot hold it."""
+    found = unknown_source(call, terms)
+    assert found is not None
+    yield from store_anomaly(found._replace(kind=UNIT_DOES_NOT_FIT), terms.source, dialect)
 
 
 def _problem(record: AnomalyRecord, *, accept_foreign: bool, asks_owns: bool) -> str:

@@ -7,7 +7,7 @@ that never came is given to the operator's ``after``, so that the operator's own
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from game_operator.codes import BetState
 from game_operator.errors import FindingError, RepairRefusedError, shown
@@ -18,10 +18,13 @@ from game_operator.ledger.engine.tables import sql_texts
 from game_operator.ledger.ownership import check_owned
 from game_operator.ledger.rules.book import Book, Changes, Needs, posting
 from game_operator.ledger.rules.decide import UNIT_DOES_NOT_FIT
+from game_operator.ledger.staff.anomalies import keep_unfit
 from game_operator.ledger.staff.findings import Finding, finding, resolve_finding
 from game_operator.ledger.staff.queries import bet as bet_script
 from game_operator.models.webhooks import DepositCall, RollbackCall
 from game_operator.money import Cents, amount_from_cents
+
+T = TypeVar("T")
 
 _NOT_WHOLE = 'does not fit unit="whole" of the operator\'s table, which holds no part of a unit. Nothing was moved.'
 
@@ -83,9 +86,19 @@ class Paid(NamedTuple):
     outcome: Outcome
 
 
-def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome]:
+def or_raise(result: T | Exception) -> T:
+    """Return what came of a repair or payment; raise a refusal, whose anomaly is committed now."""
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outcome | RepairRefusedError]:
     """
     Settle a bet, run ``after``, and return the outcome.
+
+    If the amount does not fit the unit of the operator's column, that is kept as an anomaly. Then the refusal is
+    returned, to be raised after the commit.
 
     Raises:
         RepairRefusedError: The bet is unknown, not OPEN, another player's, or named by a claim; or its account is
@@ -109,7 +122,11 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     book.bets = {bet.bet_id: bet}
     outcome = book.settle(call, terms, settled_by=repair.settled_by, clock_millis=loaded.clock_millis)
     if not outcome.applied:
-        raise RepairRefusedError(_why_refused(bet, call, outcome))
+        refused = RepairRefusedError(_why_refused(bet, call, outcome))
+        if outcome.anomaly != UNIT_DOES_NOT_FIT:
+            raise refused
+        yield from keep_unfit(call, terms, dialect)
+        return refused
     yield from dialect.store(source, book.changes, was={account.key: account for account in loaded.accounts})
     yield from repair.beside(outcome, dialect)
     if terms.after is None:
@@ -135,7 +152,7 @@ def settled_at(prefix: str, repair: Repair, source: str) -> Script[int | None]:
     return found.settled_at_millis
 
 
-def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid]:
+def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[Paid | FindingError]:
     """
     Post what is owed for a finding, once, and resolve it; run ``after`` if the account gets money.
 
@@ -163,7 +180,13 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     owed_cents = owed_beside(missing_cents, sum(each.cents for each in claims))
     account = _payable(wanted, bet, account, missing_cents)
     _check_counted(payment, bet, claims)
-    _check_amount(wanted, account, owed_cents, dialect.step_cents)
+    call = _call_of_payment(wanted, bet, owed_cents)
+    if owed_cents % dialect.step_cents:
+        if call is not None:
+            yield from keep_unfit(call, terms, dialect)
+        amount = amount_from_cents(owed_cents)
+        return FindingError(f"The amount {amount} that is owed for the finding {wanted.id} {_NOT_WHOLE}")
+    _check_amount(wanted, account, owed_cents)
     moved = Account(account.key, account.balance_cents + owed_cents, max(loaded.clock_millis, account.at_millis + 1))
     changes = _changes_of_payment(wanted, bet, moved, owed_cents)
     yield from dialect.store(wanted.source, changes, was={account.key: account})
@@ -175,7 +198,6 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
         applied=True,
         delta_cents=owed_cents,
     )
-    call = _call_of_payment(wanted, bet, owed_cents)
     if terms.after is not None and call is not None:
         ask = AskOperator(AFTER, partial(terms.after, call, outcome))
         outcome = yield from run_after(ask, outcome, account.key, changes.calls, wanted.source, dialect)
@@ -257,11 +279,8 @@ def _check_counted(payment: Payment, bet: BetRecord, claims: Sequence[Claim]) ->
         )
 
 
-def _check_amount(wanted: Finding, account: Account, owed_cents: int, step_cents: int) -> None:
+def _check_amount(wanted: Finding, account: Account, owed_cents: int) -> None:
     """Raise FindingError if the account cannot take the payment."""
-    if owed_cents % step_cents:
-        amount = amount_from_cents(owed_cents)
-        raise FindingError(f"The amount {amount} that is owed for the finding {wanted.id} {_NOT_WHOLE}")
     holds = f"The account {shown(account.key)} holds {amount_from_cents(account.balance_cents)}, and the finding"
     # A balance below zero, as the operator's own table may have, is no reason not to pay.
     if owed_cents < 0 and account.balance_cents + owed_cents < 0:
