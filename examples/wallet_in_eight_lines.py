@@ -2,7 +2,8 @@
 Answer the service's webhooks with the ready wallet: eight lines from a database to an ASGI application.
 
 The rest of the program plays the service against a real server. In production you have only the service's public key,
-and any ASGI server runs the application. `game-operator serve` does all of this without a program.
+and any ASGI server runs the application. uvicorn must run with `--http game_operator.serve:SafeProtocol`: see
+docs/how-to/go-live.md. `game-operator serve` does all of this without a program.
 """
 
 import asyncio
@@ -41,7 +42,8 @@ async def main(database: str) -> None:
         receiver = WebhookReceiver(authenticator=signature, instances={"i1"})
         app = asgi_app(receiver, wallet, prefix="/wallet")
 
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+        http = "game_operator.serve:SafeProtocol"  # A must under uvicorn.
+        server = uvicorn.Server(uvicorn.Config(app, http=http, log_level="warning"))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             serving = asyncio.create_task(server.serve([listener]))
             await play(f"http://127.0.0.1:{listener.getsockname()[1]}/wallet")
