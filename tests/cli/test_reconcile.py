@@ -386,6 +386,7 @@ def test_a_claim_that_names_the_bet_is_counted(world: World) -> None:
         assert (refused.code, world.balance) == (1, before)
         assert f"may have paid what is owed: {left}. Nothing was moved." in refused.err
         assert "--counting-claim TX_ID" in refused.err
+        assert "a jackpot, is not counted. Then resolve the finding without paying, and credit by hand" in refused.err
     told = world.reconcile(*pay, "--counting-claim", "c30", "--counting-claim", "c50")
     assert (told.code, told.out) == (0, "1.20 was posted to p1. The finding 1 is resolved.\n")
     assert world.quick("--sample", "1").code == 0

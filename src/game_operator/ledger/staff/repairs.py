@@ -28,6 +28,10 @@ T = TypeVar("T")
 
 _NOT_WHOLE = 'does not fit unit="whole" of the operator\'s table, which holds no part of a unit. Nothing was moved.'
 
+_BY_HAND = (
+    "resolve the finding without paying, and credit by hand: with `game-operator ledger adjust`, or in your own table."
+)
+
 #: What a bet's account got for it can still change in every other state.
 _SETTLED = frozenset({BetState.CLOSED, BetState.ROLLED_BACK})
 
@@ -166,7 +170,12 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     """
     wanted = yield from finding(payment.finding_id, dialect)
     found = yield from bet_script(dialect.prefix, wanted.subject, wanted.source)
-    if found is None or wanted.source != terms.source:
+    if wanted.source != terms.source:
+        raise FindingError(
+            f"The finding {wanted.id} is of the source {shown(wanted.source)}, not {shown(terms.source)}. Nothing was "
+            "moved."
+        )
+    if found is None:
         raise _nothing_to_pay(wanted)
     check_owned(dialect.owns, found.player_id, FindingError)
     loaded, bet = yield from _locked(found, dialect)
@@ -244,7 +253,10 @@ def _why_refused(bet: BetRecord, call: DepositCall | RollbackCall, outcome: Outc
 
 
 def _nothing_to_pay(wanted: Finding) -> FindingError:
-    return FindingError(f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.")
+    return FindingError(
+        f"Nothing can be paid for the finding {wanted.id}: it does not say what is owed to whom.",
+        remedy=f"Let the provider send the call. If it says that it never will, and something is owed, {_BY_HAND}",
+    )
 
 
 def _payable(wanted: Finding, bet: BetRecord, account: Account | None, missing_cents: int) -> Account:
@@ -275,7 +287,8 @@ def _check_counted(payment: Payment, bet: BetRecord, claims: Sequence[Claim]) ->
         raise FindingError(
             f"Claims name the bet {shown(bet.bet_id)}, and may have paid what is owed: {named}. Nothing was moved.",
             remedy="If a claim was paid for this bet, say so with --counting-claim TX_ID for each, in Python "
-            "counting_claims. Then only the rest is paid. Otherwise resolve the finding without paying.",
+            "counting_claims. Then only the rest is paid. A claim that is separate money, such as a jackpot, is not "
+            f"counted. Then {_BY_HAND}",
         )
 
 
