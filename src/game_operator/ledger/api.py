@@ -333,7 +333,8 @@ class TableAccounts:
             currency, with decimals; ``whole`` units of a currency without cents, in integers; ``thousandths`` of a
             unit (fils), in integers. Calls have hundredths in every currency. An amount that is no whole unit does not
             fit ``whole``: a withdraw is INVALID_REQUEST, and what credits is SYSTEM_ERROR and the anomaly
-            ``unit_does_not_fit``. None is cents, in a column of integers; for another column the unit is required.
+            ``unit_does_not_fit``. None is cents, in a column of integers: for yen pass ``whole``. Another column needs
+            the unit.
         shared: Whether ledgers with other table prefixes move these balances too. A call that reaches two ledgers moves
             money twice, so a second ledger is refused without it.
 

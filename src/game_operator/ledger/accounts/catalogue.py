@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, get_args
 
 from game_operator.errors import shown
-from game_operator.ledger.api import TableAccounts
+from game_operator.ledger.api import TableAccounts, Unit
 from game_operator.ledger.engine.script import Execute, Kind, Rows, Script
 from game_operator.ledger.engine.tables import sql_texts
 
@@ -143,7 +143,8 @@ def _balance_problems(kind: Kind, accounts: TableAccounts, column: Column) -> li
         inexact = f"{name} has the type {column.type_name}, which is not exact"
         return [f"{inexact}; it must be {_BALANCE_TYPES[kind]}."]
     if unit is None and (scale or not column.is_whole):
-        return [f"{name} is {column.declared}: say what it counts. {_SEE}"]
+        told = "say what it counts by unit=, at the command line --accounts-unit: one of"
+        return [f"{name} is {column.declared}: {told} {', '.join(get_args(Unit))}. {_SEE}"]
     if scale is None or (scale >= 2 if unit == "units" else scale == 0):
         return []
     passed = f'the unit "{unit or "cents"}" was passed, which has {"two" if unit == "units" else "no decimals"}'
