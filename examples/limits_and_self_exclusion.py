@@ -28,7 +28,8 @@ CREATE TABLE protection (
     daily_loss_cents bigint NOT NULL,
     weekly_wager_cents bigint NOT NULL
 );
--- The wagers of all providers: each wallet writes its own.
+-- The wagers of all providers: each wallet writes its own. All in one currency: with several, add a column of the
+-- currency, and convert each amount before it is noted and compared.
 CREATE TABLE wagers (
     provider text NOT NULL,
     bet_id text NOT NULL,
@@ -72,6 +73,8 @@ def refusal(call: WithdrawCall, limits: Protection, lost_cents: int, wagered_cen
     """Return the code that refuses the bet, or None. A wager counts as lost until its winnings come."""
     if limits.excluded:
         return "PLAYER_BLOCKED"
+    if call.action != "BET":  # Money that is given away, such as a RAIN: no wager, as `note_of` has it.
+        return None
     too_much = (
         lost_cents + call.amount_cents > limits.daily_loss_cents
         or wagered_cents + call.amount_cents > limits.weekly_wager_cents

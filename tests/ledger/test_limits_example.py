@@ -73,6 +73,8 @@ def test_the_limit_counts_to_the_cent(replies_to: Any) -> None:
     """Both sides of it."""
     assert _codes(replies_to(withdraw("b1", amount_cents=10 * _WAGER + 1))) == {"LIMIT_EXCEEDED": 1}
     assert _codes(replies_to(withdraw("b2", amount_cents=10 * _WAGER))) == {None: 1}
+    assert _codes(replies_to(withdraw("b3", amount_cents=1))) == {"LIMIT_EXCEEDED": 1}
+    assert _codes(replies_to(withdraw("r1", amount_cents=1, action="RAIN"))) == {None: 1}, "it is no wager"
 
 
 def test_what_comes_back_makes_room_for_a_day_and_not_for_the_week(replies_to: Any) -> None:
@@ -104,6 +106,7 @@ def test_an_excluded_player_is_paid_and_bets_no_more(example: ModuleType, postgr
     with psycopg.connect(postgres_url) as connection:
         example.exclude(connection, "p1", "2020-01-01")
     assert _codes(replies_to(*(withdraw(f"c{number}", amount_cents=1) for number in range(8)))) == {"PLAYER_BLOCKED": 8}
+    assert _codes(replies_to(withdraw("r1", amount_cents=1, action="RAIN"))) == {"PLAYER_BLOCKED": 1}
     assert _codes(replies_to(deposit("b1", amount_cents=5))) == {None: 1}
     with psycopg.connect(postgres_url) as connection:
         assert not example.may_play(connection, "p1")
