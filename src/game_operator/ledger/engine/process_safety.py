@@ -83,8 +83,9 @@ def check_outside(owner: object) -> None:
         if each.owner is owner:
             raise LedgerError(
                 "may_bet, account_of, after and accounts run in a transaction of this ledger, which would wait "
-                "for itself. In after, pass its connection on: ledger.apply(call, connection=connection). In "
-                "may_bet and after, read your tables over the connection that they are given."
+                "for itself. In may_bet and after, pass their connection on: ledger.spent(account, since_millis=…, "
+                "connection=connection), and in after ledger.apply(call, connection=connection). Read your tables over "
+                "it, too."
             )
 
 
