@@ -2,7 +2,7 @@
 Refuse bets by your own rules: a blocked player, and a limit for each bet.
 
 `may_bet` is called after all other checks, while the account is locked. It is not called for deposits and rollbacks:
-a blocked player is still paid and refunded.
+a blocked player is still paid and refunded. For legal limits and exclusion see docs/how-to/limits.md.
 """
 
 from game_operator import DepositCall, Reply, WithdrawCall
