@@ -143,7 +143,7 @@ def test_an_upgrade_is_the_last_request_of_its_connection(
         assert reply[1]["connection"] == "close"
         assert client.is_closed()
     if loses_it:
-        reason = "the body is empty: .* It asks for an upgrade to 'h2c', .* --http game_operator.serve:SafeProtocol"
+        reason = "is empty. .* us. The request asks for an upgrade to 'h2c', .* --http game_operator.serve:SafeProtocol"
         assert re.search(reason, caplog.text)
 
 

@@ -336,8 +336,9 @@ def test_how_deep_an_indented_body_is_looked_into(depth: int, found: bool) -> No
 
 def test_a_body_that_somebody_read_before_us_is_told(public_key: RSAPublicKey, private_key: RSAPrivateKey) -> None:
     """A framework's body can be read once."""
-    reason = _asked(RsaSignature(public_key), ("signature", signature_of(private_key, _BODY)), body=b"")
-    assert "has something read it before us" in reason
+    for authenticator in (RsaSignature(public_key), HmacSignature(_SECRET)):
+        reason = _asked(authenticator, ("signature", signature_of(private_key, _BODY)), body=b"")
+        assert "the body is empty. Either the network lost it, or a middleware read it before us" in reason
 
 
 def test_a_signature_has_a_longest_length(public_key: RSAPublicKey) -> None:
@@ -457,6 +458,20 @@ def test_an_address_as_proxies_write_it(written: str, accepted: bool) -> None:
         assert "X-Forwarded-For" in reason
         assert "'10.0.0.1'" in reason
         assert (shown(written.strip()) if written else "of nobody") in reason
+        assert reason.endswith("cannot be read as an address" if written else "is not on the allow-list")
+
+
+@pytest.mark.parametrize(
+    ("peer", "reason"),
+    [
+        ("8.8.8.8", "the address '8.8.8.8' is not on the allow-list"),
+        ("::ffff:8.8.8.8", "the address '::ffff:8.8.8.8' is not on the allow-list (read as 8.8.8.8)"),
+        (None, "the address None cannot be read as an address"),
+    ],
+)
+def test_why_an_address_is_refused(peer: Any, reason: str) -> None:
+    """E10: how it was read is told where it is written otherwise."""
+    assert _asked(IpAllowList(["192.0.2.7"]), peer=peer) == reason
 
 
 def test_a_proxy_with_a_port() -> None:

@@ -296,3 +296,4 @@ def test_compression_is_named_whoever_refuses(way: str) -> None:
     house = _house(HmacSignature(_SECRET) if way == "HMAC" else _ANYBODY)
     house.receiver.handle("/withdraw", headers, gzip.compress(b"{}"), Handler(), peer="192.0.2.7")
     assert ("gzip, br" if way == "a header twice" else "'gzip'") in house.handled[-1].reason
+    assert "switch off the compression of request bodies" in house.handled[-1].reason

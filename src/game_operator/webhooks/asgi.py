@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from game_operator.protocol.http import HttpReply
-from game_operator.webhooks.authenticators import WebhookRequest
+from game_operator.webhooks.authenticators import LOST, WebhookRequest
 from game_operator.webhooks.budget import Begun
-from game_operator.webhooks.gate import LOST, READ_AWAY, UnreadBodyError, headers_of, normal_prefix, path_below
+from game_operator.webhooks.gate import READ_AWAY, UnreadBodyError, headers_of, normal_prefix, path_below
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 

@@ -19,7 +19,7 @@ from hashlib import sha256
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
@@ -28,6 +28,9 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import digest_signed, verifies
 from game_operator.signers.keys import load_public_key
+
+#: What may have become of a body that is not all there, for the log.
+LOST: Final = "Either the network lost it, or a middleware read it before us"
 
 _LOG = logging.getLogger("game_operator.webhooks")
 _LONGEST_SIGNATURE = 2048
@@ -170,7 +173,7 @@ class RsaSignature:
         if len(signature) not in {key.key_size // 8 for key in self._keys}:
             return f"the signature has {len(signature)} bytes, which does not fit any of the keys"
         if not body:
-            return "the body is empty: has something read it before us?"
+            return f"the body is empty. {LOST}"
         with self._lock:
             now = time.monotonic()
             is_due = now - self._diagnosed_at >= _SECONDS_BETWEEN_DIAGNOSES
@@ -264,7 +267,9 @@ class HmacSignature:
         # Each secret is compared, and each in constant time, so the delay of the answer reveals nothing.
         matches = [hmac.compare_digest(hmac.digest(secret, request.body, sha256), given) for secret in self._secrets]
         if not any(matches):
-            raise WebhookSignatureError("the HMAC was not made with any of the secrets, or is for another body")
+            told = "the HMAC was not made with any of the secrets"
+            why = "or is for another body" if request.body else f"and the body is empty. {LOST}"
+            raise WebhookSignatureError(f"{told}, {why}")
 
 
 _Network = IPv4Network | IPv6Network
@@ -317,7 +322,7 @@ class IpAllowList:
             told = shown(request.peer)
             if named is not None:
                 told = f"{shown(named) if named else 'of nobody'}, which the proxy {told} names in X-Forwarded-For,"
-            raise WebhookSignatureError(f"the address {told} is not on the allow-list (read as {address})")
+            raise WebhookSignatureError(f"the address {told} {_why_not_let_in(address, named, request.peer)}")
 
     def _caller(self, request: WebhookRequest) -> tuple[_Address | None, str | None]:
         """Return the caller's address, and what X-Forwarded-For says it is; None for who connected without a proxy."""
@@ -378,6 +383,13 @@ def _forwarded_address(text: str) -> _Address | None:
     if written is None or int(written["port"] or 0) > _HIGHEST_PORT:
         return None
     return _parsed_address(written["bracketed"] or written["four"] or written["six"])
+
+
+def _why_not_let_in(address: _Address | None, named: str | None, peer: object) -> str:
+    if address is None and named != "":
+        return "cannot be read as an address"
+    is_as_written = address is None or str(address) == (peer if named is None else named)
+    return "is not on the allow-list" + ("" if is_as_written else f" (read as {address})")
 
 
 def _within(address: _Address, networks: tuple[_Network, ...]) -> bool:

@@ -21,7 +21,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.protocol.webhook import BATCH_PATHS, OPERATIONS, BatchItem, read_batch, read_call
 from game_operator.protocol.webhook_reply import encode_batch_reply, encode_reply, fold_code
-from game_operator.webhooks.authenticators import Authenticator, WebhookRequest, covers_body
+from game_operator.webhooks.authenticators import LOST, Authenticator, WebhookRequest, covers_body
 from game_operator.webhooks.budget import OverBudget, log_failure
 
 _LOG = logging.getLogger("game_operator.webhooks")
@@ -30,8 +30,6 @@ _BATCH: Final = "deposit-batch"
 #: when the connection closes sees a broken connection, and not the reply.
 READ_AWAY: Final = 8_388_608
 
-#: What may have become of a body that is not all there, for the log.
-LOST: Final = "Either the network lost it, or a middleware read it before us"
 _MOST_LENGTH_DIGITS: Final = 19
 #: Of a header that is quoted in a reason.
 _SHOWN_CHARACTERS: Final = 60
@@ -308,7 +306,10 @@ def _encoding_of(request: WebhookRequest) -> str:
     told = b", ".join(values).decode("latin-1")
     if not told or told.lower() == "identity":
         return ""
-    return f". Its Content-Encoding is {shown(told[:_SHOWN_CHARACTERS])}; the receiver never unpacks a body"
+    return (
+        f". The body's Content-Encoding is {shown(told[:_SHOWN_CHARACTERS])}, and the receiver never unpacks a body: "
+        "switch off the compression of request bodies, in the proxy or at the caller"
+    )
 
 
 def _missing_of(request: WebhookRequest) -> str:
@@ -328,8 +329,8 @@ def _upgrade_in(request: WebhookRequest) -> str:
         return ""
     told = shown(asked.decode("latin-1")[:_SHOWN_CHARACTERS])
     return (
-        f". It asks for an upgrade to {told}, and uvicorn with httptools reads no body then: start uvicorn with "
-        "--http game_operator.serve:SafeProtocol or --http h11"
+        f". The request asks for an upgrade to {told}, and uvicorn with httptools reads no body then: start uvicorn "
+        "with --http game_operator.serve:SafeProtocol or --http h11"
     )
 
 

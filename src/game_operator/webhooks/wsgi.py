@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from game_operator.webhooks.gate import LOST, READ_AWAY, UnreadBodyError, normal_prefix, path_below
+from game_operator.webhooks.authenticators import LOST
+from game_operator.webhooks.gate import READ_AWAY, UnreadBodyError, normal_prefix, path_below
 from game_operator.webhooks.handlers import WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 
