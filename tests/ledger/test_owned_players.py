@@ -329,7 +329,7 @@ def test_a_database_that_had_none(database_url: str) -> None:
         SqlLedger(database_url, name="First")
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\0", "x" * 257])
+@pytest.mark.parametrize("name", ["", " ", "a\0", "x" * 257, " x", "x ", "x\u200b"])
 def test_names_that_none_can_have(sqlite_url: str, name: str) -> None:
     """And the longest that one can."""
     with pytest.raises(ConfigurationError, match="The name of the ledger"):

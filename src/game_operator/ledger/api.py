@@ -242,14 +242,18 @@ def check_source_name(name: str) -> str:
     """
     if not isinstance(name, str):
         raise TypeError(f"the name of the source must be a str, not {type(name).__name__}")
-    problem = problem_of_id(name, LONGEST_ID) if name else ""
-    if hidden := next((letter for letter in name if not letter.isprintable() or _HIDDEN.match(letter)), ""):
-        problem = problem or f"must not hold the invisible character U+{ord(hidden):04X}"
-    if name != name.strip():
-        problem = problem or "must not begin or end with a blank"
-    if problem:
+    if name and (problem := problem_of_name(name)):
         raise ValueError(f"the name of the source {problem}, it is {shown(name)}")
     return name
+
+
+def problem_of_name(name: str) -> str:
+    """Return what is wrong with the name of a source or ledger, or ""."""
+    if problem := problem_of_id(name, LONGEST_ID):
+        return problem
+    if hidden := next((letter for letter in name if not letter.isprintable() or _HIDDEN.match(letter)), ""):
+        return f"must not hold the invisible character U+{ord(hidden):04X}"
+    return "must not begin or end with a blank" if name != name.strip() else ""
 
 
 DEFAULT_TERMS = Terms()

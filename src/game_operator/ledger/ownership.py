@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from game_operator.errors import ConfigurationError, LedgerError, SchemaError, shown
+from game_operator.ledger.api import problem_of_name
 from game_operator.ledger.engine.script import Execute, Rows, Script
 from game_operator.ledger.engine.tables import DENIED
-from game_operator.models.webhooks import problem_of_id
 
 #: Whether the ledger owns the player with this id; None owns all.
 Owns: TypeAlias = Callable[[str], bool] | None
@@ -29,7 +29,7 @@ def check_ownership(owns: Owns, name: str | None) -> None:
         return
     if not isinstance(name, str):
         raise TypeError(f"name must be a str, not {type(name).__name__}")
-    if problem := problem_of_id(name, 256):
+    if problem := problem_of_name(name):
         raise ConfigurationError(f"The name of the ledger {problem}, it is {shown(name)}.", setting="name")
 
 
