@@ -368,7 +368,8 @@ class SqlLedger(LedgerBase, AbstractContextManager["SqlLedger"]):
         Args:
             anomaly_id: Its number.
             terms: The profile its body is read by, and the rules it is applied by; the source is the anomaly's own.
-            accept_foreign: Apply also what the receiver refused because it names another operator's game instance.
+            accept_foreign: Apply also what was refused because it names another operator's game instance, or a player
+                whom this ledger does not own while it has no ``owns``.
 
         Raises:
             RetryRefusedError: There is no such anomaly, it is resolved, its body cannot be read, or it is a withdraw.
