@@ -299,7 +299,7 @@ def test_djangos_plain_atomic_inside_another_is_found_out(ledger: SqlLedger, ali
             yield connections[alias]
 
     with suppress(KeyError), transaction.atomic(using=alias):
-        with pytest.raises(LedgerError, match=r"is not committed.*non_atomic_requests"):
+        with pytest.raises(LedgerError, match=r"is not committed.*outside of atomic\(\).*non_atomic_requests"):
             JoinedWallet(ledger, own).withdraw(withdraw())
         # In a TestCase, which is such a block, nobody commits: there confirm="never" is the way.
         assert JoinedWallet(ledger, own, confirm="never").withdraw(withdraw()).balance_cents == 500

@@ -294,7 +294,8 @@ def _not_committed() -> LedgerError:
     return LedgerError(
         f"{_CONFIRM_SECONDS:g} s after transaction= was left, the call is not committed in the ledger's database, and "
         "SUCCESS was not answered. Either transaction= never commits, or it only releases a savepoint of an outer "
-        f"transaction, or it opens another database. Pass {_CALLABLES}. Under Django's ATOMIC_REQUESTS decorate the "
-        "view with transaction.non_atomic_requests. Under a framework's TestCase, which never commits, pass "
+        f"transaction, or it opens another database. Pass {_CALLABLES}, and call the receiver outside of atomic() and "
+        "other transactions. Under Django's ATOMIC_REQUESTS decorate the view with transaction.non_atomic_requests. "
+        "Under a framework's TestCase, which never commits, pass "
         'confirm="never".'
     )
