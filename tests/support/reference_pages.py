@@ -31,6 +31,9 @@ _MEANING: Final = re.compile(r"^\| ([A-Z_]+) \| ([^|]+) \| ", re.MULTILINE)
 _FINALITY: Final = {Finality.FINAL: "final", Finality.REPEAT: "send again"}
 
 
+_OF_A_TABLE = "--accounts-"
+
+
 def page(name: str) -> str:
     """Return the text of the page *name*."""
     title, readers, write = PAGES[name]
@@ -55,6 +58,16 @@ def _code(text: str) -> str:
 def _commands() -> Iterator[str]:
     command: Any = app._command()
     yield from _command(command, "game-operator")
+    # Those of a table are the same in some forty commands: the page has them once.
+    yield from ("## Your own table of balances", "")
+    serve = command.commands["serve"]
+    records = [record for record in _records(serve, serve.context_class(serve)) if record[0].startswith(_OF_A_TABLE)]
+    yield from _table("Option", "Meaning", rows=[(_code(name), _marked(text)) for name, text in records])
+
+
+def _records(command: Any, context: Any) -> list[tuple[str, str]]:
+    records = (each.get_help_record(context) for each in command.get_params(context) if each.name != "help")
+    return [record for record in records if record]
 
 
 def _command(command: Any, path: str) -> Iterator[str]:
@@ -66,8 +79,12 @@ def _command(command: Any, path: str) -> Iterator[str]:
     if not parts or path == "game-operator":
         usage = " ".join(command.collect_usage_pieces(context))
         yield from ("```text", f"{path} {usage}", "```", "")
-        records = [each.get_help_record(context) for each in command.get_params(context) if each.name != "help"]
-        rows = [(_code(name), _marked(text)) for name, text in filter(None, records)]
+        records = _records(command, context)
+        rows = [(_code(name), _marked(text)) for name, text in records if not name.startswith(_OF_A_TABLE)]
+        if len(rows) < len(records):
+            rows.append(
+                (_code(f"{_OF_A_TABLE}…"), "Options of [your own table of balances](#your-own-table-of-balances).")
+            )
         yield from _table("Argument, option", "Meaning", rows=rows) if rows else ()
     for name, part in parts.items():
         yield from _command(part, f"{path} {name}")
