@@ -1105,7 +1105,7 @@ def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
 
 
 def _without_run_ids(text: str) -> str:
-    return re.sub(r"-[0-9a-f]{12}-", "-RUN-", text)
+    return re.sub(r"-[0-9a-f]{16}-", "-RUN-", text)
 
 
 # --- what must not be lost --------------------------------------------------------------------------------------------
