@@ -26,7 +26,8 @@ _LOG = logging.getLogger("game_operator.serve")
 _RESTART: Final = {"event": "serve.restart"}
 _NOT_STARTED: Final = {"event": "serve.worker_not_started"}
 #: The time in which a process that stops answers its calls, and after which a worker is killed.
-ANSWER_SECONDS, _STOP_SECONDS = 15, 20
+ANSWER_SECONDS: Final = 15
+_STOP_SECONDS: Final = 20
 #: How long a worker may take to become ready, or to say that it lives.
 START_SECONDS: Final = 60
 #: A worker that ends sooner is likely to do so again: the next one waits.

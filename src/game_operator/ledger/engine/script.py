@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from game_operator.errors import LedgerError, UnknownSourceError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome
@@ -106,7 +106,8 @@ Script: TypeAlias = Generator[Step, Any, T]
 
 
 #: The operator's own code that is asked about calls, by its names.
-MAY_BET, AFTER = "may_bet", "after"
+MAY_BET: Final = "may_bet"
+AFTER: Final = "after"
 _NAME = "game_operator_lent"
 SAVE = f"SAVEPOINT {_NAME}"
 RELEASE = f"RELEASE SAVEPOINT {_NAME}"
