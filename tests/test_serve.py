@@ -368,6 +368,7 @@ def test_a_connection_has_one_timer_and_a_request_none() -> None:
     assert asyncio.run(run(NEXT[:9], NEXT[9:])) <= 1 + 100 * 0.5 / 10
 
 
+@pytest.mark.outside
 def test_the_package_does_not_load_uvicorn() -> None:
     """Only who asks for a server has one; without it the error names the extra."""
     loaded = (

@@ -233,6 +233,7 @@ with SqlLedger(sys.argv[1]) as ledger:
 """
 
 
+@pytest.mark.outside
 def test_a_stop_reaches_other_processes_at_once(ledger: SqlLedger, database_url: str) -> None:
     """The very next withdraw of a process that runs already."""
     command = [sys.executable, "-c", _OTHER, database_url]

@@ -463,6 +463,7 @@ async def test_litestar_below_a_root_path(root: str, receiver: WebhookReceiver, 
         assert await _posted(outer, path, private_key, root) == (200, None)
 
 
+@pytest.mark.outside
 @pytest.mark.parametrize(("mount", "prefix"), [("", "/wallet"), ("/wallet", "")])
 def test_uvicorn_with_a_root_path(
     mount: str, prefix: str, receiver: WebhookReceiver, private_key: RSAPrivateKey
