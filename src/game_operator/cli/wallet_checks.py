@@ -15,7 +15,7 @@ _ROUNDS: Final = 5
 #: its last line, and finds it in the next request, which it then cannot read. No path is called that way.
 _BODY: Final = b"\r\n" * 300_000 + b"GET / HTTP/1.1\r\nContent-Length: "
 _MOST_BYTES: Final = 1_048_576
-_TODO: Final = (
+_REMEDY: Final = (
     "Start uvicorn with --http game_operator.serve:SafeProtocol or --http h11, and let the proxy drop Upgrade "
     "(docs/how-to/go-live.md)."
 )
@@ -38,7 +38,7 @@ def upgrade(url: str, deadline: float) -> Check:
                 return Check(_NAME, "skipped", f"{root} takes no body of {len(_BODY):,} bytes")
             found = _next_status(connection)
             if found != str(usual):
-                return Check(_NAME, "problem", _lost(root, found, usual), _TODO)
+                return Check(_NAME, "problem", _lost(root, found, usual), _REMEDY)
     except (OSError, HTTPException) as failed:
         found = f"{root} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
         return Check(_NAME, "unreachable", found, "Check the address, DNS, firewall and certificate (SSL_CERT_FILE).")
