@@ -23,7 +23,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.script import Execute, Script
 from game_operator.ledger.engine.sources import source_details
 from game_operator.ledger.sql import read_with
-from game_operator.ledger.staff import queries
+from game_operator.ledger.staff import queries, repairs
 from game_operator.ledger.staff.anomalies import Wanted, page_of_anomalies
 from game_operator.ledger.staff.findings import page_of_findings
 from game_operator.ledger.staff.queries import BetsWanted, Listing
@@ -102,6 +102,11 @@ LOOKS: Final[dict[str, Look]] = {
     ),
     "anomalies of a player": _anomalies(resolved=None, player_id="p7", id_prefix="b", since_millis=10**12),
     "anomalies of ids": _anomalies("those of the ids", resolved=None, id_prefix="b1", kind="second_deposit"),
+    "claims of a bet": Look(
+        lambda known, dialect: repairs.claims_of("", known["bet"], dialect),
+        "those of one bet",
+        is_on_own_connection=True,
+    ),
     "case file": Look(lambda known, dialect: rows_of_bet(known["bet"], "", dialect), "the rows of one bet, and runs"),
     "accounts": Look(lambda _, dialect: dialect.accounts.known({"p1", "p2", "p3"}), is_on_own_connection=True),
     "balance": Look(lambda _, dialect: dialect.accounts.balance("p7"), is_on_own_connection=True),

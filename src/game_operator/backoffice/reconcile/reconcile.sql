@@ -52,9 +52,11 @@ WHERE source = ? AND opened_at_millis >= ? AND opened_at_millis < ? ORDER BY ope
 -- name: bets
 SELECT {bet_columns} FROM {prefix}bets WHERE source = ? AND bet_id
 
+-- The condition of the index of calls by bet stands here as it stands there.
 -- name: claims
 SELECT bet_id, at_millis, tx_id, amount_cents FROM {prefix}calls
-WHERE operation = 'deposit' AND action <> 'BET' AND code IS NULL AND source = ? AND bet_id
+WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET')
+    AND operation = 'deposit' AND action <> 'BET' AND code IS NULL AND source = ? AND bet_id
 
 -- A payment is a call, whose time tells the claims that a person has counted from those that came later.
 -- name: paid

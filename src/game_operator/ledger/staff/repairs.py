@@ -115,7 +115,7 @@ def repair_bet(repair: Repair, terms: Terms, dialect: SqlDialect) -> Script[Outc
     if found is None:
         raise RepairRefusedError(f"There is no bet {shown(call.bet_id)} in the ledger. Nothing was moved.")
     loaded, bet = yield from _locked(found, dialect)
-    claims = yield from _claims_of(source, bet.bet_id, dialect)
+    claims = yield from claims_of(source, bet.bet_id, dialect)
     if claims:
         raise RepairRefusedError(
             f"The claim {shown(claims[0].tx_id)} names the bet {shown(bet.bet_id)}, so what the provider reports as "
@@ -184,7 +184,7 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     wanted = yield from finding(payment.finding_id, dialect)
     if wanted.owed_cents is None and wanted.cents != payment.due_cents:
         raise _nothing_to_pay(wanted)
-    claims = yield from _claims_of(wanted.source, bet.bet_id, dialect)
+    claims = yield from claims_of(wanted.source, bet.bet_id, dialect)
     missing_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
     owed_cents = owed_beside(missing_cents, sum(each.cents for each in claims))
     account = _payable(wanted, bet, account, missing_cents)
@@ -327,7 +327,7 @@ def _call_of_payment(wanted: Finding, bet: BetRecord, owed_cents: int) -> Deposi
     )
 
 
-def _claims_of(source: str, bet_id: str, dialect: SqlDialect) -> Script[list[Claim]]:
+def claims_of(source: str, bet_id: str, dialect: SqlDialect) -> Script[list[Claim]]:
     """Return the claims that name a bet by their ``bet_id``, in order of time."""
     return [Claim(*row) for row in (yield Execute(_sql(dialect)["claims"], (source, bet_id)))]
 

@@ -95,13 +95,12 @@ CREATE TABLE {prefix}calls (
 
 CREATE INDEX {prefix}calls_at ON {prefix}calls (at_millis);
 CREATE INDEX {prefix}calls_with_body ON {prefix}calls (at_millis) WHERE body IS NOT NULL;
-CREATE INDEX {prefix}calls_claims ON {prefix}calls (source, bet_id) WHERE operation = 'deposit' AND action <> 'BET';
 CREATE INDEX {prefix}calls_claimed ON {prefix}calls (source, player_id, at_millis)
     WHERE operation = 'deposit' AND action <> 'BET';
 -- What an account got beside its bets: claims, and payments for findings.
 CREATE INDEX {prefix}calls_beside_bets ON {prefix}calls (account, at_millis)
     WHERE operation = 'pay' OR (operation = 'deposit' AND action <> 'BET');
--- All calls of a bet but its own withdraw and deposit, which it names.
+-- All calls of a bet but its own withdraw and deposit, which it names: claims, too.
 CREATE INDEX {prefix}calls_of_bet ON {prefix}calls (bet_id, source)
     WHERE bet_id IS NOT NULL AND (operation NOT IN ('withdraw', 'deposit') OR code IS NOT NULL OR action <> 'BET');
 
