@@ -180,6 +180,17 @@ def test_look_ups_follow_indexes(url: str) -> None:
     assert not problems, "\n\n".join(problems)
 
 
+def test_claims_of_a_bet_are_found_by_its_id(url: str) -> None:
+    """By the source alone the database would read all calls: that is a search, too."""
+    with SqlLedger(url) as ledger:
+        known = _known(ledger, url)
+        (plan,) = _plans(ledger, url, LOOKS["claims of a bet"], known)
+        of_many = _plans(ledger, url, LOOKS["ours"], known)[-1]
+    assert "calls_of_bet" in plan, plan
+    # PostgreSQL reads all claims instead, as long as there are few of them.
+    assert "calls_of_bet" in of_many or not is_sqlite(url), of_many
+
+
 def test_what_would_walk_is_found(url: str) -> None:
     """The test sees a plan that walks or sorts."""
 

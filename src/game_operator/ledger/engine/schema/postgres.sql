@@ -97,7 +97,7 @@ CREATE TABLE {prefix}calls (
 -- Calls are stored in the order of their times and seldom changed, so a few bytes for many pages do.
 CREATE INDEX {prefix}calls_at ON {prefix}calls USING brin (at_millis) WITH (pages_per_range = 32, autosummarize = on);
 CREATE INDEX {prefix}calls_with_body ON {prefix}calls (at_millis) WHERE body IS NOT NULL;
-CREATE INDEX {prefix}calls_claimed ON {prefix}calls (source, player_id, at_millis)
+CREATE INDEX {prefix}calls_claimed ON {prefix}calls (player_id, source, at_millis)
     WHERE operation = 'deposit' AND action <> 'BET';
 -- What an account got beside its bets: claims, and payments for findings.
 CREATE INDEX {prefix}calls_beside_bets ON {prefix}calls (account, at_millis)

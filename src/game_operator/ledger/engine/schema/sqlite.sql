@@ -95,7 +95,7 @@ CREATE TABLE {prefix}calls (
 
 CREATE INDEX {prefix}calls_at ON {prefix}calls (at_millis);
 CREATE INDEX {prefix}calls_with_body ON {prefix}calls (at_millis) WHERE body IS NOT NULL;
-CREATE INDEX {prefix}calls_claimed ON {prefix}calls (source, player_id, at_millis)
+CREATE INDEX {prefix}calls_claimed ON {prefix}calls (player_id, source, at_millis)
     WHERE operation = 'deposit' AND action <> 'BET';
 -- What an account got beside its bets: claims, and payments for findings.
 CREATE INDEX {prefix}calls_beside_bets ON {prefix}calls (account, at_millis)
