@@ -12,7 +12,17 @@ from game_operator.errors import LedgerError
 from game_operator.ledger import Outcome, Terms
 from game_operator.ledger.api import Account, BetRecord, account_of_parts
 from game_operator.ledger.engine.script import Loaded, apply_items, drive
-from game_operator.ledger.rules.book import Anomaly, Book, Changes, Item, Needs, Posting, named_account, posting
+from game_operator.ledger.rules.book import (
+    Anomaly,
+    Book,
+    Changes,
+    Item,
+    Needs,
+    Posting,
+    asks_operator,
+    named_account,
+    posting,
+)
 from game_operator.ledger.rules.decide import identity_of
 from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator.profile import Profile
@@ -301,6 +311,20 @@ def test_whose_account(call: WebhookCall, account: str) -> None:
     assert needs.accounts == {account}
     assert asked == ([call] if account == "wallet" else [])
     assert Book().account_key(call, terms) == account
+
+
+@pytest.mark.parametrize(
+    ("call", "with_may_bet", "with_after"),
+    [(withdraw(), True, True), (deposit(), False, True), (rollback(), False, True), (ask_balance(), False, False)],
+)
+def test_whose_calls_the_operator_is_asked_about(call: WebhookCall, with_may_bet: bool, with_after: bool) -> None:
+    """``may_bet`` about withdraws, and ``after`` about all that may move money."""
+    asked = [asks_operator(call, terms) for terms in (Terms(), Terms(may_bet=_no_answer), Terms(after=_no_answer))]
+    assert asked == [False, with_may_bet, with_after]
+
+
+def _no_answer(*_: object) -> None:
+    """Answer nothing."""
 
 
 def test_a_bet_binds_its_account() -> None:

@@ -1136,7 +1136,9 @@ def test_decide_is_pure_and_needs_no_book() -> None:
     assert declined.bet is not None
     assert (declined.record.account, declined.bet.account, declined.at_millis) == ("wallet-7", "wallet-7", 0)
     wallet = Account("wallet-7", 0)
-    without_key = decide(withdraw(), known=None, bet=None, tx_owner=None, account=wallet, rules=Profile())
+    bet = withdraw(amount_cents=101)
+    without_key = decide(bet, known=None, bet=None, tx_owner=None, account=wallet, rules=Profile())
+    assert without_key.code == "INSUFFICIENT_BALANCE"
     assert without_key.bet is not None
     assert without_key.bet.account == "wallet-7"
     plain = decide(rollback(), known=None, bet=None, tx_owner=None, account=None, rules=Profile())

@@ -176,7 +176,7 @@ def settle(
     account: Account | None,
     settled_by: str,
     clock_millis: int,
-    step_cents: int = 1,
+    step_cents: int,
 ) -> Decision:
     """
     Return what it does to settle *bet* without a call of the provider; *call* is the one that should have come.
