@@ -376,6 +376,20 @@ def test_watching_goes_on_when_the_service_fails(service: ListedGames) -> None:
     assert seen == [([], False), ([], True), ([("GameAdded", "new")], False), ([("GameGone", "new")], False)]
 
 
+def test_following_refreshes_in_a_thread_until_the_block_ends(service: ListedGames) -> None:
+    """Changes go to subscribers; afterwards no thread is left. A wrong pause is an error at once."""
+    catalogue, changed, good = service.catalogue(), threading.Event(), listed(service)
+    catalogue.refresh()
+    service.games = [*good, named("new", "n1")]
+    catalogue.subscribe(lambda _: changed.set())
+    before = threading.active_count()
+    with catalogue.following(0.01):
+        assert changed.wait(10)
+    assert threading.active_count() == before
+    with pytest.raises(ConfigurationError, match="every_seconds"), catalogue.following(-1):
+        pass
+
+
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [

@@ -11,6 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_CHANGES: Final = 1_000
+#: How long the end of ``following`` waits for a refresh that is under way.
+_LONGEST_END_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -234,6 +237,27 @@ class Catalogue(Forkable):
                 changes = []
             yield changes
             stop.wait(pause)
+
+    @contextmanager
+    def following(self, every_seconds: float = 60.0) -> Iterator[None]:
+        """
+        Refresh as ``watch`` does, in a thread, while the block runs: it waits for no answer of the service.
+
+        At the end of the block a refresh that is under way has 5 seconds. Use ``subscribe`` to get the changes.
+        """
+        pause, stop = _seconds("every_seconds", every_seconds), threading.Event()
+
+        def follow() -> None:
+            for _ in self.watch(pause, stop=stop):
+                pass
+
+        thread = threading.Thread(target=follow, name="game-operator-catalogue", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(_LONGEST_END_SECONDS)
 
     def to_json(self) -> str:
         """
