@@ -259,7 +259,7 @@ def _check_probes(url: str) -> None:
     assert (status, document) == (200, ready)
     assert probe(url, "/healthz") == (200, {"status": "alive"})
     assert probe(url, "/healthz", "HEAD") == (200, None)
-    assert probe(url, "/readyz", "POST")[0] == 405
+    assert probe(url, "/readyz", "POST")[0] == 404
     assert probe(url, "/wallet/healthz")[0] == 404
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from game_operator.errors import LedgerUnavailableError
 
@@ -28,7 +28,7 @@ class Health:
     without one of them the service would get no answer at all.
 
     Args:
-        ping: Looks at the database, in bounded time.
+        ping: Looks at the database, in less than a second.
         now: A clock in seconds.
 
     Attributes:
@@ -38,9 +38,8 @@ class Health:
     def __init__(self, ping: "Ping", now: Callable[[], float] = time.monotonic) -> None:
         self._ping, self._now = ping, now
         self.draining: bool = False
-        self._found: dict[str, object] = {}
-        self._until = float("-inf")
-        self._look: asyncio.Task[None] | None = None
+        self._look: asyncio.Task[dict[str, object]] | None = None
+        self._look_again_at = 0.0
 
     def drain(self) -> bool:
         """Let ``/readyz`` report from now on that the process is about to stop; return whether it did not before."""
@@ -48,58 +47,41 @@ class Health:
         return is_first
 
     def beside(self, application: "AsgiApp") -> "AsgiApp":
-        """Return an ASGI application that answers the two paths, and leaves all others to *application*."""
+        """Return an ASGI application that answers GET and HEAD of the two paths, and has *application* for the rest."""
 
         def either(scope: "Scope", receive: "Receive", send: "Send") -> Awaitable[None]:
-            if scope["type"] == "http" and scope["path"] in PATHS:
-                return self._respond(scope, send)
+            if scope["type"] == "http" and scope["path"] in PATHS and scope["method"] in ("GET", "HEAD"):
+                return self._respond(scope["path"], send)
             return application(scope, receive, send)
 
         return either
 
-    async def _respond(self, scope: "Scope", send: "Send") -> None:
-        document: dict[str, object]
-        allow = []
-        if scope["method"] not in ("GET", "HEAD"):
-            status, document, allow = 405, {"status": "use GET or HEAD"}, [(b"allow", b"GET, HEAD")]
-        elif scope["path"] == "/healthz":
-            status, document = 200, {"status": "alive"}
-        else:
-            status, document = await self._readiness()
+    async def _respond(self, path: str, send: "Send") -> None:
+        status, document = (200, {"status": "alive"}) if path == "/healthz" else await self._readiness()
         body = json.dumps(document).encode()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *allow]
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         headers.append((b"cache-control", b"no-store"))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     async def _readiness(self) -> tuple[int, dict[str, object]]:
-        if self._now() >= self._until:
-            if self._look is None:  # All who ask meanwhile wait for this one.
-                self._look = asyncio.create_task(self._looked())
-            await asyncio.shield(self._look)
-        status = "draining" if self.draining else "ready"
-        return 200 if status == "ready" else 503, {"status": status, **self._found}
+        if self._look is None or self._now() >= self._look_again_at:
+            self._look_again_at = self._now() + _CACHED_SECONDS
+            self._look = asyncio.create_task(self._looked())
+        found = await asyncio.shield(self._look)  # Others wait for the same look.
+        return (503, {"status": "draining", **found}) if self.draining else (200, {"status": "ready", **found})
 
-    async def _looked(self) -> None:
+    async def _looked(self) -> dict[str, object]:
         try:
             report = await self._ping()
         except LedgerUnavailableError:  # Its reason may hold the address.
-            self._found = _found("unavailable", "unknown", None, None)
-        else:
-            clock = "ok" if abs(report.clock_difference_millis) <= _MOST_CLOCK_MILLIS else "off"
-            database = "ok" if report.writable else "read-only"
-            self._found = _found(database, clock, report.latency_millis, report.clock_difference_millis)
-            if report.bets_stopped:  # Wins and refunds are still paid here, so the process stays ready.
-                self._found["bets"] = "stopped"
-        finally:
-            self._until, self._look = self._now() + _CACHED_SECONDS, None
-
-
-# Any: a value of JSON.
-def _found(database: str, clock: str, latency_millis: Any, clock_difference_millis: Any) -> dict[str, object]:
-    return {
-        "database": database,
-        "database_latency_millis": latency_millis,
-        "clock": clock,
-        "clock_difference_millis": clock_difference_millis,
-    }
+            away = {"database": "unavailable", "database_latency_millis": None}
+            return {**away, "clock": "unknown", "clock_difference_millis": None}
+        found: dict[str, object] = {
+            "database": "ok" if report.writable else "read-only",
+            "database_latency_millis": report.latency_millis,
+            "clock": "ok" if abs(report.clock_difference_millis) <= _MOST_CLOCK_MILLIS else "off",
+            "clock_difference_millis": report.clock_difference_millis,
+        }
+        # Wins and refunds are still paid here, so the process stays ready.
+        return {**found, "bets": "stopped"} if report.bets_stopped else found
