@@ -320,7 +320,7 @@ def test_tables_that_are_not_there(run: Run, database: str) -> None:
     assert (told.code, told.out) == (2, "")
     assert told.err == (
         "Error: There are no tables game_operator_* in this database. Check --database and --table-prefix. For a new "
-        "ledger, `game-operator ledger open` makes them; `game-operator serve --no-migrate` prints the statements.\n"
+        "ledger, `game-operator ledger open` makes them; `game-operator ledger schema --sql` prints the statements.\n"
     )
     assert "no tables zz_*" in run("ledger", "anomalies", "--table-prefix", "zz_", "--json").error["message"]
     assert run("ledger", "verify", "--table-prefix", "other_").code == 0

@@ -9,14 +9,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
+from uvicorn.supervisors.multiprocess import Multiprocess
 
 from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
+from game_operator.cli.serve_processes import Supervisor
 from game_operator.ledger import SqlLedger, TableAccounts
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
@@ -95,7 +99,6 @@ def test_workers_are_replaced_when_they_die_and_stop_together(keys: KeyFiles, da
     assert (ended.code, ended.out) == (0, "")
     assert [line.partition("serve: ")[2] for line in ended.err.splitlines()] == [
         f"Worker {first} ended with exit code -9. Another one takes its place.",
-        "A rolling restart of 1 workers begins.",
         "The rolling restart has ended: all workers are new.",
     ]
     assert not any(Path(f"/proc/{pid}").exists() for pid in last)
@@ -135,7 +138,7 @@ def test_a_worker_that_cannot_begin_ends_the_rolling_restart(tmp_path: Path, key
         ended = stopped(process, signal.SIGINT)
     assert ended.code == 0
     assert re.search(rf"This process cannot serve: --service-key: '{key}' cannot be read: No such file", ended.err)
-    assert "The rolling restart ends here: the workers that are left go on." in ended.err
+    assert f"keeping worker [{old[0]}] and aborting the restart." in ended.err
 
 
 @pytest.mark.torture
@@ -291,6 +294,7 @@ def _check_stop(port: int, whole: bytes, process: Forked) -> None:
         pytest.param(("--catalogue", "--currency", "EUR"), "it excludes --instances and --currency", id="two sources"),
         pytest.param(("--catalogue", "--instances", "i1"), "it excludes --instances and --currency", id="two lists"),
         pytest.param(("--catalogue",), "Missing or empty: --base-url", id="no service"),
+        pytest.param(("--instances", ""), "It names nothing.", id="no id"),
     ],
 )
 def test_what_cannot_be_served(
@@ -380,6 +384,29 @@ def test_a_worker_that_dies_again_and_again_waits_longer_each_time(keys: KeyFile
         ended = stopped(process, signal.SIGTERM)
     assert ended.code == 0
     assert "ended with exit code 7. Another one takes its place." in ended.err
+
+
+def test_the_pause_grows_to_half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While each new worker dies at once; after one that lived, the next comes at once."""
+    now, looks = 1000.0, list[float]()
+
+    def replace(supervisor: Supervisor) -> None:
+        looks.append(now)
+        supervisor.processes = [Mock()]
+
+    monkeypatch.setattr("game_operator.cli.serve_processes.time", Mock(monotonic=lambda: now))
+    monkeypatch.setattr(Multiprocess, "keep_subprocess_alive", replace)
+    supervisor = Supervisor.__new__(Supervisor)
+    supervisor.processes = [Mock()]
+    while len(looks) < 10:
+        supervisor.keep_subprocess_alive()
+        now += 0.5
+    assert [after - before for before, after in pairwise(looks)] == [0.5, 0.5, 1, 2, 4, 8, 16, 30, 30]
+    now += 60
+    for _ in range(2):
+        supervisor.keep_subprocess_alive()
+        now += 0.5
+    assert looks[-1] - looks[-2] == 0.5
 
 
 @pytest.mark.torture

@@ -61,7 +61,7 @@ def error_text(error: GameOperatorError) -> str:
             "Run `game-operator ledger migrate`: programs that run already go on."
             if error.version
             else "Check --database and --table-prefix. For a new ledger, `game-operator ledger open` makes them; "
-            "`game-operator serve --no-migrate` prints the statements."
+            "`game-operator ledger schema --sql` prints the statements."
         )
     if isinstance(error, RequestNotSentError) and any(
         word in error.reason.upper().replace(" ", "_") for word in _NO_TLS

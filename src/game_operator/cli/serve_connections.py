@@ -10,18 +10,19 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
 from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import shown
 from game_operator.serve import SafeProtocol
 
 _LOG = logging.getLogger("game_operator.serve")
 #: Open files that are left to the database, to logs and to the listener.
 _RESERVED_FILES: Final = 64
-#: Where the system does not say how many files may be open.
-_USUAL_FILES: Final = 512
+#: Where the system has no such limit.
+_UNLIMITED_FILES: Final = 2**20
 _SECONDS_BETWEEN_LINES: Final = 60.0
 #: How long a stop waits for one more request on a connection. Its answer says that it is the last.
 _LINGER_SECONDS: Final = 0.5
@@ -29,27 +30,10 @@ _LINGER_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 100
 
 
-def most_connections(asked: int | None) -> int:
-    """
-    Return how many connections may be open at once: *asked*, or as many as the limit of open files allows.
-
-    Raises:
-        ConfigurationError: The limit of open files does not allow so many.
-    """
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit
-    except ImportError:  # Windows has no such limit, and its event loop one of 512 sockets.
-        files = _USUAL_FILES
-    else:
-        files = getrlimit(RLIMIT_NOFILE)[0]
-        files = 2**20 if files == RLIM_INFINITY else files
-    most = max(1, files - _RESERVED_FILES)
-    if asked is not None and asked > most:
-        raise ConfigurationError(
-            f"--max-connections {asked} needs {asked + _RESERVED_FILES} open files, and this process may open {files}. "
-            f"Raise the limit (ulimit -n), or pass {most} or fewer."
-        )
-    return asked or most
+def most_connections() -> int:
+    """Return how many connections may be open at once: as many as the limit of open files allows."""
+    files = getrlimit(RLIMIT_NOFILE)[0]
+    return max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
 
 
 class Connections:
@@ -70,7 +54,7 @@ class Connections:
         self._most, self._now = most, now
         self._open: set[ServeProtocol] = set()
         self._idle: dict[ServeProtocol, None] = {}  # The longest first.
-        self._next_line, self._made_room = float("-inf"), 0
+        self._next_line = float("-inf")
 
     def opened(self, connection: "ServeProtocol") -> None:
         """Count a new connection, and make room for it if there is none."""
@@ -97,15 +81,14 @@ class Connections:
             self._idle.setdefault(connection)
 
     def _report(self, last: "ServeProtocol") -> None:
-        self._made_room += 1
         if self._now() >= self._next_line:
+            self._next_line = self._now() + _SECONDS_BETWEEN_LINES
             _LOG.warning(
-                "All %d connections were in use, so one was closed: %d since the last such line, the last one from "
-                "%s. Find out who holds them, or raise --max-connections and the limit of open files (ulimit -n).",
-                *(self._most, self._made_room, shown(last.client[0] if last.client else None)),
+                "All %d connections are in use, so one is closed for each new one; now one from %s. Find out who holds "
+                "them, or raise the limit of open files (ulimit -n).",
+                *(self._most, shown(last.client[0] if last.client else None)),
                 extra={"event": "serve.connections_refused"},
             )
-            self._next_line, self._made_room = self._now() + _SECONDS_BETWEEN_LINES, 0
 
 
 class ServeProtocol(SafeProtocol):

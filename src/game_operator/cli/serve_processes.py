@@ -23,7 +23,6 @@ from game_operator.cli.serve_connections import ServeProtocol
 from game_operator.errors import GameOperatorError
 
 _LOG = logging.getLogger("game_operator.serve")
-_RESTART: Final = {"event": "serve.restart"}
 _NOT_STARTED: Final = {"event": "serve.worker_not_started"}
 #: The time in which a process that stops answers its calls, and after which a worker is killed.
 ANSWER_SECONDS: Final = 15
@@ -35,10 +34,10 @@ _SOON_SECONDS, _LEAST_PAUSE, _MOST_PAUSE = 10.0, 0.5, 30.0
 
 
 @contextmanager
-def logging_to_stderr(*, access_log: bool, is_worker: bool = False) -> Iterator[None]:
+def logging_to_stderr(*, access_log: bool) -> Iterator[None]:
     """Let warnings and errors, replies that refuse a call, and the access log if it is wanted, go to stderr."""
-    handler, process = logging.StreamHandler(), "[%(process)d] " if is_worker else ""
-    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {process}%(name)s: %(message)s"))
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"))
     loud = ["game_operator.webhooks.refusals", _LOG.name, *(["uvicorn.access"] if access_log else [])]
     levels = [(each, each.level) for each in map(logging.getLogger, loud)]
     logging.getLogger().addHandler(handler)
@@ -63,14 +62,12 @@ def or_end() -> Iterator[None]:
         os._exit(ExitCode.USAGE)
 
 
-def stop_gently(
-    drain: Callable[[], bool], drain_seconds: float, is_replaced: Any, supervisor: BaseProcess | None
-) -> None:
+def stop_gently(drain: Callable[[], bool], drain_seconds: float, is_replaced: Any) -> None:
     """
     Let a signal to stop call *drain*, and stop uvicorn *drain_seconds* later; a second Ctrl-C stops it at once.
 
     *drain* returns whether it is the first call. A worker that is replaced does not wait: others take the calls. One
-    whose *supervisor* is gone, however it went, does not either, and ends by force if its event loop hangs.
+    whose supervisor is gone, however it went, does not either, and ends by force if its event loop hangs.
     """
     loop = asyncio.get_running_loop()
     server: uvicorn.Server = signal.getsignal(signal.SIGTERM).__self__  # type: ignore[union-attr]  # uvicorn's handler
@@ -95,7 +92,7 @@ def stop_gently(
 
     for number in STOP_SIGNALS:
         signal.signal(number, asked)
-    if supervisor is not None:
+    if supervisor := multiprocessing.parent_process():
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Some send it to all processes of a service.
         threading.Thread(target=follow, args=(supervisor,), daemon=True).start()
 
@@ -121,6 +118,7 @@ class Supervisor(Multiprocess):
     """
 
     has_failed = False
+    _pause, _look_at = 0.0, float("-inf")
 
     def __init__(
         self,
@@ -132,11 +130,10 @@ class Supervisor(Multiprocess):
     ) -> None:
         super().__init__(config, [listener])
         self._announce, self._is_replaced, self._stop_seconds = announce, is_replaced, drain_seconds + _STOP_SECONDS
-        self._pause, self._look_at, self._tried_at = 0.0, 0.0, float("-inf")
         self._asked = 0
         for number in STOP_SIGNALS:
             signal.signal(number, self._note)
-        sys.stdin = None  # uvicorn would hand it to the workers, which read nothing.
+        sys.stdin = None  # uvicorn would hand it to the workers, which would leave it open.
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _note(self, *_: object) -> None:
@@ -173,15 +170,12 @@ class Supervisor(Multiprocess):
     def restart_all(self) -> None:
         """Replace each worker when its successor takes calls; if one does not, keep those that are left."""
         before = set(self.processes)
-        _LOG.info("A rolling restart of %d workers begins.", len(before), extra=_RESTART)
         self._is_replaced.value = True
         with _without_resources():
             super().restart_all()
         self._is_replaced.value = False
-        if not before & set(self.processes):
-            _LOG.info("The rolling restart has ended: all workers are new.", extra=_RESTART)
-        elif not self._asked:
-            _LOG.error("The rolling restart ends here: the workers that are left go on.", extra=_RESTART)
+        if not before & set(self.processes):  # Else uvicorn has logged which worker was not ready.
+            _LOG.info("The rolling restart has ended: all workers are new.", extra={"event": "serve.restart"})
 
     def keep_subprocess_alive(self) -> None:
         """Start another worker in the place of each that has ended or hangs; later, if it has done so again soon."""
@@ -197,9 +191,9 @@ class Supervisor(Multiprocess):
             text = "Worker %s ended with exit code %s. Another one takes its place."
             _LOG.error(text, worker.pid, worker.exitcode, extra={"event": "serve.worker_ended"})
         if ended:
-            is_soon = now - self._tried_at < _SOON_SECONDS
+            is_soon = now - self._look_at < _SOON_SECONDS
             self._pause = min(_MOST_PAUSE, max(_LEAST_PAUSE, 2 * self._pause)) if is_soon else 0.0
-            self._tried_at, self._look_at = now, time.monotonic() + self._pause
+            self._look_at = time.monotonic() + self._pause
 
     def terminate_all(self) -> None:
         """Let the port be free as soon as no worker listens."""
