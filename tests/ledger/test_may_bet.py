@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from game_operator.errors import LedgerError
+from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts, Terms
-from game_operator.models.webhooks import Reply, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import MovingCall, Reply, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from tests.support.calls import claim, deposit, rollback, withdraw
@@ -213,6 +213,11 @@ def _raises(does: Statements, connection: Any, entry: str) -> _Script:
     raise OddError
 
 
+def _asks_another_ledger(does: Statements, connection: Any, entry: str) -> _Script:
+    yield does.execute(connection, _writes(entry))
+    raise LedgerUnavailableError("The other ledger is away.")
+
+
 def _answers_junk(does: Statements, connection: Any, entry: str) -> _Script:
     yield does.execute(connection, _writes(entry))
     return "SYSTEM_ERROR"
@@ -239,7 +244,7 @@ def _rolls_back(does: Statements, connection: Any, entry: str) -> _Script:
     yield does.rollback(connection)
 
 
-_FAILURES = [_raises, _answers_junk, _fails, _swallows, _commits, _rolls_back]
+_FAILURES = [_raises, _asks_another_ledger, _answers_junk, _fails, _swallows, _commits, _rolls_back]
 _NAMES = [each.__name__.strip("_") for each in _FAILURES]
 
 
@@ -417,6 +422,35 @@ async def test_async_code_on_sqlite_is_awaited_while_others_write(sqlite_url: st
             other.execute("COMMIT")
             assert await ledger.balance("p1") in (970, 980)
             assert (await ledger.verify()).sound
+
+
+async def test_code_that_awaits_what_was_cancelled_fails_alone(database_url: str) -> None:
+    """Nobody cancelled the call; those who wait behind it are answered."""
+
+    async def code(call: WithdrawCall, *_: object) -> None:
+        if call.bet_id in ("b0", "b3"):  # Committed in its caller's task, and by another.
+            raise asyncio.CancelledError
+
+    async with AsyncSqlLedger(database_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+        wallet = AsyncWallet(ledger, may_bet=code)
+        bets = [wallet.withdraw(withdraw(f"b{number}", amount_cents=10)) for number in range(8)]
+        ends = await asyncio.gather(*bets, return_exceptions=True)
+        assert [type(end) for end in ends] == [LedgerError, *[Reply] * 2, LedgerError, *[Reply] * 4]
+        assert await ledger.balance("p1") == 940
+
+
+async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> None:
+    """Over the connection that it is lent, on SQLite too, where nothing of it is awaited."""
+    async with AsyncSqlLedger(database_url) as ledger:
+        for player in ("p1", "p2"):
+            await ledger.open_account(player, Decimal(10))
+
+        async def after(call: MovingCall, _outcome: Any, connection: Any) -> None:
+            await ledger.apply(claim("jackpot", "p2", amount_cents=5), connection=connection)
+
+        reply = await AsyncWallet(ledger, after=after).withdraw(withdraw(amount_cents=10))
+        assert (reply.balance, await ledger.balance("p2")) == (Decimal("9.90"), 1_005)
 
 
 # --- whose context ----------------------------------------------------------------------------------------------------

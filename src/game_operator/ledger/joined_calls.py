@@ -23,6 +23,7 @@ from game_operator.errors import (
 from game_operator.ledger.accounts.choice import claim, dialect_for, mark
 from game_operator.ledger.api import AccountsSpec, Outcome, TableAccounts, watched
 from game_operator.ledger.engine.dialects import Balances, SqlDialect
+from game_operator.ledger.engine.process_safety import is_inside
 from game_operator.ledger.engine.script import (
     AFTER,
     MAY_BET,
@@ -114,7 +115,7 @@ class Joiner:
 
     def apply(self, item: Item, connection: Any) -> Work[Outcome]:
         """Apply *item* with *connection*, whose transaction is open."""
-        caller = yield from caller_of(connection, awaits=self._awaits)
+        caller = yield from self._caller(connection)
         outcome = yield from self._run(caller, partial(self._applied, item), _APPLY, item)
         has_failed = failure_of(caller)
         return outcome if has_failed is None else watched(outcome, has_failed)
@@ -141,11 +142,14 @@ class Joiner:
 
     def read(self, script: Callable[[Kind], Script[T]], connection: Any) -> Work[T]:
         """Run a script that only reads in *connection*'s open transaction."""
-        # What an AsyncSqlLedger lends on SQLite is not awaited.
-        awaits = self._awaits and not isinstance(connection, sqlite3.Connection)
-        caller = yield from caller_of(connection, awaits=awaits)
+        caller = yield from self._caller(connection)
         yield from caller.enter(self._pooler)
         return (yield from driven(script(caller.kind), partial(self._perform, caller, "")))
+
+    def _caller(self, connection: Any) -> Work[Caller]:
+        # What an AsyncSqlLedger lends on SQLite is not awaited.
+        is_lent = isinstance(connection, sqlite3.Connection) and is_inside()
+        return (yield from caller_of(connection, awaits=self._awaits and not is_lent))
 
     def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:
         yield from caller.enter(self._pooler)

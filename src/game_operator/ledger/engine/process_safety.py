@@ -77,6 +77,11 @@ class Transaction:
         _ENTERED.set(self._before)
 
 
+def is_inside() -> bool:
+    """Return whether the code that asks runs inside a transaction of a ledger."""
+    return any(each.owner is not None for each in _ENTERED.get())
+
+
 def check_outside(owner: object) -> None:
     """Raise LedgerError if the code that asks runs inside a transaction of the ledger *owner*."""
     for each in _ENTERED.get():

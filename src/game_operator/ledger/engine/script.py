@@ -5,6 +5,7 @@ Each script is a generator: it yields the steps it needs done (statements to exe
 sent what came of them, and returns the result. A driver performs the steps and commits or rolls back.
 """
 
+import asyncio
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from game_operator.errors import LedgerError, UnknownSourceError, shown
+from game_operator.errors import LedgerError, LedgerUnavailableError, UnknownSourceError, shown
 from game_operator.ledger.api import Account, BetRecord, CallRecord, Outcome
 from game_operator.ledger.rules.book import Book, Changes, Item, Needs
 from game_operator.models.webhooks import BalanceCall, WebhookCall, WithdrawCall
@@ -89,7 +90,15 @@ class AskOperator(NamedTuple):
 
     def answering(self, connection: Any, *, awaits: bool) -> Work[Any]:
         """Return the answer, awaited if it is to be and may be."""
-        return (yield self.answer(connection)) if awaits else self.answered(connection)
+        try:
+            return (yield self.answer(connection)) if awaits else self.answered(connection)
+        except LedgerUnavailableError as raised:  # Of another ledger: for this one it would go to all who wait.
+            raise LedgerError(f"{self.name} failed: {raised}") from raised
+        except asyncio.CancelledError as raised:  # Likewise, if it is not this task that was cancelled.
+            task = asyncio.current_task() if awaits else None
+            if task is None or task.cancelling():
+                raise
+            raise LedgerError(f"{self.name} awaited a task that was cancelled.") from raised
 
     def breach(self) -> LedgerError:
         """Return the error for code that has ended the transaction, or swallowed what undoes it."""
