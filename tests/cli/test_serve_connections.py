@@ -311,11 +311,11 @@ def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture)
 
 
 def test_how_many_connections_there_may_be() -> None:
-    """As many as the limit of open files allows, without those that the rest needs."""
+    """As many as are asked for, or as the limit of open files allows without those that the rest needs."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert [most_connections(asked) for asked in (None, 7, limit)] == [limit - 64, 7, limit - 64]
     try:
-        assert most_connections() == limit - 64
         resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
-        assert most_connections() == 1
+        assert most_connections(None) == 1
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -30,10 +30,11 @@ _LINGER_SECONDS: Final = 0.5
 _MOST_WAITING: Final = 100
 
 
-def most_connections() -> int:
-    """Return how many connections may be open at once: as many as the limit of open files allows."""
+def most_connections(asked: int | None) -> int:
+    """Return how many connections may be open at once: *asked*, or fewer if the limit of open files allows no more."""
     files = getrlimit(RLIMIT_NOFILE)[0]
-    return max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
+    most = max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
+    return most if asked is None else min(asked, most)
 
 
 class Connections:
@@ -85,7 +86,7 @@ class Connections:
             self._next_line = self._now() + _SECONDS_BETWEEN_LINES
             _LOG.warning(
                 "All %d connections are in use, so one is closed for each new one; now one from %s. Find out who holds "
-                "them, or raise the limit of open files (ulimit -n).",
+                "them, or raise --max-connections and the limit of open files (ulimit -n).",
                 *(self._most, shown(last.client[0] if last.client else None)),
                 extra={"event": "serve.connections_refused"},
             )

@@ -69,6 +69,7 @@ class ListeningOptions:
     host: str = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8000
     prefix: str = ""
+    max_connections: Annotated[int | None, typer.Option(min=1)] = None
     workers: Annotated[int | None, typer.Option(min=1)] = None
     drain_seconds: Annotated[float, typer.Option(min=0)] = 0.0
 

@@ -104,7 +104,7 @@ class _Service:
             life.enter_context(or_end())
             # Who opened the same ledger first has said what there was to see.
             logging.getLogger("game_operator.ledger.opening").setLevel(logging.ERROR)
-            ServeProtocol.open_connections = Connections(most_connections())
+            ServeProtocol.open_connections = Connections(most_connections(self.listening.max_connections))
             telemetry = new_telemetry() if self.served.telemetry else None
             profile = read_profile(self.served.profile)
             instances, currency_of = life.enter_context(self.games.known(lambda: SqlLedger(**self.of_ledger)))
