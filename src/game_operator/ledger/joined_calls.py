@@ -291,7 +291,7 @@ class Joiner:
             yield from caller.execute(SAVE, ())
         answer = yield from step.answering(caller.original, awaits=self._awaits)
         try:
-            yield from caller.flush(forget=step.name == MAY_BET)
+            yield from caller.flush(forget=False)
         except Exception as failed:  # Each library has errors of its own, and none of them is imported here.
             if type(failed).__name__ not in _REFUSED_BY_LIBRARY:  # It is the operator's statement, executed only now.
                 raise
