@@ -462,7 +462,7 @@ def _pem(key: Any) -> bytes:
         pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--trusted-proxy", "127.0.0.1"),
             2,
-            "--allow-ip: IpAllowList needs at least one network",
+            "--trusted-proxy says nothing without --allow-ip",
             id="a proxy for nothing",
         ),
         pytest.param(

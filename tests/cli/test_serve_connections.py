@@ -20,6 +20,7 @@ import pytest
 from game_operator import BalanceCall, WebhookCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serve_connections import Connections, ServeProtocol, most_connections
+from game_operator.errors import ConfigurationError
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Delivery
@@ -313,7 +314,9 @@ def test_the_one_that_is_idle_for_longest_goes(caplog: pytest.LogCaptureFixture)
 def test_how_many_connections_there_may_be() -> None:
     """As many as are asked for, or as the limit of open files allows without those that the rest needs."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert [most_connections(asked) for asked in (None, 7, limit)] == [limit - 64, 7, limit - 64]
+    assert [most_connections(asked) for asked in (None, 7, limit - 64)] == [limit - 64, 7, limit - 64]
+    with pytest.raises(ConfigurationError, match=f"or pass {limit - 64} or fewer"):
+        most_connections(limit - 63)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (60, hard))
         assert most_connections(None) == 1

@@ -239,6 +239,16 @@ def test_a_second_signal_waits_for_nobody(keys: KeyFiles, database: str) -> None
             assert process.wait(PATIENCE_SECONDS) == 0
 
 
+def test_sigterm_that_comes_twice_is_meant_once(keys: KeyFiles, database: str) -> None:
+    """As ``timeout`` sends it: the worker goes on for its drain, and nobody is killed."""
+    options = ("--database", database, "--service-key", keys.public, "--drain-seconds", 1.5, "--workers", 1)
+    with serving(*options) as (url, process):
+        process.send_signal(signal.SIGTERM)
+        wait_until(lambda: probe(url)[0] == 503)
+        ended = stopped(process, signal.SIGTERM)
+    assert (process.wait(PATIENCE_SECONDS), "killed" in ended.err) == (0, False), ended.err
+
+
 def test_probes_a_currency_and_a_gentle_stop(keys: KeyFiles, database: str) -> None:
     """Probes are at the root and no webhooks; bets have a currency; when it stops, connections end with an answer."""
     with WebhookCaller("http://127.0.0.1:1", keys.private) as service:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from game_operator.errors import shown
+from game_operator.errors import ConfigurationError, shown
 from game_operator.serve import SafeProtocol
 
 _LOG = logging.getLogger("game_operator.serve")
@@ -31,10 +31,15 @@ _MOST_WAITING: Final = 100
 
 
 def most_connections(asked: int | None) -> int:
-    """Return how many connections may be open at once: *asked*, or fewer if the limit of open files allows no more."""
+    """Return how many connections may be open at once; raise ConfigurationError if fewer than asked may be."""
     files = getrlimit(RLIMIT_NOFILE)[0]
     most = max(1, (_UNLIMITED_FILES if files == RLIM_INFINITY else files) - _RESERVED_FILES)
-    return most if asked is None else min(asked, most)
+    if asked is not None and asked > most:
+        raise ConfigurationError(
+            f"--max-connections {asked} needs {asked + _RESERVED_FILES} open files, and this process may open {files}. "
+            f"Raise the limit (ulimit -n), or pass {most} or fewer."
+        )
+    return asked or most
 
 
 class Connections:

@@ -55,11 +55,11 @@ class CallersOptions:
                 "--insecure-accept-unsigned, which answers every caller. Pass one of the two."
             )
         signed = signed_by(self.service_key) if self.service_key else _unsigned(host)
-        if not self.allow_ip and not self.trusted_proxy:
+        if self.trusted_proxy and not self.allow_ip:
+            raise ConfigurationError("--trusted-proxy says nothing without --allow-ip. Pass both, or neither.")
+        if not self.allow_ip:
             return signed
-        return AllOf(
-            IpAllowList(self.allow_ip or (), trusted_proxies=self.trusted_proxy or (), trust_chunked=True), signed
-        )
+        return AllOf(IpAllowList(self.allow_ip, trusted_proxies=self.trusted_proxy or (), trust_chunked=True), signed)
 
 
 @dataclass(frozen=True, kw_only=True)

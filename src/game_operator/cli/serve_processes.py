@@ -130,21 +130,23 @@ class Supervisor(Multiprocess):
     ) -> None:
         super().__init__(config, [listener])
         self._announce, self._is_replaced, self._stop_seconds = announce, is_replaced, drain_seconds + _STOP_SECONDS
-        self._asked = 0
+        self._is_asked = self._is_hurried = False
         for number in STOP_SIGNALS:
             signal.signal(number, self._note)
         sys.stdin = None  # uvicorn would hand it to the workers, which would leave it open.
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def _note(self, *_: object) -> None:
-        self._asked += 1
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        # SIGTERM may come twice and mean it once: `timeout` sends it to the process and to its group.
+        self._is_hurried |= self._is_asked and number == signal.SIGINT
+        self._is_asked = True
 
     def _watch(self) -> None:
-        """When asked, tell all workers to stop, one that begins too; kill those that do not, or if asked again."""
+        """When asked, tell all workers to stop, one that begins too; kill those that do not, or at a second Ctrl-C."""
         told: dict[BaseProcess, float] = {}
         while True:
             time.sleep(0.1)
-            if self._asked and not self.should_exit.is_set():
+            if self._is_asked and not self.should_exit.is_set():
                 self._is_replaced.value = False
                 self.should_exit.set()
                 for worker in multiprocessing.active_children():
@@ -153,7 +155,7 @@ class Supervisor(Multiprocess):
             stopping = [w for w in multiprocessing.active_children() if self.should_exit.is_set() or w in replaced]
             told = {worker: told.get(worker, now) for worker in stopping}
             for worker, since in told.items():
-                if self._asked > 1 or now - since > self._stop_seconds:
+                if self._is_hurried or now - since > self._stop_seconds:
                     extra = {"event": "serve.worker_killed"}
                     _LOG.error("Worker %s did not stop, so it is killed.", worker.pid, extra=extra)
                     worker.kill()
@@ -163,7 +165,7 @@ class Supervisor(Multiprocess):
         super().init_processes()
         if self.processes[0].wait_until_ready(START_SECONDS, self.should_exit):
             self._announce()
-        elif not self._asked:
+        elif not self._is_asked:
             self.has_failed = True
             self.should_exit.set()
 

@@ -201,8 +201,11 @@ def serve(
     check_extra("game-operator serve", "serve", ("uvicorn", "httptools", "uvloop"))
     if served.telemetry:
         new_telemetry()
+    from game_operator.cli.serve_connections import most_connections
     from game_operator.cli.serve_processes import logging_to_stderr
     from game_operator.ledger import SqlLedger
+
+    most_connections(listening.max_connections)
 
     if callers.accept_unsigned:
         say("WARNING: calls are accepted WITHOUT A SIGNATURE.", style="bold red", error=True)
