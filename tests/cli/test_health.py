@@ -111,6 +111,15 @@ def test_trouble_is_reported_and_takes_no_machine_out(report: PingReport | None,
     assert read(health, "/healthz") == (200, {"status": "alive"})
 
 
+def test_what_no_look_should_raise_is_trouble_too() -> None:
+    """Were the process not ready for it, all machines would be out at once."""
+
+    async def look() -> PingReport:
+        raise KeyError("odd")
+
+    assert read(Health(look)) == (200, {"status": "ready", **AWAY})
+
+
 def test_it_is_not_ready_any_more_when_it_is_about_to_stop() -> None:
     """The balancer sends its next calls elsewhere."""
     health = Health(Looks(WELL))

@@ -453,6 +453,19 @@ async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> Non
         assert (reply.balance, await ledger.balance("p2")) == (Decimal("9.90"), 1_005)
 
 
+async def test_after_lends_no_connection_to_another_ledger(sqlite_url: str, tmp_path: Path) -> None:
+    """It would block the event loop, as a connection of sqlite3 does elsewhere."""
+    other = AsyncSqlLedger(f"sqlite:///{tmp_path / 'other.db'}")
+    async with AsyncSqlLedger(sqlite_url) as ledger:
+        await ledger.open_account("p1", Decimal(10))
+
+        async def after(_call: MovingCall, _outcome: Any, connection: Any) -> None:
+            await other.apply(claim(), connection=connection)
+
+        with pytest.raises(TypeError, match="would block the event loop"):
+            await AsyncWallet(ledger, after=after).withdraw(withdraw(amount_cents=10))
+
+
 # --- whose context ----------------------------------------------------------------------------------------------------
 
 _TENANT: contextvars.ContextVar[str] = contextvars.ContextVar("tenant")

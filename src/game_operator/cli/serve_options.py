@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from game_operator.webhooks.gate import Instances
 
     CurrencyOf: TypeAlias = Callable[[WebhookCall], str | None]
+
+#: Until uvicorn listens with as much: connections wait here while the ledger is opened.
+_BACKLOG: Final = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +74,7 @@ class ListeningOptions:
     prefix: str = ""
     max_connections: Annotated[int | None, typer.Option(min=1)] = None
     workers: Annotated[int | None, typer.Option(min=1)] = None
-    drain_seconds: Annotated[float, typer.Option(min=0)] = 0.0
+    drain_seconds: Annotated[float, typer.Option(min=0, max=3600)] = 0.0
 
     def check(self, file: Path | None) -> None:
         """Raise ConfigurationError for a path that never matches, or workers that would share *file*, SQLite's."""
@@ -89,7 +92,7 @@ class ListeningOptions:
             family, *_, address = socket.getaddrinfo(
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
-            return socket.create_server((str(address[0]), self.port), family=family)
+            return socket.create_server((str(address[0]), self.port), family=family, backlog=_BACKLOG)
         except (OSError, UnicodeError) as failed:
             problem = getattr(failed, "strerror", None) or failed
             raise ConfigurationError(

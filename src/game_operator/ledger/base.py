@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from random import uniform
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import ref
 
 from game_operator.codes import BetState
 from game_operator.errors import LedgerError, LedgerUnavailableError, RetryRefusedError, shown
@@ -123,7 +124,14 @@ class LedgerBase(Forkable):
         self._accounts, self._migrate, self._patience_seconds = accounts, migrate, patience_seconds
         self._clock_millis, self._pooler = never_back(clock_millis), pooler
         self._joiner = Joiner(
-            prefix, accounts, self._clock_millis, awaits=self._awaits, pooler=pooler, owns=owns, name=name
+            prefix,
+            accounts,
+            self._clock_millis,
+            awaits=self._awaits,
+            pooler=pooler,
+            owns=owns,
+            name=name,
+            ledger=ref(self),
         )
         self._make_queue()
         self._pinger = Pinger(self._prefix)

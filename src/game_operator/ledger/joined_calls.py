@@ -104,8 +104,9 @@ class Joiner:
         pooler: bool | None = None,
         owns: Owns = None,
         name: str | None = None,
+        ledger: Callable[[], object] = object,
     ) -> None:
-        self._awaits, self._owns, self._name = awaits, owns, name
+        self._awaits, self._owns, self._name, self._ledger = awaits, owns, name, ledger
         self._prefix, self._accounts, self._clock_millis = prefix, accounts, clock_millis
         if pooler is not None and not isinstance(pooler, bool):  # "false", from an environment, is true.
             raise TypeError(f"pooler must be True, False or None, not {type(pooler).__name__} {shown(pooler)}")
@@ -142,13 +143,13 @@ class Joiner:
 
     def read(self, script: Callable[[Kind], Script[T]], connection: Any) -> Work[T]:
         """Run a script that only reads in *connection*'s open transaction."""
-        caller = yield from self._caller(connection)
+        caller = yield from self._caller(connection, only_reads=True)
         yield from caller.enter(self._pooler)
         return (yield from driven(script(caller.kind), partial(self._perform, caller, "")))
 
-    def _caller(self, connection: Any) -> Work[Caller]:
+    def _caller(self, connection: Any, *, only_reads: bool = False) -> Work[Caller]:
         # What an AsyncSqlLedger lends on SQLite is not awaited.
-        is_lent = isinstance(connection, sqlite3.Connection) and is_inside()
+        is_lent = isinstance(connection, sqlite3.Connection) and (only_reads or is_inside(self._ledger()))
         return (yield from caller_of(connection, awaits=self._awaits and not is_lent))
 
     def _run(self, caller: Caller, attempt: Attempt[T], point: str, item: Item | None = None) -> Work[T]:

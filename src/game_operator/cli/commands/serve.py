@@ -120,10 +120,11 @@ class _Service:
             health = Health(partial(ledger.ping, timeout_seconds=_LOOK_SECONDS))
             stop_gently(health.drain, self.listening.drain_seconds, self.is_replaced)
             application = health.beside(asgi_app(receiver, wallet, prefix=self.listening.prefix))
+            is_successor = self.is_replaced.value
             try:
                 await ledger.__aenter__()
             except LedgerUnavailableError as away:
-                if self.is_replaced.value:  # Those that have the database go on.
+                if is_successor:  # Those that have the database go on.
                     raise
                 extra = {"event": "serve.database_away"}
                 _LOG.warning("Calls are answered SYSTEM_ERROR for now: %s", away.what, extra=extra)

@@ -77,21 +77,20 @@ class Transaction:
         _ENTERED.set(self._before)
 
 
-def is_inside() -> bool:
-    """Return whether the code that asks runs inside a transaction of a ledger."""
-    return any(each.owner is not None for each in _ENTERED.get())
+def is_inside(owner: object) -> bool:
+    """Return whether the code that asks runs inside a transaction of the ledger *owner*."""
+    return any(each.owner is owner for each in _ENTERED.get())
 
 
 def check_outside(owner: object) -> None:
     """Raise LedgerError if the code that asks runs inside a transaction of the ledger *owner*."""
-    for each in _ENTERED.get():
-        if each.owner is owner:
-            raise LedgerError(
-                "may_bet, account_of, after and accounts run in a transaction of this ledger, which would wait "
-                "for itself. In may_bet and after, pass their connection on: ledger.spent(account, since_millis=…, "
-                "connection=connection), and in after ledger.apply(call, connection=connection). Read your tables over "
-                "it, too."
-            )
+    if is_inside(owner):
+        raise LedgerError(
+            "may_bet, account_of, after and accounts run in a transaction of this ledger, which would wait for itself. "
+            "In may_bet and after, pass their connection on: ledger.spent(account, since_millis=…, "
+            "connection=connection), and in after ledger.apply(call, connection=connection). Read your tables over it, "
+            "too."
+        )
 
 
 _ENTERED: ContextVar[tuple[Transaction, ...]] = ContextVar("game_operator_transactions", default=())
