@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import BalanceCall
 from game_operator.cli.health import Health
-from game_operator.errors import LedgerUnavailableError
+from game_operator.errors import LedgerError, LedgerUnavailableError
 from game_operator.ledger import PingReport
 from game_operator.provider.caller import WebhookCaller
 from tests.cli.support import COMMAND, clean_environment
@@ -111,11 +111,11 @@ def test_trouble_is_reported_and_takes_no_machine_out(report: PingReport | None,
     assert read(health, "/healthz") == (200, {"status": "alive"})
 
 
-def test_what_no_look_should_raise_is_trouble_too() -> None:
+def test_each_error_of_the_ledger_is_trouble() -> None:
     """Were the process not ready for it, all machines would be out at once."""
 
     async def look() -> PingReport:
-        raise KeyError("odd")
+        raise LedgerError("odd")
 
     assert read(Health(look)) == (200, {"status": "ready", **AWAY})
 

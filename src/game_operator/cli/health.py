@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from game_operator.errors import LedgerError
+
 if TYPE_CHECKING:
     from game_operator.ledger import PingReport
     from game_operator.webhooks.asgi import AsgiApp, Receive, Scope, Send
@@ -72,7 +74,7 @@ class Health:
     async def _looked(self) -> dict[str, object]:
         try:
             report = await self._ping()
-        except Exception:  # Its reason may hold the address. Whatever it is, all machines have it.
+        except LedgerError:  # Its reason may hold the address. Whatever it is, all machines have it.
             away = {"database": "unavailable", "database_latency_millis": None}
             return {**away, "clock": "unknown", "clock_difference_millis": None}
         found: dict[str, object] = {
