@@ -420,7 +420,12 @@ def _pem(key: Any) -> bytes:
     ("args", "code", "problem"),
     [
         pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
-        pytest.param(("--database", "{db}"), 2, "Pass the service's public key as --service-key", id="no key"),
+        pytest.param(
+            ("--database", "{db}"),
+            2,
+            "No caller would be accepted: pass the service's public key as --service-key",
+            id="no key",
+        ),
         pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--prefix", "a b"),
             2,
@@ -438,7 +443,7 @@ def _pem(key: Any) -> bytes:
         pytest.param(
             ("--database", "{db}", "--service-key", "{public}", "--insecure-accept-unsigned"),
             2,
-            "Pass one of the two.",
+            "exclude each other",
             id="a key, and unsigned",
         ),
         pytest.param(

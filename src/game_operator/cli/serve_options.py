@@ -52,10 +52,14 @@ class CallersOptions:
         """Return what accepts these callers at *host*; raise ConfigurationError if it would accept nobody or all."""
         from game_operator.webhooks import AllOf, IpAllowList
 
-        if bool(self.service_key) == self.accept_unsigned:
+        if self.service_key and self.accept_unsigned:
             raise ConfigurationError(
-                "Pass the service's public key as --service-key FILE; or, for tests on this machine, "
-                "--insecure-accept-unsigned, which answers every caller. Pass one of the two."
+                "--service-key and --insecure-accept-unsigned exclude each other. Pass the key alone."
+            )
+        if not self.service_key and not self.accept_unsigned:
+            raise ConfigurationError(
+                "No caller would be accepted: pass the service's public key as --service-key FILE. For tests on this "
+                "machine, --insecure-accept-unsigned answers every caller."
             )
         signed = signed_by(self.service_key) if self.service_key else _unsigned(host)
         if self.trusted_proxy and not self.allow_ip:
