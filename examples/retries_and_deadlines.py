@@ -25,7 +25,7 @@ with httpx.Client(transport=httpx.MockTransport(stand_in)) as network:
         private_key=Sandbox().private_key_pem,
         timeout=5.0,  # Seconds for each attempt.
         deadline=20.0,  # Seconds for the whole call, repeats and waits included.
-        retries=RetryPolicy(max_attempts=3, base_delay_seconds=0.05),
+        retries=RetryPolicy(max_retries=2, base_delay_seconds=0.05),
         http_client=network,
     )
 

@@ -266,7 +266,7 @@ def test_an_interrupt_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
             private_key,
             trust_env=False,
             on_exchange=watch,
-            retries=RetryPolicy(max_attempts=2),
+            retries=RetryPolicy(max_retries=1),
         ) as client,
         pytest.raises(Stopped),
     ):

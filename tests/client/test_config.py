@@ -142,7 +142,7 @@ _ACCEPTED = [
     pytest.param({"deadline": None}, id="no deadline"),
     pytest.param({"deadline": 0.5}, id="half a second"),
     pytest.param({"retries": 0}, id="no repeat"),
-    pytest.param({"retries": RetryPolicy(max_attempts=7)}, id="a policy"),
+    pytest.param({"retries": RetryPolicy(max_retries=6)}, id="a policy"),
     pytest.param({"on_exchange": print}, id="a watcher"),
     pytest.param({"read_limits": ReadLimits(catalogue=1, other=1)}, id="one byte"),
 ]
@@ -227,8 +227,8 @@ def test_a_read_limit_is_refused(limits: dict[str, Any], error: type[Exception])
 @pytest.mark.parametrize(
     ("policy", "error"),
     [
-        pytest.param({"max_attempts": 0}, ConfigurationError, id="no attempt"),
-        pytest.param({"max_attempts": 1.0}, TypeError, id="an attempt of another type"),
+        pytest.param({"max_retries": -1}, ConfigurationError, id="fewer than none"),
+        pytest.param({"max_retries": 1.0}, TypeError, id="a number of another type"),
         pytest.param({"base_delay_seconds": -0.1}, ConfigurationError, id="a wait into the past"),
         pytest.param({"max_delay_seconds": float("nan")}, ConfigurationError, id="no number"),
         pytest.param({"max_retry_after_seconds": float("inf")}, ConfigurationError, id="for ever"),
@@ -244,20 +244,20 @@ def test_a_policy_is_refused(policy: dict[str, Any], error: type[Exception]) -> 
 
 
 def test_a_policy_on_its_limits_is_taken() -> None:
-    """One attempt, no wait, a million seconds (assumed, docs/decisions/0004)."""
-    policy = RetryPolicy(max_attempts=1, base_delay_seconds=0, max_delay_seconds=1_000_000, max_retry_after_seconds=0.0)
+    """No repeat, no wait, a million seconds (assumed, docs/decisions/0004)."""
+    policy = RetryPolicy(max_retries=0, base_delay_seconds=0, max_delay_seconds=1_000_000, max_retry_after_seconds=0.0)
     assert policy.delay_seconds(1, 0.5) == 0
 
 
 @KINDS
 def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> None:
-    """10 s for an attempt, 30 s for a call, 3 attempts, 16 and 4 MiB (assumed, docs/decisions/0004)."""
+    """10 s for an attempt, 30 s for a call, 2 repeats, 16 and 4 MiB (assumed, docs/decisions/0004)."""
     client = _made(kind, private_key)
     settings, limits = client._settings, client._wire._read_limits
     assert (settings.timeout_seconds, settings.deadline_seconds, settings.policy) == (10.0, 30.0, RetryPolicy())
-    assert settings.policy.max_attempts == 3
+    assert settings.policy.max_retries == 2
     assert (limits.of("fetch-games"), limits.of("fetch-bet")) == (16 * 2**20, 4 * 2**20)
-    assert _made(kind, private_key, retries=4)._settings.policy.max_attempts == 5
+    assert _made(kind, private_key, retries=4)._settings.policy.max_retries == 4
     assert client.with_options()._settings == settings
 
 

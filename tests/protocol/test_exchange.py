@@ -111,7 +111,7 @@ def settings_of(
     *, attempts: int = 3, deadline: float | None = 30.0, timeout: float = 10.0, **policy: float
 ) -> CallSettings:
     """Return settings; *policy* goes to the ``RetryPolicy``."""
-    retries = RetryPolicy(max_attempts=attempts, **policy)
+    retries = RetryPolicy(max_retries=attempts - 1, **policy)
     return CallSettings(operator_id="acme", policy=retries, deadline_seconds=deadline, timeout_seconds=timeout)
 
 

@@ -15,9 +15,9 @@ from tests.support.wire import examples
 
 
 def test_the_defaults() -> None:
-    """Three attempts, waits from 0.2 to 5 seconds, and a Retry-After of up to a minute (docs/decisions/0004)."""
+    """Two repeats, waits from 0.2 to 5 seconds, and a Retry-After of up to a minute (docs/decisions/0004)."""
     assert dataclasses.asdict(RetryPolicy()) == {
-        "max_attempts": 3,
+        "max_retries": 2,
         "base_delay_seconds": 0.2,
         "max_delay_seconds": 5.0,
         "max_retry_after_seconds": 60.0,
@@ -56,19 +56,18 @@ def test_no_wait_is_longer_than_its_bound(attempts: int, jitter: float, base: fl
     assert 0 <= policy.delay_seconds(attempts, jitter) <= longest
 
 
-@pytest.mark.parametrize("attempts", [0, -1])
-def test_a_call_needs_an_attempt(attempts: int) -> None:
-    """One attempt is the least; none would be no call."""
-    assert RetryPolicy(max_attempts=1).max_attempts == 1
-    with pytest.raises(ConfigurationError, match=f"max_attempts is {attempts}, but a call needs at least 1 attempt"):
-        RetryPolicy(max_attempts=attempts)
+def test_a_call_is_repeated_never_or_more_often() -> None:
+    """No repeat is the least."""
+    assert RetryPolicy(max_retries=0).max_retries == 0
+    with pytest.raises(ConfigurationError, match=r"^max_retries is -1\. .*0 for a single attempt"):
+        RetryPolicy(max_retries=-1)
 
 
-@pytest.mark.parametrize("attempts", [True, 3.0, "3", None])
-def test_attempts_are_an_int(attempts: Any) -> None:
-    """True is not a number of attempts."""
-    with pytest.raises(TypeError, match=f"max_attempts must be an int, not {type(attempts).__name__}"):
-        RetryPolicy(max_attempts=attempts)
+@pytest.mark.parametrize("repeats", [True, 3.0, "3", None])
+def test_repeats_are_an_int(repeats: Any) -> None:
+    """True is not a number of repeats."""
+    with pytest.raises(TypeError, match=f"max_retries must be an int, not {type(repeats).__name__}"):
+        RetryPolicy(max_retries=repeats)
 
 
 WAITS = ["base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"]
@@ -97,10 +96,10 @@ def test_waits_are_numbers(name: str, seconds: object) -> None:
 
 def test_a_policy_is_a_value() -> None:
     """It is frozen, comparable, hashable and travels."""
-    policy = RetryPolicy(max_attempts=5)
-    assert policy == pickle.loads(pickle.dumps(policy)) == dataclasses.replace(RetryPolicy(), max_attempts=5)
-    assert len({policy, RetryPolicy(max_attempts=5)}) == 1
+    policy = RetryPolicy(max_retries=5)
+    assert policy == pickle.loads(pickle.dumps(policy)) == dataclasses.replace(RetryPolicy(), max_retries=5)
+    assert len({policy, RetryPolicy(max_retries=5)}) == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        policy.max_attempts = 1  # type: ignore[misc]  # that is the point
+        policy.max_retries = 1  # type: ignore[misc]  # that is the point
     with pytest.raises(TypeError):
         RetryPolicy(3)  # type: ignore[call-arg]  # swapped numbers would go unnoticed

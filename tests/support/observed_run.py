@@ -37,7 +37,7 @@ from tests.support.webhooks import signed
 __all__ = ["MadeMetric", "ObservedRun", "observed_run"]
 
 _LIMIT_SECONDS, _WAIT_SECONDS = 20.0, 0.05
-_QUICK = RetryPolicy(max_attempts=2, base_delay_seconds=0.0)
+_QUICK = RetryPolicy(max_retries=1, base_delay_seconds=0.0)
 
 
 @dataclass(frozen=True)

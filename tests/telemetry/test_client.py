@@ -18,7 +18,7 @@ from tests.support.wire import bet, wire
 
 Respond = Callable[[httpx.Request], httpx.Response]
 
-_QUICK = RetryPolicy(max_attempts=3, base_delay_seconds=0.0)
+_QUICK = RetryPolicy(max_retries=2, base_delay_seconds=0.0)
 _TEMPLATE = "GET /api/v0.2/fetch-bet/{bet_id}"
 
 

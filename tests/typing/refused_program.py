@@ -65,7 +65,7 @@ def values_are_frozen(bet: ClosedBet, found: RoundFound, policy: RetryPolicy) ->
     """Nobody changes what the service said."""
     bet.won = 5  # type: ignore[misc]
     found.bets.append(bet)  # type: ignore[attr-defined]
-    policy.max_attempts = 5  # type: ignore[misc]
+    policy.max_retries = 5  # type: ignore[misc]
 
 
 def arguments_have_types(client: OperatorClient, signer: NoSigner, game: GameInfo) -> None:

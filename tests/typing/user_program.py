@@ -130,7 +130,7 @@ def every_way_to_make_a_client(key: RSAPrivateKey, context: ssl.SSLContext) -> S
             private_key=key,
             timeout=10,
             deadline=None,
-            retries=RetryPolicy(max_attempts=5, base_delay_seconds=0.1),
+            retries=RetryPolicy(max_retries=4, base_delay_seconds=0.1),
             http_client=httpx.Client(),
             on_exchange=see,
             ssl_context=context,

@@ -266,11 +266,7 @@ def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
         return retries
     if type(retries) is not int:
         raise TypeError(f"retries must be a RetryPolicy or an int, not {type(retries).__name__}")
-    if retries < 0:
-        raise ConfigurationError(
-            f"retries is {retries}.", setting="retries", remedy="Pass how often to repeat, 0 for a single attempt."
-        )
-    return RetryPolicy(max_attempts=retries + 1)
+    return RetryPolicy(max_retries=retries)
 
 
 def _came_out_of_a_signal(error: Exception) -> bool:

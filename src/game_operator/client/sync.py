@@ -26,7 +26,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         deadline: Seconds for the whole call, repeats and waits included; None for no limit. Both are exact on our own
             connections. With your own *http_client*, connecting takes as long as your library lets it, and a
             transport that we cannot look into is checked only between the pieces of a body.
-        retries: A ``RetryPolicy``, or how often a call is repeated.
+        retries: How often a call is repeated, or a ``RetryPolicy``.
         http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
             choice; it is never closed here.
         on_exchange: Called with an ``Exchange`` after each attempt; what it raises is logged, and changes nothing.

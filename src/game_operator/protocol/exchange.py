@@ -47,20 +47,22 @@ class RetryPolicy:
     remains of the deadline: then the call ends at once.
 
     Attributes:
-        max_attempts: Attempts in all; 1 means that nothing is repeated.
+        max_retries: How often a call is repeated; 0 for a single attempt.
     """
 
-    max_attempts: int = 3
+    max_retries: int = 2
     base_delay_seconds: float = 0.2
     max_delay_seconds: float = 5.0
     max_retry_after_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if type(self.max_attempts) is not int:
-            raise TypeError(f"max_attempts must be an int, not {type(self.max_attempts).__name__}")
-        if self.max_attempts < 1:
+        if type(self.max_retries) is not int:
+            raise TypeError(f"max_retries must be an int, not {type(self.max_retries).__name__}")
+        if self.max_retries < 0:
             raise ConfigurationError(
-                f"max_attempts is {self.max_attempts}, but a call needs at least 1 attempt.", setting="retries"
+                f"max_retries is {shown(self.max_retries)}.",
+                setting="retries",
+                remedy="Pass how often to repeat, 0 for a single attempt.",
             )
         for name in ("base_delay_seconds", "max_delay_seconds", "max_retry_after_seconds"):
             seconds = getattr(self, name)
@@ -71,10 +73,10 @@ class RetryPolicy:
                     f"{name} is {shown(seconds)}, but must be from 0 to a million seconds.", setting="retries"
                 )
 
-    def delay_seconds(self, attempts: int, jitter: float) -> float:
-        """Return the wait after *attempts* attempts; *jitter* is from 0 to 1."""
+    def delay_seconds(self, repeat: int, jitter: float) -> float:
+        """Return the wait before a *repeat*, the first of which is 1; *jitter* is from 0 to 1."""
         # The exponent is bounded: 2.0 ** 1024 is an OverflowError.
-        longest = min(self.max_delay_seconds, self.base_delay_seconds * 2.0 ** min(attempts - 1, 64))
+        longest = min(self.max_delay_seconds, self.base_delay_seconds * 2.0 ** min(repeat - 1, 64))
         return longest * (1 - jitter / 2)
 
 
@@ -315,7 +317,7 @@ def _leaves_doubt(error: ApiError) -> bool:
 def _pause(call: _Call[T], answer: Answer, failure: GameOperatorError, jitter: Iterator[float]) -> float | None:
     """Return the seconds to wait before the next attempt, or None if the call ends here."""
     policy = call.settings.policy
-    if call.attempts >= policy.max_attempts or not _worth_repeating(call, answer, failure):
+    if call.attempts > policy.max_retries or not _worth_repeating(call, answer, failure):
         return None
     pause = policy.delay_seconds(call.attempts, next(jitter))
     if isinstance(answer.result, HttpReply):
