@@ -31,8 +31,8 @@ _SPELLINGS = {
 }
 #: Read by a person: these have no licence in their metadata but its text, or one that is not exact.
 _READ = {
-    "httpx-aiohttp": "BSD-3-Clause",
     "python-dateutil": "Apache-2.0 OR BSD-3-Clause",
+    "socksio": "MIT",
     "uvloop": "Apache-2.0 OR MIT",
 }
 
