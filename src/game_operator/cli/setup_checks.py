@@ -19,6 +19,7 @@ from game_operator.errors import ApiError, AuthenticationError, ConfigurationErr
 from game_operator.protocol.http import is_loopback
 from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
+from game_operator.transport.environment_proxy import unreadable_exceptions
 from game_operator.transport.http_library import default_ssl_context, from_environment
 from game_operator.transport.settings import base_url_of
 
@@ -74,6 +75,11 @@ def examination(environ: Mapping[str, str], registered: Path | None, deadline: f
     yield _operator_id(environ, patient)
     yield from _private_key(environ, patient)
     yield _key_pair(patient, registered)
+    if unreadable := unreadable_exceptions():
+        found = f"NO_PROXY has entries that cannot be read and are skipped: {', '.join(map(shown, unreadable))}"
+        yield Check(
+            "proxy exceptions", "advice", found, "Write names, addresses or networks, each perhaps with a port."
+        )
     yield _reachability(patient, deadline)
     yield _clock(patient)
     yield _signed_call(patient, deadline)

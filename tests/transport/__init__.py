@@ -1,0 +1,1 @@
+"""Tests of the transport: connections, and what leads to them."""
