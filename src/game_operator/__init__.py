@@ -6,7 +6,7 @@ Begin with these names. ``help(game_operator.OperatorClient)`` shows one with it
 You call the provider (spec §4.2, §5)::
 
     OperatorClient, AsyncOperatorClient       games, bets, rounds and free bets
-    SessionTokenBuilder, launch_url           open a game for a player
+    SessionTokenBuilder, launch_url           open a game for a player (assumed)
 
 The provider calls you (spec §4.1)::
 

@@ -37,7 +37,10 @@ _VERIFIER: Final = jwt.PyJWS(algorithms=[ALGORITHM])
 
 class SessionTokenBuilder(FromEnvironment):
     """
-    Builds and reads session tokens. Threads may share one.
+    Builds and reads session tokens, whose contents, launch address and session endpoint are assumed
+    (docs/decisions/0005), because spec §4.2 and §5 do not show them: ask the provider.
+
+    Threads may share one.
 
     Args:
         operator_id: The issuer.
@@ -210,10 +213,10 @@ class SessionTokenBuilder(FromEnvironment):
 @without_frames
 def launch_url(template: str, token: str) -> str:
     """
-    Return the address that opens the game: *template* with its one ``{token}`` replaced, and nothing else changed.
+    Return *template* with its one ``{token}`` replaced; the token's contents, the launch address and the session
+    endpoint are assumed (docs/decisions/0005), because spec §4.2 and §5 do not show them: ask the provider.
 
-    The endpoint that creates a game session is not shown in the specification, so the template comes from you. A
-    token has no character that an address would have to escape.
+    The template comes from you. A token has no character that an address would have to escape.
 
     Raises:
         ConfigurationError: The template has not exactly one ``{token}`` behind the host, is invalid, or would send the
