@@ -690,6 +690,17 @@ def test_building_and_reading_go_by_one_clock(private_key: RSAPrivateKey) -> Non
                 tokens.decode(token, instance_id="i1")
 
 
+def test_a_builder_follows_a_frozen_clock(private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a clock of its own, a builder made before the time is frozen goes by ``time.time`` (spec §5)."""
+    tokens = SessionTokenBuilder("acme", private_key)
+    monkeypatch.setattr("time.time", lambda: float(NOW))
+    token = tokens.build(player_id="p1", instance_id="i1")
+    assert tokens.decode(token, instance_id="i1").issued_at.timestamp() == NOW
+    monkeypatch.setattr("time.time", lambda: NOW + 900.0)
+    with pytest.raises(SessionTokenError, match="expired"):
+        tokens.decode(token, instance_id="i1")
+
+
 # Keys and signers
 
 

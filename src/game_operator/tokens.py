@@ -49,7 +49,7 @@ class SessionTokenBuilder(FromEnvironment):
         public_key: For ``decode``, when the signer does not give its own.
         passphrase: For an encrypted PEM.
         key_id: Put into the header as ``kid``; left out when None.
-        clock: Returns Unix seconds; for tests.
+        clock: Returns Unix seconds, for tests; else ``time.time``.
 
     Raises:
         ConfigurationError: The lifetime cannot be granted, or the operator id is not valid.
@@ -65,7 +65,7 @@ class SessionTokenBuilder(FromEnvironment):
         public_key: keys.PublicKeySource | None = None,
         passphrase: str | bytes | None = None,
         key_id: str | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         try:
             self._signer = keys.load_signer(private_key, passphrase)
@@ -81,7 +81,7 @@ class SessionTokenBuilder(FromEnvironment):
             raise ConfigurationError(problem, setting="lifetime")
         self._lifetime = lifetime
         self._key_id = None if key_id is None else _text(key_id, "key_id")
-        self._clock = clock
+        self._clock = clock or (lambda: time.time())
 
     _needs_address = False
 

@@ -29,14 +29,14 @@ class Health:
 
     Args:
         ping: Looks at the database, in less than a second.
-        now: A clock in seconds.
+        now: A clock in seconds; else ``time.monotonic``.
 
     Attributes:
         draining: Whether the process is about to stop.
     """
 
-    def __init__(self, ping: "Ping", now: Callable[[], float] = time.monotonic) -> None:
-        self._ping, self._now = ping, now
+    def __init__(self, ping: "Ping", now: Callable[[], float] | None = None) -> None:
+        self._ping, self._now = ping, now or (lambda: time.monotonic())
         self.draining: bool = False
         self._look: asyncio.Task[dict[str, object]] | None = None
         self._look_again_at = 0.0

@@ -56,8 +56,8 @@ class Connections:
 
     are_ending = False
 
-    def __init__(self, most: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._most, self._now = most, now
+    def __init__(self, most: int, now: Callable[[], float] | None = None) -> None:
+        self._most, self._now = most, now or (lambda: time.monotonic())
         self._open: set[ServeProtocol] = set()
         self._idle: dict[ServeProtocol, None] = {}  # The longest first.
         self._next_line = float("-inf")

@@ -288,7 +288,7 @@ class Begun:
     request: Request
     headers: HeaderPairs
     began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    began: float = field(default_factory=time.perf_counter)
+    began: float = field(default_factory=lambda: time.perf_counter())
 
     def delivered_to(self, wallet: Deliver) -> Any:
         """Return what *wallet* returns."""

@@ -83,7 +83,7 @@ class Catalogue(Forkable):
         min_refresh_seconds: How far apart the refreshes are that unknown instances cause.
         wait_seconds: How long calls for unknown instances wait for such a refresh, in threads, from its beginning. An
             event loop never waits.
-        clock: The time in seconds, which never goes back.
+        clock: The time in seconds, which never goes back; else ``time.monotonic``.
 
     Raises:
         TypeError: An argument is of another kind.
@@ -98,16 +98,16 @@ class Catalogue(Forkable):
         most_gone: Decimal = Decimal("0.30"),
         min_refresh_seconds: float = 60.0,
         wait_seconds: float = 0.25,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self._client = _checked_client(client)
         self._most_gone = _checked_share(most_gone)
-        self._clock = clock
+        self._clock = clock or (lambda: time.monotonic())
         self._service = service_name(client.base_url, client.operator_id)
         self._store = store_at(store, name=f"catalogue:{self._service}")
         self._unknown = UnknownInstances(
             self._is_refreshed,
-            clock,
+            self._clock,
             min_refresh_seconds=_seconds("min_refresh_seconds", min_refresh_seconds),
             wait_seconds=_seconds("wait_seconds", wait_seconds),
         )

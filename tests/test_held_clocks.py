@@ -1,0 +1,66 @@
+"""No clock of Python is held under another name: a test that freezes time could not replace it there."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import game_operator
+
+ROOT = Path(game_operator.__file__).parent
+_CLOCKS = {
+    "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
+    "datetime": {"now", "utcnow", "today"},
+    "date": {"today"},
+}
+
+
+def _held_clocks(source: str) -> Iterator[str]:
+    """Yield the clocks in *source* that are not read where they are named, or are read for a default value."""
+    nodes = list(ast.walk(ast.parse(source)))
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id=home) | ast.Attribute(attr=home), attr=name):
+                if id(node) not in called and name in _CLOCKS.get(home, ()):
+                    yield ast.unparse(node)
+            case ast.ImportFrom(module="time", names=names):
+                yield from (each.name for each in names if each.name in _CLOCKS["time"])
+            case ast.arguments(defaults=defaults, kw_defaults=kw_defaults):
+                for default in filter(None, defaults + kw_defaults):
+                    match default:
+                        case ast.Call(func=ast.Attribute(value=ast.Name(id=home), attr=name)):
+                            if name in _CLOCKS.get(home, ()):
+                                yield ast.unparse(default)
+
+
+def test_no_clock_is_held() -> None:
+    """Each clock is looked up when it is read, so that freezegun and monkeypatch replace it everywhere."""
+    found = {str(file.relative_to(ROOT)): list(_held_clocks(file.read_text())) for file in ROOT.rglob("*.py")}
+    assert {file: clocks for file, clocks in found.items() if clocks} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "is_seen"),
+    [
+        ("def f(clock=time.time): ...", True),
+        ("def f(*, clock=time.monotonic): ...", True),
+        ("def f(now=time.time()): ...", True),
+        ("def f(*, now=datetime.now(UTC)): ...", True),
+        ("class C:\n    clock = time.time_ns", True),
+        ("began: float = field(default_factory=time.perf_counter)", True),
+        ("self._clock = clock or time.time", True),
+        ("f(datetime.datetime.now)", True),
+        ("from time import monotonic", True),
+        ("def f(clock=None): return (clock or (lambda: time.time()))()", False),
+        ("def f(clock=lambda: time.time_ns() // 1_000_000): ...", False),
+        ("until = time.monotonic() + 1", False),
+        ("from time import sleep", False),
+        ("def f(sleep=time.sleep): ...", False),
+        ("error.elapsed.time", False),
+    ],
+)
+def test_a_held_clock_is_seen(source: str, is_seen: bool) -> None:
+    """The search finds what it is for, and nothing else."""
+    assert bool(list(_held_clocks(source))) == is_seen
