@@ -458,6 +458,56 @@ def test_a_genuine_token_within_its_limits_is_accepted(
 
 
 @pytest.mark.parametrize(
+    ("claims", "leeway", "words"),
+    [
+        pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.76), None, id="exp within"),
+        pytest.param(good(iat=NOW - 900, exp=NOW), timedelta(seconds=0.75), "has expired", id="exp at the limit"),
+        pytest.param(good(iat=NOW - 900, exp=NOW - 60), timedelta(seconds=61), None, id="exp a minute ago"),
+        pytest.param(good(iat=NOW - 900, exp=NOW - 60), timedelta(minutes=1), "has expired", id="exp too long ago"),
+        pytest.param(good(iat=NOW + 1), timedelta(seconds=0.25), None, id="iat at the limit"),
+        pytest.param(good(iat=NOW + 1), timedelta(seconds=0.24), "not valid yet", id="iat beyond it"),
+        pytest.param(good(nbf=NOW + 1), timedelta(seconds=0.25), None, id="nbf at the limit"),
+        pytest.param(good(nbf=NOW + 1), timedelta(seconds=0.24), "not valid yet", id="nbf beyond it"),
+        pytest.param(good(exp=NOW + 3 * HOUR), timedelta(hours=9), None, id="3 hours"),
+        pytest.param(good(exp=NOW + 3 * HOUR + 1), timedelta(hours=9), "longer than 3 hours", id="over 3 hours"),
+        pytest.param(good(iat=FOREVER, exp=FOREVER), timedelta.max, "not valid yet", id="beyond any leeway"),
+        pytest.param(good(iat=10**12, exp=10**12), timedelta.max, "years 1 to 9999", id="beyond any date"),
+        pytest.param(good(iat=-(10**12), exp=-(10**12)), timedelta.max, "years 1 to 9999", id="before any date"),
+    ],
+)
+def test_a_leeway_holds_for_each_time(
+    claims: JsonObject, leeway: timedelta, words: str | None, tokens: SessionTokenBuilder, private_key: RSAPrivateKey
+) -> None:
+    """iat, nbf and exp may be off by it and no more; a token never lives longer for it (docs/decisions/0005)."""
+    token = signed(private_key, claims)
+    if words is None:
+        assert tokens.decode(token, instance_id="i1", leeway=leeway).token_id == good()["jti"]
+        return
+    with pytest.raises(SessionTokenError, match=words):
+        tokens.decode(token, instance_id="i1", leeway=leeway)
+
+
+@pytest.mark.parametrize(
+    ("leeway", "error", "words"),
+    [
+        pytest.param(timedelta(microseconds=-1), ConfigurationError, "leeway is negative", id="negative"),
+        pytest.param(30, TypeError, "leeway must be a timedelta, not int", id="seconds as an int"),
+        pytest.param(0.5, TypeError, "leeway must be a timedelta, not float", id="seconds as a float"),
+        pytest.param(None, TypeError, "leeway must be a timedelta, not NoneType", id="None"),
+    ],
+)
+def test_any_other_leeway_is_refused(
+    leeway: Any, error: type[Exception], words: str, tokens: SessionTokenBuilder
+) -> None:
+    """No leeway makes a token expire earlier, and its unit is never guessed (docs/decisions/0005)."""
+    token = tokens.build(player_id="p1", instance_id="i1")
+    assert tokens.decode(token, instance_id="i1", leeway=timedelta(0)).player_id == "p1"
+    with pytest.raises(error, match=words) as refused:
+        tokens.decode(token, instance_id="i1", leeway=leeway)
+    assert token not in everything_told(refused.value)
+
+
+@pytest.mark.parametrize(
     "payload",
     [
         pytest.param(b"", id="nothing"),
@@ -575,6 +625,25 @@ def test_what_is_no_token_is_refused(text: str, tokens: SessionTokenBuilder) -> 
     """Garbage of every sort is a SessionTokenError with advice (spec §5)."""
     with pytest.raises(SessionTokenError, match=r"cannot be read as a JWT. Pass the token whole|Do not trust it"):
         tokens.decode(text, instance_id="i1")
+
+
+def test_padding_in_any_part_is_refused(tokens: SessionTokenBuilder, private_key: RSAPrivateKey) -> None:
+    """A JWT is base64 without padding (RFC 7515): a token has one text (docs/decisions/0005)."""
+    token = signed(private_key, good())
+    assert tokens.decode(token, instance_id="i1").player_id == "p1"
+    header, payload, signature = token.split(".")
+    text = f"{header}.{base64.urlsafe_b64encode(json.dumps(good(x=1)).encode()).decode().rstrip('=')}=="
+    padded = [
+        f"{header}=.{payload}.{signature}",
+        f"{header}.{payload}=.{signature}",
+        f"{token}=",
+        f"{token}==",
+        f"{text}.{segment(private_key.sign(text.encode(), PKCS1v15(), SHA256()))}",
+    ]
+    for each in padded:
+        with pytest.raises(SessionTokenError, match="base64 without padding") as refused:
+            tokens.decode(each, instance_id="i1")
+        assert signature[:40] not in everything_told(refused.value)
 
 
 def test_a_token_around_the_limit_of_length(private_key: RSAPrivateKey) -> None:

@@ -133,19 +133,29 @@ class SessionTokenBuilder(FromEnvironment):
         # Message and signature are the token: they never stand in one frame by name.
         return session_token.assembled(signed, keys.checked_signature(await keys.signed_async(self._signer, signed)))
 
-    def decode(self, token: str, *, instance_id: str) -> SessionClaims:
+    def decode(self, token: str, *, instance_id: str, leeway: timedelta = timedelta(0)) -> SessionClaims:
         """
         Return what *token* says, once it is proved to be ours, for *instance_id*, and in time.
 
         A signer in a key management service is asked for its public key once, which blocks for one request.
 
+        Args:
+            token: What ``build`` returned.
+            instance_id: The game instance it must be for.
+            leeway: By how much the clock of the machine that built it may differ from ours, in iat, nbf and exp.
+
         Raises:
             SessionTokenError: Another algorithm than RS256, a wrong signature, issuer or audience, expired, not yet
                 valid, a lifetime above 3 hours, or unreadable.
-            ConfigurationError: There is no public key to verify with.
-            TypeError: *token* or *instance_id* is not a str.
+            ConfigurationError: There is no public key to verify with, or *leeway* is negative.
+            TypeError: *token* or *instance_id* is not a str, or *leeway* is not a timedelta.
         """
         try:
+            if not isinstance(leeway, timedelta):
+                raise TypeError(f"leeway must be a timedelta, not {type(leeway).__name__}")
+            if leeway < timedelta(0):
+                problem = f"The leeway is negative: {leeway.total_seconds()} seconds."
+                raise ConfigurationError(problem, setting="leeway", remedy="Pass timedelta(0) or more.")
             if self._public_key is None:
                 self._public_key = keys.public_key_of(self._signer)
             if self._public_key is None:
@@ -162,6 +172,7 @@ class SessionTokenBuilder(FromEnvironment):
             operator_id=self._operator_id,
             instance_id=_text(instance_id, "instance_id"),
             now_seconds=self._clock(),
+            leeway_seconds=leeway.total_seconds(),
         )
 
     def _signing_input(
@@ -261,6 +272,11 @@ def _verified(token: object, key: RSAPublicKey) -> bytes:
         raise TypeError(f"token must be a str, not {type(token).__name__}")
     if len(token) > LONGEST_TOKEN:
         raise SessionTokenError(f"The session token is refused: it has {len(token)} characters, more than any of ours.")
+    if "=" in token:  # PyJWT would read some, and a token would have two texts.
+        raise SessionTokenError(
+            'The session token is refused: it holds "=", but a JWT is base64 without padding (RFC 7515).',
+            remedy="Pass the token whole, as it was built.",
+        )
     try:
         payload: bytes = _VERIFIER.decode(token, key, algorithms=[ALGORITHM])
         return payload

@@ -90,6 +90,7 @@ def balances_are_decimals(tokens: SessionTokenBuilder) -> None:
     tokens.build(player_id="p", instance_id="i", balance=12)  # type: ignore[arg-type]
     tokens.build(player_id="p", instance_id="i", balance="12.50")  # type: ignore[arg-type]
     tokens.build("p", "i", Decimal(5))  # type: ignore[call-arg]
+    tokens.decode("a.b.c", instance_id="i", leeway=30)  # type: ignore[arg-type]
     tokens.build(player_id="p", instance_id="i", claims={"share": 0.5})  # type: ignore[dict-item]
 
 

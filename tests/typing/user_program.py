@@ -304,7 +304,7 @@ def tokens(key: RSAPrivateKey) -> str:
         player_id="p", instance_id="i", balance=Decimal("12.50"), name="Ann", timestamp=5, claims={"locale": "de"}
     )
     assert_type(token, str)
-    claims = builder.decode(token, instance_id="i")
+    claims = builder.decode(token, instance_id="i", leeway=timedelta(seconds=30))
     assert_type(claims, SessionClaims)
     assert_type(claims.balance, Decimal | None)
     assert_type(claims.issued_at, datetime)

@@ -96,9 +96,11 @@ def assembled(signed: bytes, raw_signature: bytes) -> str:
     )
 
 
-def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_seconds: float) -> SessionClaims:
+def read_claims(
+    payload: bytes, *, operator_id: str, instance_id: str, now_seconds: float, leeway_seconds: float = 0.0
+) -> SessionClaims:
     """
-    Return what *payload*, whose signature has been verified, says at *now_seconds* Unix time.
+    Return what *payload*, whose signature has been verified, says at *now_seconds* Unix time, give or take the leeway.
 
     Raises:
         SessionTokenError: It is of another operator or instance, not in time, made to live longer than 3 hours, or
@@ -119,14 +121,14 @@ def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_secon
         raise _refused(
             f"it opens instance {shown(audience)}, not {shown(instance_id)}", "Decode it for its own instance."
         )
-    issued_at, expires_at = _checked_times(claims, now_seconds)
+    issued_at, expires_at = _checked_times(claims, now_seconds, leeway_seconds)
     data = _optional(claims, "data", dict) or {}
     return SessionClaims(
         operator_id=issuer,
         player_id=_required(claims, "sub", str),
         instance_id=audience,
-        issued_at=datetime.fromtimestamp(issued_at, UTC),
-        expires_at=datetime.fromtimestamp(expires_at, UTC),
+        issued_at=issued_at,
+        expires_at=expires_at,
         token_id=_required(claims, "jti", str),
         balance=_balance_in(data),
         name=_optional(data, "name", str),
@@ -135,17 +137,20 @@ def read_claims(payload: bytes, *, operator_id: str, instance_id: str, now_secon
     )
 
 
-def _checked_times(claims: dict[str, Any], now_seconds: float) -> tuple[int, int]:
-    """Return iat and exp. Once they are checked, both lie so near to now that they fit any date."""
+def _checked_times(claims: dict[str, Any], now_seconds: float, leeway_seconds: float) -> tuple[datetime, datetime]:
+    """Return iat and exp."""
     issued_at, expires_at = _required(claims, "iat", int), _required(claims, "exp", int)
     begins_at = max(issued_at, _optional(claims, "nbf", int) or issued_at)
     if expires_at - issued_at > LONGEST_LIFETIME_SECONDS:
         raise _refused("it was made to live longer than 3 hours", "Build one with a shorter lifetime.")
-    if begins_at > now_seconds:
+    if begins_at > now_seconds + leeway_seconds:
         raise _refused("it is not valid yet", "Check the clocks of the machines that build and that read it.")
-    if expires_at <= now_seconds:
+    if expires_at <= now_seconds - leeway_seconds:
         raise _refused("it has expired", "Build a new one and open the game again.")
-    return issued_at, expires_at
+    try:
+        return datetime.fromtimestamp(issued_at, UTC), datetime.fromtimestamp(expires_at, UTC)
+    except (ValueError, OverflowError, OSError):  # Only a leeway of thousands of years lets such times come here.
+        raise _refused("its times are outside the years 1 to 9999") from None
 
 
 def _balance_in(data: dict[str, Any]) -> Decimal | None:
