@@ -50,20 +50,19 @@ def documents(private_key: RSAPrivateKey, private_pem: bytes, public_pem: bytes,
     locked = BestAvailableEncryption(PASSPHRASE.encode())
     pkcs1 = _pem(private_key, PrivateFormat.TraditionalOpenSSL)
     encrypted = _pem(private_key, PrivateFormat.PKCS8, locked)
+    pkcs1_encrypted = _pem(private_key, PrivateFormat.TraditionalOpenSSL, locked)
     body = private_pem.splitlines()[5]
     return {
         "pkcs8": private_pem,
         "pkcs1": pkcs1,
         "pkcs8 encrypted": encrypted,
-        "pkcs1 encrypted": _pem(private_key, PrivateFormat.TraditionalOpenSSL, locked),
+        "pkcs1 encrypted": pkcs1_encrypted,
         "windows line ends": private_pem.replace(b"\n", b"\r\n"),
         "text around it": b"Bag Attributes\n  friendlyName: ENCRYPTED no\n" + private_pem + b"\nKeep it safe.\n",
         "byte order mark": b"\xef\xbb\xbf" + private_pem,
         "one line with \\n": private_pem.replace(b"\n", b"\\n"),
         "one line with \\r\\n": b'"' + private_pem.replace(b"\n", b"\\r\\n") + b'"',
-        "encrypted on one line with \\n": _pem(private_key, PrivateFormat.TraditionalOpenSSL, locked).replace(
-            b"\n", b"\\n"
-        ),
+        "encrypted on one line with \\n": pkcs1_encrypted.replace(b"\n", b"\\n"),
         "with its certificate": _certificate(private_key) + private_pem,
         "with its public key": private_pem + public_pem,
         "public": public_pem,
@@ -82,6 +81,8 @@ def documents(private_key: RSAPrivateKey, private_pem: bytes, public_pem: bytes,
         "damaged": private_pem.replace(body, body[:20] + b"AAAA" + body[24:]),
         "damaged base64": private_pem.replace(body, b"!" + body[1:]),
         "encrypted and damaged": encrypted.replace(encrypted.splitlines()[12], encrypted.splitlines()[12][::-1]),
+        "another cipher": pkcs1_encrypted.replace(b"AES-256-CBC", b"CAMELLIA-256-CBC"),
+        "half a header": pkcs1_encrypted.replace(b"Proc-Type: 4,ENCRYPTED\n", b""),
         "parameters": b"-----BEGIN DH PARAMETERS-----\nMAYCAQUCAQI=\n-----END DH PARAMETERS-----\n",
         "base64 without its frame": b"".join(private_pem.splitlines()[1:-1]),
     }

@@ -51,12 +51,20 @@ _LARGEST_FILE: Final = 65_536
 _LONGEST_PATH_SHOWN: Final = 255
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 _PUBLIC = re.compile(rb"-----BEGIN (?:RSA )?PUBLIC KEY-----")
+#: The headers of an encrypted PKCS#1 key, whose length shows where they end if the line ends are lost.
+_HEADERS = re.compile(
+    rb"\s*(Proc-Type: 4,ENCRYPTED)\s*(DEK-Info: (?:AES-[0-9]{3}-CBC,[0-9A-Fa-f]{32}|DES-EDE3-CBC,[0-9A-Fa-f]{16}))"
+)
+#: What a file or an .env reader leaves around a passphrase.
+_LINE_ENDS: Final = ("\n", "\r", b"\n", b"\r")
+_QUOTES: Final = ('"', "'", b'"', b"'")
 #: The object identifier of RSASSA-PSS, with its DER tag and length, as it stands near the start of a PKCS#8 key.
 _PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 
 _MAKE_ONE = "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
 _WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
 _COPY_AGAIN = "Copy it again from where it was made, to the last line."
+_CONVERT = "Convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`."
 
 
 class LocalSigner:
@@ -106,7 +114,7 @@ def load_signer(source: KeySource, passphrase: str | bytes | None = None) -> Sig
 
     Args:
         source: A path, PEM text or bytes, an ``RSAPrivateKey`` or a signer. In a PEM, text around the key, Windows
-            line ends and line breaks written as the two characters ``\n`` are all understood.
+            line ends, and line ends that are lost, indented or written as the two characters ``\n`` are understood.
         passphrase: For an encrypted PEM. A passphrase for a key that is not encrypted is refused: it says that the key
             is believed to be safe at rest, and the key is not.
 
@@ -229,8 +237,7 @@ def _private_block(name: str, pem: bytes) -> bytes:
     blocks = {match[0]: match[1] for match in _BLOCK.finditer(pem)}
     private = [block for block, label in blocks.items() if label.endswith(b"PRIVATE KEY")]
     if len(private) == 1:
-        # Tools that keep a value on one line write its line breaks so; base64 itself has no backslash.
-        return re.sub(rb"(\\r)?\\n", b"\n", private[0])
+        return _with_line_ends(name, private[0])
     if private:
         problem = f"holds {len(private)} private keys, and which one signs is not clear"
         raise _unfit(name, problem, "Keep one in the file.")
@@ -241,6 +248,21 @@ def _private_block(name: str, pem: bytes) -> bytes:
     if any(b"CERTIFICATE" in label for label in blocks.values()):
         raise _unfit(name, "holds a certificate, but requests are signed with a private key", _MAKE_ONE)
     raise _unfit(name, "holds no private key", _MAKE_ONE)
+
+
+def _with_line_ends(name: str, block: bytes) -> bytes:
+    """Return *block* with the line ends that hosting panels, secret stores and .env files lose, escape or indent."""
+    # Neither base64 nor a header has a backslash.
+    text = re.sub(rb"\\+[rn]", b"\n", block)
+    headers, parts = b"", _BLOCK.fullmatch(text)
+    assert parts is not None  # An escape is no part of the first or the last line.
+    label, body = parts.groups()
+    if found := _HEADERS.match(body):
+        headers, body = b"%b\n%b\n\n" % found.groups(), body[found.end() :]
+    elif b"DEK-Info" in body or b"Proc-Type" in body:
+        problem = "has a cipher that cannot be read here, or its lines Proc-Type and DEK-Info are damaged"
+        raise _unfit(name, problem, f"{_COPY_AGAIN} {_CONVERT}")
+    return b"-----BEGIN %b-----\n%b%b\n-----END %b-----\n" % (label, headers, b"\n".join(body.split()), label)
 
 
 def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> object:
@@ -264,12 +286,15 @@ def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> objec
             raise _unfit(name, "may make PSS signatures alone, and ours are PKCS#1 v1.5", _MAKE_ONE)
         return serialization.load_pem_private_key(block, secret)
     except UnsupportedAlgorithm:
-        problem, remedy = "has a cipher that cannot be read here", "`openssl pkcs8 -topk8 -in KEY -out NEW`"
-        raise _unfit(name, problem, f"Convert it with {remedy}.") from None
+        raise _unfit(name, "has a cipher that cannot be read here", _CONVERT) from None
     except (ValueError, TypeError):
         if encrypted:
-            problem = "cannot be decrypted: the passphrase is wrong, or the key is damaged"
-            raise _unfit(name, problem, "Check the passphrase first.") from None
+            problem, remedy = "the passphrase is wrong, or the key is damaged", "Check the passphrase first."
+            if passphrase is not None and passphrase[-1:] in _LINE_ENDS:
+                problem, remedy = "the passphrase ends with a line break", "Remove the line break."
+            elif passphrase is not None and passphrase[:1] == passphrase[-1:] and passphrase[:1] in _QUOTES:
+                problem, remedy = "the passphrase is in quotes", "Remove the quotes, unless they are a part of it."
+            raise _unfit(name, f"cannot be decrypted: {problem}", remedy) from None
         problem = "is damaged: it looks like a private key and cannot be read as one"
         raise _unfit(name, problem, _COPY_AGAIN) from None
 
