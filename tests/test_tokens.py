@@ -305,7 +305,14 @@ def test_a_builder_that_cannot_work_is_refused(
 # Interoperation
 
 
-_VARIABLES = ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE")
+_VARIABLES = (
+    "BASE_URL",
+    "ID",
+    "PRIVATE_KEY",
+    "PRIVATE_KEY_FILE",
+    "PRIVATE_KEY_PASSPHRASE",
+    "PRIVATE_KEY_PASSPHRASE_FILE",
+)
 
 
 def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:

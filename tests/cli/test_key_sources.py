@@ -53,6 +53,17 @@ def test_a_passphrase_that_is_no_utf_8(tmp_path: Path) -> None:
     assert command(*BUILD, "--private-key", str(key), **{PASSPHRASE: "\udcff"}).code == 0
 
 
+@pytest.mark.outside
+def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
+    """Each command that signs reads the file that the variable names."""
+    key, secret = tmp_path / "operator.pem", tmp_path / "secret"
+    secret.write_text("planted secret\n")
+    assert command("keygen", str(key), "--encrypt", "--json", **{PASSPHRASE: "planted secret"}).document["encrypted"]
+    assert command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret)}).code == 0
+    told = command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret), PASSPHRASE: "x"})
+    assert (told.code, "are both set" in told.err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("passphrase", "code"),
     [

@@ -204,6 +204,21 @@ def test_a_passphrase_without_encrypt_is_2(run: Run, here: Path, monkeypatch: py
     assert run("keygen", "--json").document["encrypted"] is False
 
 
+def test_a_key_is_encrypted_with_the_passphrase_of_a_file(
+    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that opens a key protects it, too, and no key is made in the clear beside it."""
+    (here / "secret").write_text("planted secret\n")
+    monkeypatch.setenv(f"{PASSPHRASE}_FILE", str(here / "secret"))
+    assert "Pass --encrypt, or unset it." in run("keygen").err
+    assert run("keygen", "--encrypt", "--json").document["encrypted"] is True
+    assert public_key_of(load_signer(here / "operator.pem", "planted secret")) is not None
+    monkeypatch.setenv(f"{PASSPHRASE}_FILE", "planted secret")
+    told = run("keygen", "another.pem", "--encrypt")
+    assert (told.code, f"{PASSPHRASE}_FILE names cannot be read" in told.err) == (2, True)
+    assert "planted" not in told.err
+
+
 @pytest.mark.parametrize(
     ("path", "such_as"),
     [

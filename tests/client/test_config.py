@@ -262,7 +262,14 @@ def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> No
 
 
 def _environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
-    for name in ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE"):
+    for name in (
+        "BASE_URL",
+        "ID",
+        "PRIVATE_KEY",
+        "PRIVATE_KEY_FILE",
+        "PRIVATE_KEY_PASSPHRASE",
+        "PRIVATE_KEY_PASSPHRASE_FILE",
+    ):
         monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)

@@ -30,6 +30,7 @@ from game_operator import (
 )
 from game_operator.protocol.signing import Signature, verify
 from game_operator.signers import KeySource, LocalSigner, load_signer, public_key_of
+from game_operator.signers.environment import FromEnvironment
 from game_operator.signers.keys import PublicKeySource, checked_signature, is_async, load_public_key
 from tests.signers.conftest import PASSPHRASE, Keys
 from tests.support.leaks import everything_told
@@ -418,7 +419,14 @@ def test_a_path_with_a_null_byte_is_refused() -> None:
 
 
 def _environment(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    for name in ("BASE_URL", "ID", "PRIVATE_KEY", "PRIVATE_KEY_FILE", "PRIVATE_KEY_PASSPHRASE"):
+    for name in (
+        "BASE_URL",
+        "ID",
+        "PRIVATE_KEY",
+        "PRIVATE_KEY_FILE",
+        "PRIVATE_KEY_PASSPHRASE",
+        "PRIVATE_KEY_PASSPHRASE_FILE",
+    ):
         monkeypatch.delenv(f"GAME_OPERATOR_{name}", raising=False)
     for name, value in ({"BASE_URL": "https://api.example.com", "ID": "acme"} | values).items():
         monkeypatch.setenv(f"GAME_OPERATOR_{name}", value)
@@ -479,6 +487,90 @@ def test_a_bad_environment_is_named_and_not_told(
     with pytest.raises(ConfigurationError, match=words) as refused:
         kind.from_env()
     assert_nothing_told(refused.value, pem, PASSPHRASE, "swordfish-swordfish", "hunter2hunter2")
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient, SessionTokenBuilder])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(PASSPHRASE, id="alone"),
+        pytest.param(f"{PASSPHRASE}\n", id="with a line end"),
+        pytest.param(f"{PASSPHRASE}\r\n", id="with a Windows line end"),
+    ],
+)
+def test_a_passphrase_comes_out_of_a_file(
+    kind: type[FromEnvironment],
+    content: str,
+    documents: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line end does not count, for editors and `echo` write it; an empty variable is not set (spec §5)."""
+    path = tmp_path / "passphrase"
+    path.write_bytes(content.encode())
+    pem = documents["pkcs8 encrypted"].decode()
+    _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE="", PRIVATE_KEY_PASSPHRASE_FILE=str(path))
+    assert "acme" in repr(kind.from_env())
+
+
+def test_a_passphrase_of_any_bytes_comes_out_of_a_file(
+    private_key: RSAPrivateKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A passphrase need not be UTF-8, and ends with a line break if the file ends with two (spec §5)."""
+    for passphrase in (b"caf\xe9 au lait", b"two\n", b"\n"):
+        path = tmp_path / "passphrase"
+        path.write_bytes(passphrase + b"\n")
+        encryption = BestAvailableEncryption(passphrase)
+        pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()
+        _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
+        assert "acme" in repr(OperatorClient.from_env())
+
+
+_NAMED = "The file that GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE names"
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient, SessionTokenBuilder])
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        pytest.param(None, f"{_NAMED} cannot be read: No such file", id="missing"),
+        pytest.param(b"", f"{_NAMED} is empty", id="empty"),
+        pytest.param(b"\n", f"{_NAMED} is empty", id="a line end alone"),
+        pytest.param(b"x" * 65_536, "passphrase is wrong", id="as large as it may be"),
+        pytest.param(b"x" * 65_537, f"{_NAMED} is larger than 65536 bytes", id="too large"),
+        pytest.param(b"hunter2hunter2\n", "passphrase is wrong", id="another passphrase"),
+    ],
+)
+def test_a_passphrase_file_that_cannot_be_used_is_named_by_its_variable(
+    kind: type[FromEnvironment],
+    content: bytes | None,
+    words: str,
+    documents: dict[str, bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The path is not shown: the passphrase itself may have been put there (spec §5)."""
+    path = tmp_path / "swordfish-swordfish"
+    if content is not None:
+        path.write_bytes(content)
+    pem = documents["pkcs8 encrypted"].decode()
+    _environment(monkeypatch, PRIVATE_KEY=pem, PRIVATE_KEY_PASSPHRASE_FILE=str(path))
+    with pytest.raises(ConfigurationError, match=words) as refused:
+        kind.from_env()
+    assert_nothing_told(refused.value, pem, "swordfish-swordfish", "hunter2hunter2")
+
+
+def test_a_passphrase_stands_in_one_place(
+    private_key: RSAPrivateKey, documents: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both variables are one too many; what is passed leaves both alone (spec §5)."""
+    pem = documents["pkcs8 encrypted"].decode()
+    both = {"PRIVATE_KEY_PASSPHRASE": PASSPHRASE, "PRIVATE_KEY_PASSPHRASE_FILE": "/nowhere"}
+    _environment(monkeypatch, PRIVATE_KEY=pem, **both)
+    with pytest.raises(ConfigurationError, match=r"PASSPHRASE_FILE are both set\. Unset one of them"):
+        OperatorClient.from_env()
+    assert "acme" in repr(OperatorClient.from_env(passphrase=PASSPHRASE))
+    assert "acme" in repr(OperatorClient.from_env(private_key=private_key))
 
 
 def test_a_pem_in_the_variable_of_the_file_is_not_told(private_pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:

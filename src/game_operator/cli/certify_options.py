@@ -1,6 +1,5 @@
 """The options of ``game-operator certify`` in groups, and what they stand for: keys, headers, hooks, report files."""
 
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from game_operator.cli.database import PREFIX, BalancesOptions
-from game_operator.cli.options import PASSPHRASE, ProfileFile, amount_in, check_extra, comma_separated, is_encrypted
+from game_operator.cli.options import ProfileFile, amount_in, check_extra, comma_separated, is_encrypted
 from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
+from game_operator.signers.environment import environment_passphrase
 
 if TYPE_CHECKING:
     import ssl
@@ -215,6 +215,6 @@ def key_in(option: str, file: Path) -> "LocalSigner":
     from game_operator.provider.keys import loaded
 
     try:
-        return loaded(file, passphrase=os.environ.get(PASSPHRASE) if is_encrypted(file) else None)
+        return loaded(file, passphrase=environment_passphrase() if is_encrypted(file) else None)
     except SigningKeyError as wrong:
         raise SigningKeyError(f"{option}: {wrong.what}", remedy=wrong.remedy) from None

@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from game_operator.cli.options import PASSPHRASE, is_encrypted
+from game_operator.cli.options import is_encrypted
 from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
 from game_operator.errors import ConfigurationError, without_frames
 from game_operator.provider.keys import private_pem
+from game_operator.signers.environment import environment_passphrase
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
@@ -229,7 +230,7 @@ def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
             if not private.exists():
                 write_pair(private, bits=2048)
             elif not public_path(private).exists():
-                key = public_key_of(load_signer(private, os.environ.get(PASSPHRASE)))
+                key = public_key_of(load_signer(private, environment_passphrase()))
                 assert key is not None, "a key from a file has a public half"
                 write_new(public_path(private), _public_pem(key), PUBLIC_MODE)
         yield keys
@@ -242,7 +243,7 @@ def _check(private: Path, public: Path) -> None:
         return
     if not os.path.lexists(private):
         raise ConfigurationError(f"{private} is missing beside {public}: put it back, or remove both.")
-    passphrase = os.environ.get(PASSPHRASE) if is_encrypted(private) else None
+    passphrase = environment_passphrase() if is_encrypted(private) else None
     if is_encrypted(private) and not passphrase and private.name == "operator.pem":
         # The sandbox needs the public half alone, and the client will ask for the passphrase.
         return

@@ -17,6 +17,8 @@ _VARIABLES = {
     "passphrase": "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE",
 }
 _KEY_FILE = "GAME_OPERATOR_PRIVATE_KEY_FILE"
+_PASSPHRASE_FILE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE"  # noqa: S105 - the name of a variable
+_LARGEST_PASSPHRASE_FILE = 65_536
 
 
 @without_frames
@@ -33,7 +35,8 @@ def environment_settings(
     *needs_address* there is no base_url.
 
     Raises:
-        ConfigurationError: One is missing; the message names all that are.
+        ConfigurationError: One is missing; the message names all that are. Or one is given twice, or the file of the
+            passphrase cannot be read.
     """
     given = given or {}
     variables = {name: variable for name, variable in _VARIABLES.items() if needs_address or name != "base_url"}
@@ -46,12 +49,52 @@ def environment_settings(
             f"{_VARIABLES['private_key']} and {_KEY_FILE} are both set.", remedy="Unset one of them."
         )
     settings["private_key"] = settings["private_key"] if file is None else Path(file)
+    if not given.keys() & {"private_key", "passphrase"}:
+        settings["passphrase"] = environment_passphrase(environ)
     settings.update(given)
     missing = [variable for name, variable in variables.items() if settings[name] is None and name != "passphrase"]
     if missing:
         names = ", ".join(missing).replace(_VARIABLES["private_key"], f"{_KEY_FILE} (or {_VARIABLES['private_key']})")
         raise ConfigurationError(f"Not set in the environment: {names}.", remedy="Set them, or pass the arguments.")
     return settings
+
+
+@without_frames
+def environment_passphrase(environ: Mapping[str, str] = os.environ) -> str | None:
+    """
+    Return the passphrase of the private key, from its variable or from the file that a variable names; None if neither.
+
+    One line end at the end of the file does not count.
+
+    Raises:
+        ConfigurationError: Both are set, or the file is empty, too large or cannot be read.
+    """
+    variable = _VARIABLES["passphrase"]
+    passphrase, file = environ.get(variable) or None, environ.get(_PASSPHRASE_FILE)
+    if not file:
+        return passphrase
+    if passphrase is not None:
+        raise ConfigurationError(f"{variable} and {_PASSPHRASE_FILE} are both set.", remedy="Unset one of them.")
+    content, problem = b"", ""
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(_LARGEST_PASSPHRASE_FILE + 1)
+    except (OSError, ValueError) as failed:
+        problem = f"cannot be read: {getattr(failed, 'strerror', None) or type(failed).__name__}"
+    # As the environment itself does it, so that bytes that are not UTF-8 come through.
+    text = re.sub(r"\r?\n\Z", "", content.decode("utf-8", "surrogateescape"))
+    if len(content) > _LARGEST_PASSPHRASE_FILE:
+        problem = f"is larger than {_LARGEST_PASSPHRASE_FILE} bytes, which no passphrase is"
+    elif not (text or problem):
+        problem = "is empty"
+    if not problem:
+        return text
+    # The path is not shown, because the passphrase itself may stand in its place.
+    raise ConfigurationError(
+        f"The file that {_PASSPHRASE_FILE} names {problem}.",
+        setting="passphrase",
+        remedy="Set it to the path of a file that holds the passphrase and that this process may read.",
+    )
 
 
 class FromEnvironment:
@@ -65,11 +108,12 @@ class FromEnvironment:
         Return one that is set up by the environment; *options* are those of the constructor.
 
         It reads GAME_OPERATOR_BASE_URL (by a client alone), GAME_OPERATOR_ID, GAME_OPERATOR_PRIVATE_KEY or
-        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE. With a *private_key* of yours, for
-        example a signer, the last three are left alone.
+        GAME_OPERATOR_PRIVATE_KEY_FILE, and GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE or
+        GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE_FILE. With a *private_key* of yours, for example a signer, the last four
+        are left alone.
 
         Raises:
-            ConfigurationError: One is missing; the message names it.
+            ConfigurationError: One is missing, is given twice or cannot be read; the message names it.
         """
         try:
             return cls(**environment_settings(given=options, needs_address=cls._needs_address))

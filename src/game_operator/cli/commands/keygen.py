@@ -10,6 +10,7 @@ import typer
 from game_operator.cli.options import PASSPHRASE
 from game_operator.cli.output import answer, say, show_details, waiting
 from game_operator.errors import ConfigurationError
+from game_operator.signers.environment import environment_passphrase
 
 _LEAST_BITS = 2048
 # Making a longer one takes minutes, and each signature tenths of a second.
@@ -62,11 +63,13 @@ def _file(path: str) -> Path:
 
 
 def _passphrase(*, encrypt: bool) -> str | None:
-    given = os.environ.get(PASSPHRASE)
+    given = environment_passphrase()
     if not encrypt:
         if given:
             # A key in the clear would be refused later on, by every command that takes the passphrase.
-            raise ConfigurationError(f"{PASSPHRASE} is set, but --encrypt is not given. Pass --encrypt, or unset it.")
+            raise ConfigurationError(
+                f"{PASSPHRASE} or {PASSPHRASE}_FILE is set, but --encrypt is not given. Pass --encrypt, or unset it."
+            )
         return None
     if not given and not sys.stdin.isatty():
         raise ConfigurationError(f"--encrypt needs a passphrase. Set {PASSPHRASE}, or run this at a terminal.")
