@@ -2,13 +2,14 @@
 
 import copy
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy
+from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy, SessionTokenBuilder
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from game_operator.protocol.http import service_name
@@ -117,7 +118,10 @@ def test_plain_http_elsewhere_needs_your_word(kind: Any, private_key: RSAPrivate
 
 
 @KINDS
-@pytest.mark.parametrize("operator_id", ["acme", "ACME-1_2.3", "a", "a b", "~!@#$%^&*()", "x" * 500])
+@pytest.mark.parametrize(
+    "operator_id",
+    ["acme", "ACME-1_2.3", "a", "a b", "~!@#$%^&*()", "x" * 500, '"', '"acme', "acme'", "\"acme'", 'a"c"e'],
+)
 def test_an_operator_id_is_taken(kind: Any, operator_id: str, private_key: RSAPrivateKey) -> None:
     """Whatever a header can carry and the signed string keeps apart (spec §5, docs/decisions/0006)."""
     assert f"operator_id={operator_id!r}" in repr(_made(kind, private_key, operator_id=operator_id))
@@ -133,6 +137,28 @@ def test_an_operator_id_is_refused(kind: Any, operator_id: str, private_key: RSA
     with pytest.raises(ConfigurationError) as refused:
         _made(kind, private_key, operator_id=operator_id)
     assert refused.value.setting == "operator_id"
+
+
+@KINDS
+@pytest.mark.parametrize("operator_id", ['"acme"', "'acme'", '""', "''"])
+def test_an_operator_id_in_quotes_is_refused(
+    kind: Any, operator_id: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some readers of .env files leave quotes around a value; no service knows such an operator (spec §5)."""
+    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id)
+    builds: list[Callable[[], object]] = [
+        lambda: _made(kind, private_key, operator_id=operator_id),
+        lambda: kind.from_env(private_key=private_key),
+        lambda: SessionTokenBuilder(operator_id, private_key),
+        lambda: SessionTokenBuilder.from_env(private_key=private_key),
+    ]
+    for build in builds:
+        with pytest.raises(ConfigurationError, match=r"is in quotes\. Pass it without them") as refused:
+            build()
+        assert refused.value.setting == "operator_id"
+    _environment(monkeypatch, BASE_URL="https://api.example.com", ID=operator_id.strip("\"'") or "acme")
+    for build in builds[1::2]:
+        assert "operator_id='acme'" in repr(build())
 
 
 _ACCEPTED = [

@@ -139,6 +139,9 @@ def checked_operator_id(text: object) -> str:
         remedy = f"Pass the id, of at most {_LONGEST_OPERATOR_ID} characters. Pass a key by the parameter for keys."
     elif not text:
         problem = "is empty"
+    elif len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        problem = f"{shown(text)} is in quotes"
+        remedy = "Pass it without them. Some readers of .env files leave the quotes around a value."
     elif not _OPERATOR_ID.match(text):
         problem = f"{shown(text)} cannot be used"
         remedy = (
