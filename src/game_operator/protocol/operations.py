@@ -231,8 +231,8 @@ _KEPT_BODY: Final = 65_536
 _SECRET_HEADERS: Final = frozenset(
     {"authorization", "cookie", "proxy-authorization", "set-cookie", "set-cookie2", "x-signature"}
 )
-#: Of a field that stands twice, the first counts.
-_DELAY_SECONDS: Final = re.compile(r"([0-9]{1,9})(?:,|\Z)")
+#: HTTP knows whole seconds alone, but some services send a fraction. Of a field that stands twice, the first counts.
+_DELAY_SECONDS: Final = re.compile(r"([0-9]{1,9})(?:\.([0-9]{1,20}))?(?:,|\Z)")
 
 
 def unfit(response: HttpReply, problem: str) -> UnexpectedResponseError:
@@ -278,10 +278,14 @@ def rejection_of(response: HttpReply, reference_id: str) -> FreeBetRejectedError
 
 
 def retry_after_seconds(response: HttpReply, unix_millis: int) -> float | None:
-    """Return how long Retry-After asks us to wait, from *unix_millis* on; None when absent or unreadable."""
+    """
+    Return how many seconds Retry-After asks us to wait, from *unix_millis* on; None when absent or unreadable.
+
+    A number with a fraction is rounded up to whole seconds, so that a repeat never comes too early.
+    """
     value = response.headers.get("retry-after", "").strip()
     if delay := _DELAY_SECONDS.match(value):
-        return float(delay[1])
+        return float(int(delay[1]) + (int(delay[2] or 0) > 0))
     try:
         until = parsedate_to_datetime(value)
     except (ValueError, TypeError, OverflowError, IndexError):
