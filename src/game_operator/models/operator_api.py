@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, FailFast, Field
 from pydantic_core import PydanticCustomError
 
 from game_operator.codes import GameStatus, Genre, GrantErrorCode
-from game_operator.models.wire import Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
+from game_operator.models.wire import KNOWN_TEXT, Amount, CentsField, Flag, MillisField, Text, WireModel, whole_number
 from game_operator.models.wire_format import MAX_WHOLE
 from game_operator.money import amount_from_cents
 
@@ -81,11 +81,11 @@ class GameInfo(WireModel, frozen=True):
 
     id: Text
     name: Text
-    status: Annotated[GameStatus | str, Field(union_mode="left_to_right")]
+    status: Annotated[GameStatus | str, Field(union_mode="left_to_right"), KNOWN_TEXT]
     thumbnail_url: Text | None = None
     provider_name: Text
     rtp: Amount | None = None
-    genre: Annotated[Genre | str, Field(union_mode="left_to_right")]
+    genre: Annotated[Genre | str, Field(union_mode="left_to_right"), KNOWN_TEXT]
     instances: Annotated[tuple[GameInstance, ...], FailFast()]
 
 

@@ -181,6 +181,12 @@ Amount = Annotated[Decimal, GetPydanticSchema(lambda _source, _handler: _AMOUNT_
 CentsField = Annotated[int, whole_number(0, MAX_CENTS)]
 MillisField = Annotated[int, whole_number(0, MAX_UNIX_MILLIS)]
 Text = Annotated[str, Strict()]
+#: The mark of a text of which some values are known: what is not text is refused without a list of all that are.
+KNOWN_TEXT = GetPydanticSchema(
+    lambda source, handler: core_schema.custom_error_schema(
+        handler(source), custom_error_type="text", custom_error_message="must be a string"
+    )
+)
 Flag = Annotated[bool, Strict()]
 
 # Which bodies only the exact way reads rightly: those with a number of 16 or more characters, or with an exponent of
@@ -261,7 +267,7 @@ def _first_problem(invalid: ValidationError) -> str:
     problem = invalid.errors(include_url=False)[0]
     parts = [part for part in problem["loc"] if part not in _UNION_TAGS]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
-    story = f"{path or 'the body'}: {problem['msg']}"
+    story = f"{path or 'the body'}: {problem['msg'].replace('Input should be a valid string', 'must be a string')}"
     match problem:
         case {"type": "union_tag_invalid", "ctx": {"tag": tag, "expected_tags": expected}}:
             return f"{path}.status: must be one of {expected}, not {shown(tag)}".lstrip(".")
@@ -269,6 +275,8 @@ def _first_problem(invalid: ValidationError) -> str:
             return story
         case {"input": _ExactFloat(text=text)}:
             return f"{story}, not {shown(text)[1:-1]}"
+        case {"input": None}:
+            return f"{story}, not null"
     return f"{story}, not {shown(problem['input'])}"
 
 
