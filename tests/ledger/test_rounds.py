@@ -62,6 +62,7 @@ def test_a_record_leads_to_its_round(sandbox: Sandbox, client: OperatorClient, s
     assert isinstance(bet, ClosedBet | RolledBackBet)
     record = settled(bet)
     assert record.instance_id is not None
+    assert record.round_id is not None
     found = client.fetch_round_bets(instance_id=record.instance_id, round_id=record.round_id)
     assert isinstance(found, RoundFound)
     [same] = [each for each in found.bets if each.reference_id == record.bet_id]
@@ -78,5 +79,6 @@ def test_a_record_of_another_round_does_not(sandbox: Sandbox, client: OperatorCl
     assert isinstance(bet, ClosedBet)
     record = settled(bet.model_copy(update={"round_id": "no-such-round"}))
     assert record.instance_id is not None
+    assert record.round_id is not None
     assert isinstance(client.fetch_round_bets(instance_id=record.instance_id, round_id=record.round_id), RoundNotFound)
     assert isinstance(client.fetch_round_bets(instance_id="elsewhere", round_id=bet.round_id), RoundNotFound)

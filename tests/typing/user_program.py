@@ -147,6 +147,9 @@ def every_call(client: OperatorClient) -> None:
     assert_type(client.fetch_bet("bet-1"), OpenBet | ClosedBet | RolledBackBet | BetNotFound)
     assert_type(client.fetch_round_bets(instance_id="i", round_id="r"), RoundFound | RoundNotFound)
     assert_type(client.fetch_round_bets(instance_id="i", round_no=12), RoundFound | RoundNotFound)
+    assert_type(client.fetch_round_bets(instance_id="i", round_id="r", round_no=12), RoundFound | RoundNotFound)
+    assert_type(client.fetch_round_bets(instance_id="i", round_id=None, round_no=12), RoundFound | RoundNotFound)
+    assert_type(client.fetch_round_bets(instance_id="i", round_id="r", round_no=None), RoundFound | RoundNotFound)
     granted = client.grant_free_bet(
         player_id="p",
         instance_id="i",
@@ -182,6 +185,8 @@ async def every_call_awaited(signer: AsyncSigner) -> None:
     assert_type(await client.fetch_games(), list[GameInfo])
     assert_type(await client.fetch_bet("bet-1"), OpenBet | ClosedBet | RolledBackBet | BetNotFound)
     assert_type(await client.fetch_round_bets(instance_id="i", round_no=1), RoundFound | RoundNotFound)
+    assert_type(await client.fetch_round_bets(instance_id="i", round_id="r"), RoundFound | RoundNotFound)
+    assert_type(await client.fetch_round_bets(instance_id="i", round_id="r", round_no=1), RoundFound | RoundNotFound)
     assert_type(client.with_options(retries=0), AsyncOperatorClient)
     async with AsyncOperatorClient.from_env() as same:
         assert_type(same, AsyncOperatorClient)
