@@ -56,8 +56,7 @@ async def _until(reached: threading.Event) -> None:
 
 
 _OURS = [("asyncio", _cancelled_scope), ("asyncio", _cancelled_task), ("trio", _cancelled_scope)]
-_ALL = [*_OURS, ("aiohttp", _cancelled_scope), ("aiohttp", _cancelled_task)]
-WAYS = pytest.mark.parametrize(("flavour", "cancelled"), _ALL)
+WAYS = pytest.mark.parametrize(("flavour", "cancelled"), _OURS)
 
 
 def _reaching(phase: str, reached: threading.Event) -> Script:
@@ -84,7 +83,7 @@ def _reaching(phase: str, reached: threading.Event) -> Script:
 @pytest.mark.parametrize(
     "phase", ["headers", "inside the headers", "body", "inside the body", "inside a chunk", "wait"]
 )
-@pytest.mark.drawn(4, flavour=("trio", "aiohttp"))
+@pytest.mark.drawn(4, flavour=("trio",))
 def test_a_cancelled_call_leaves_nothing_open(
     perform: Perform, cancelled: Callable[[Call, threading.Event], Awaitable[None]], phase: str
 ) -> None:
@@ -135,10 +134,9 @@ def test_cancelled_while_connecting(
 
 @pytest.mark.parametrize(
     ("flavour", "cancelled", "proxied"),
-    # The client over aiohttp is the user's own, and knows its proxies by itself.
-    [*((*way, False) for way in _ALL), *((*way, True) for way in _OURS)],
+    [(*way, proxied) for way in _OURS for proxied in (False, True)],
 )
-@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
+@pytest.mark.drawn(2, flavour=("trio",))
 def test_cancelled_during_the_tls_handshake(
     perform: Perform,
     cancelled: Callable[[Call, threading.Event], Awaitable[None]],

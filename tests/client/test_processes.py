@@ -152,9 +152,9 @@ _PROGRAMS = {
     "forked while a thread opens": (_SYNC_WHILE_A_THREAD_OPENS, [["child-1"], ["parent-1"]], ""),
     "preloaded": (_PRELOADED, [["child-1"], ["child-2"]], ""),
     "your client, preloaded": (_YOURS_UNUSED, [["child-1"]], ""),
-    "your client, used before": (_YOURS, [["parent-1", "parent-2"]], _SENTENCE),
+    "your client, used before": (_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
     "async, forked out of a running loop": (_ASYNC, [["parent-1", "parent-2"], ["child-1"]], ""),
-    "async, your client, used before": (_ASYNC_YOURS, [["parent-1", "parent-2"]], _SENTENCE),
+    "async, your client, used before": (_ASYNC_YOURS, [["parent-1"], ["parent-2"]], _SENTENCE),
 }
 
 

@@ -3,10 +3,13 @@
 import gc
 import logging
 import ssl
+import sys
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -24,7 +27,8 @@ from game_operator.models import OpenBet
 from game_operator.transport import http_library as _http
 from tests.support.flavours import Perform, Scenario, look_up, make_grant
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
-from tests.support.proxy import NAMED_BY_PROXY, forward, refuse
+from tests.support.leaks import everything_told
+from tests.support.proxy import NAMED_BY_PROXY, forward, forward_socks, refuse, silent_after
 
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
@@ -33,7 +37,7 @@ _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 @pytest.fixture(params=["sync", "asyncio", "trio"])
 def flavour(request: pytest.FixtureRequest) -> str:
-    """Each kind of client but aiohttp, which is the user's own, and knows its proxies by itself."""
+    """Each kind of client."""
     return str(request.param)
 
 
@@ -249,17 +253,159 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
     [
         pytest.param("foo://casino:pr0xy-s3cret@localhost:80", id="another scheme"),
         pytest.param("http://casino:pr0xy-s3cret/x@localhost:80", id="a slash in the password"),
-        pytest.param("socks5://casino:pr0xy-s3cret@localhost:80", id="a package is missing"),
+        pytest.param("http://:80", id="no host"),
     ],
 )
-def test_a_proxy_that_cannot_be_one_is_a_setting_to_mend(
+def test_a_proxy_that_cannot_be_one_is_a_setting_to_fix(
     perform: Perform, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the variables, and not the password (docs/decisions/0004)."""
+    """The error names the variables, or the argument, and not the password (docs/decisions/0004)."""
+    with pytest.raises(ConfigurationError, match=r"^The proxy's address cannot be read\.") as given:
+        perform(look_up, "https://127.0.0.1:9", proxy=address)
+    assert given.value.setting == "proxy"
     monkeypatch.setenv("HTTPS_PROXY", address)
-    with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as raised:
+    with pytest.raises(ConfigurationError, match="HTTPS_PROXY") as named:
         perform(look_up, "https://127.0.0.1:9", trust_env=True)
-    assert "pr0xy" not in str(raised.value)
+    for error in (given.value, named.value):
+        assert "pr0xy" not in everything_told(error)
+
+
+def test_a_socks_proxy_needs_its_extra(perform: Perform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names it (docs/decisions/0004)."""
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    address = "socks5://casino:pr0xy-s3cret@localhost:80"
+    with pytest.raises(ConfigurationError, match=r"pip install 'game-operator\[socks\]'") as given:
+        perform(look_up, "https://127.0.0.1:9", proxy=address)
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    with pytest.raises(ConfigurationError, match=r"pip install 'game-operator\[socks\]'") as named:
+        perform(look_up, "https://127.0.0.1:9", trust_env=True)
+    for error in (given.value, named.value):
+        assert "pr0xy" not in everything_told(error)
+
+
+@pytest.mark.parametrize("proxy", [b"http://127.0.0.1:9", 9])
+def test_a_proxy_is_text(perform: Perform, proxy: Any) -> None:
+    """Nothing else is taken for an address."""
+    with pytest.raises(TypeError, match="proxy must be a str"):
+        perform(look_up, "https://127.0.0.1:9", proxy=proxy)
+
+
+@pytest.mark.parametrize(
+    ("kind", "http_client"), [(OperatorClient, httpx.Client()), (AsyncOperatorClient, httpx.AsyncClient())]
+)
+def test_a_client_of_yours_has_its_own_proxy(kind: Any, http_client: Any, private_key: RSAPrivateKey) -> None:
+    """A proxy that would not be used is refused."""
+    with pytest.raises(ConfigurationError, match="Give the proxy to your http_client"):
+        kind("https://127.0.0.1:9", "acme", private_key, proxy="http://127.0.0.1:8", http_client=http_client)
+
+
+#: Each kind of proxy, and how many steps of its handshake come before it is silent.
+_SILENT = [
+    ("http", "connected"),
+    ("http", "tunnel"),
+    ("https", "connected"),
+    ("https", "TLS"),
+    ("https", "tunnel"),
+    ("socks5", "connected"),
+    ("socks5", "method"),
+    ("socks5", "tunnel"),
+]
+
+
+@pytest.fixture
+def to_proxies(authority: trustme.CA) -> ssl.SSLContext:
+    """TLS settings of an https proxy."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    return tls
+
+
+@pytest.mark.parametrize(("scheme", "last"), _SILENT, ids=[f"{scheme}, {last}" for scheme, last in _SILENT])
+@pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
+@pytest.mark.drawn(8, flavour=("trio",))
+def test_a_proxy_that_falls_silent_ends_the_attempt_in_time(
+    perform: Perform,
+    scenario: Scenario[Any],
+    scheme: str,
+    last: str,
+    trusting: ssl.SSLContext,
+    to_proxies: ssl.SSLContext,
+) -> None:
+    """At whichever step of its handshake that is; nothing has left then (docs/decisions/0028)."""
+    tls = to_proxies if scheme == "https" and last != "connected" else None
+    with HostileServer(silent_after(scheme, last), tls=tls) as proxy:
+        address = proxy.base_url.replace("https://" if tls else "http://", f"{scheme}://")
+        began = time.monotonic()
+        with pytest.raises(RequestNotSentError) as raised:
+            perform(
+                scenario, "https://127.0.0.1:9", proxy=address, ssl_context=trusting, retries=0, timeout=9, deadline=0.4
+            )
+        seconds = time.monotonic() - began
+        assert proxy.wait_until_closed()
+    assert raised.value.timed_out
+    assert 0.1 < seconds < 2.4
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "socks5", "socks5h"])
+@pytest.mark.parametrize("is_named", [True, False], ids=["by the argument", "by the environment"])
+def test_each_kind_of_proxy_carries_a_call(
+    perform: Perform,
+    scheme: str,
+    is_named: bool,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    to_proxies: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a user and a password, which the service does not see (docs/decisions/0004)."""
+    carries = forward_socks if scheme.startswith("socks") else forward
+    with HostileServer(carries, tls=to_proxies if scheme == "https" else None) as proxy:
+        address = f"{scheme}://casino:pr0xy%2Fs3cret@127.0.0.1:{proxy.port}"
+        options: dict[str, Any] = {"ssl_context": trusting}
+        if is_named:
+            monkeypatch.setenv("NO_PROXY", "*")  # It is about the environment alone.
+            options["proxy"] = address
+        else:
+            monkeypatch.setenv("ALL_PROXY", address)
+            options["trust_env"] = True
+
+        async def look_up_twice_and_grant(client: AsyncOperatorClient) -> Any:
+            return [await client.fetch_bet("bet-1"), await client.fetch_bet("bet-2")]
+
+        found = perform(look_up_twice_and_grant, secure.base_url, **options)
+        assert len(proxy.connections) == 1
+        said = proxy.connections[0].requests[0]
+        assert b64encode(b"casino:pr0xy/s3cret") in said or b"\x06casino\x0cpr0xy/s3cret" in said
+    assert [bet.reference_id for bet in found] == ["bet-1", "bet-2"]
+    assert b"pr0xy" not in b"".join(secure.requests)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "socks5"])
+@pytest.mark.drawn(2)
+def test_handshakes_that_time_out_use_nothing_up(
+    perform: Perform,
+    scheme: str,
+    secure: HostileServer,
+    trusting: ssl.SSLContext,
+    to_proxies: ssl.SSLContext,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next call connects, and no socket stays open, however many handshakes were given up (docs/decisions/0004)."""
+    monkeypatch.setattr(_http, "_MAX_CONNECTIONS", 1)
+
+    async def until_it_works(client: AsyncOperatorClient) -> Any:
+        for _ in range(2):
+            with pytest.raises(RequestNotSentError):
+                await client.fetch_bet("bet-1")
+        return await client.with_options(timeout=5.0).fetch_bet("bet-1")
+
+    silent = silent_after(scheme, "tunnel")
+    carries = forward_socks if scheme.startswith("socks") else forward
+    with HostileServer(silent, silent, carries, tls=to_proxies if scheme == "https" else None) as proxy:
+        options: dict[str, Any] = {"ssl_context": trusting, "retries": 0, "timeout": 0.3}
+        address = f"{scheme}://127.0.0.1:{proxy.port}"
+        assert isinstance(perform(until_it_works, secure.base_url, proxy=address, **options), OpenBet)
+        assert proxy.wait_until_closed()
 
 
 def test_no_repr_shows_the_password_of_a_proxy(

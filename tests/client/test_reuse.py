@@ -1,28 +1,28 @@
-"""A connection is reused only when nothing is left on it (docs/decisions/0028)."""
+"""What is left on a connection answers no other call: who reuses one, and what is asked again (docs/decisions/0028)."""
 
-import socket
 import ssl
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import httpx
 import httpx2
 import pytest
+import respx
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
-from game_operator.models import OpenBet
-from game_operator.transport import connection_reuse as _reuse
+from game_operator.errors import NoAnswerError, ServiceError
+from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
+from game_operator.transport.http_library import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
-from tests.support.wire import grant_request, granted, wire
+from tests.support.wire import bet, grant_request, granted, round_of, wire
 
 _GRANTED = response_bytes(200, wire(granted()))
 _REFUSED = response_bytes(400, wire({"success": False, "message": "None such", "error_code": "INSTANCE_NOT_FOUND"}))
+_NOT_FOUND = response_bytes(200, b'{"status":"NOT_FOUND"}')
 
 #: What a call goes over: the library of the user's own client, or None for ours; and the event loop, or "sync".
 WAYS: dict[str, tuple[Any, str]] = {
@@ -35,13 +35,13 @@ WAYS: dict[str, tuple[Any, str]] = {
     "httpx2": (httpx2.Client, "sync"),
     "httpx2 on asyncio": (httpx2.AsyncClient, "asyncio"),
     "httpx2 on trio": (httpx2.AsyncClient, "trio"),
-    "aiohttp": (HttpxAiohttpClient, "asyncio"),
 }
 _YOURS = [way for way in WAYS if not way.startswith("ours")]
 pytestmark = [pytest.mark.outside, pytest.mark.drawn(24, way=_YOURS)]
 
 EACH_WAY = pytest.mark.parametrize("way", WAYS)
-OVER_HTTPCORE = pytest.mark.parametrize("way", [way for way in WAYS if way != "aiohttp"])
+OURS = pytest.mark.parametrize("way", [way for way in WAYS if way.startswith("ours")])
+YOURS = pytest.mark.parametrize("way", _YOURS)
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +54,19 @@ class _Caller:
     """The same few calls, whatever they go over."""
 
     def __init__(self, client: Any, http_client: Any, *, is_async: bool) -> None:
-        self._client, self._http_client, self._is_async = client, http_client, is_async
+        self.client, self._http_client, self._is_async = client, http_client, is_async
 
     async def look_up(self, bet_id: str) -> Any:
-        return await self._of(self._client.fetch_bet(bet_id))
+        return await self._of(self.client.fetch_bet(bet_id))
+
+    async def round(self) -> Any:
+        return await self._of(self.client.fetch_round_bets(instance_id="instance-1", round_id="round-1"))
+
+    async def games(self) -> Any:
+        return await self._of(self.client.fetch_games())
 
     async def grant(self) -> Any:
-        return await self._of(self._client.grant_free_bet(**grant_request()))
+        return await self._of(self.client.grant_free_bet(**grant_request()))
 
     async def by_somebody_else(self, url: str) -> Any:
         return await self._of(self._http_client.get(url))
@@ -81,15 +87,15 @@ def _run(
     server: HostileServer,
     key: RSAPrivateKey,
     trusts: trustme.CA | None = None,
-    **http_options: Any,
+    **options: Any,
 ) -> Any:
     kind, loop = WAYS[way]
     # None of the system's authorities, which take long to read.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if trusts is not None:
         trusts.configure_trust(context)
-    http_client = None if kind is None else kind(trust_env=False, verify=context, **http_options)
-    options: dict[str, Any] = {"http_client": http_client, "trust_env": False, "retries": 0, "ssl_context": context}
+    http_client = None if kind is None else kind(trust_env=False, verify=context)
+    options = {"http_client": http_client, "trust_env": False, "retries": 0, "ssl_context": context} | options
     if loop == "sync":
         with OperatorClient(server.base_url, "acme", key, **options) as client:
             try:
@@ -112,23 +118,18 @@ def _run(
     return anyio.run(main, backend=loop)
 
 
-_LEFT = [
-    pytest.param(_GRANTED, False, id="a whole answer"),
-    pytest.param(_GRANTED, True, id="a whole answer over TLS"),
-    pytest.param(b"\r\n", False, id="a line end"),
-    pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Rest: ", False, id="half an answer"),
-]
+def _refuses(connection: Connection) -> None:
+    while connection.read_request():
+        connection.send(_REFUSED)
 
 
-@EACH_WAY
-@pytest.mark.parametrize("when", ["behind the answer", "between the calls"])
-@pytest.mark.parametrize(("left", "tls"), _LEFT)
-@pytest.mark.drawn(8, way=_YOURS)
-def test_what_is_left_on_a_connection_answers_no_grant(
-    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
-) -> None:
-    """The service refuses the grant, and the caller learns that (spec §7.2)."""
-    has_sent = threading.Event()
+def _knows(connection: Connection) -> None:
+    while request := connection.read_request():
+        connection.send(response_bytes(200, wire(round_of(bet()))) if b"fetch-round" in request else found(request))
+
+
+def _leaving(left: bytes, when: str, has_sent: threading.Event) -> Callable[[Connection], None]:
+    """Return a script whose connection holds something more, behind the answer to the first call or after it."""
 
     def script(connection: Connection) -> None:
         answered = found(connection.read_request())
@@ -140,25 +141,73 @@ def test_what_is_left_on_a_connection_answers_no_grant(
             connection.send(left)
         has_sent.set()
         while connection.read_request():
-            connection.send(_REFUSED)
+            pass  # What was left is the answer.
 
-    def refuses(connection: Connection) -> None:
-        while connection.read_request():
-            connection.send(_REFUSED)
+    return script
+
+
+async def _until_it_arrived(caller: _Caller, has_sent: threading.Event, when: str) -> None:
+    await caller.wait_for(has_sent)
+    if when == "between the calls":
+        has_sent.clear()
+        threading.Timer(0.02, has_sent.set).start()
+        await caller.wait_for(has_sent)
+
+
+WHENEVER = pytest.mark.parametrize("when", ["behind the answer", "between the calls"])
+
+
+@OURS
+@WHENEVER
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "over TLS"])
+@pytest.mark.parametrize("what", ["bet", "round"])
+def test_a_left_over_not_found_refunds_no_bet(
+    way: str, when: str, tls: bool, what: str, private_key: RSAPrivateKey, authority: trustme.CA
+) -> None:
+    """NOT_FOUND names nothing: over a reused connection it is asked again over a new one (spec §2.4, §2.8)."""
+    has_sent = threading.Event()
 
     async def scenario(caller: _Caller) -> Any:
         await caller.look_up("bet-1")
-        await caller.wait_for(has_sent)
-        if when == "between the calls":
-            has_sent.clear()
-            threading.Timer(0.02, has_sent.set).start()
-            await caller.wait_for(has_sent)  # What was sent has arrived by now.
+        await _until_it_arrived(caller, has_sent, when)
+        return await (caller.look_up("bet-2") if what == "bet" else caller.round())
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    script = _leaving(_NOT_FOUND, when, has_sent)
+    with HostileServer(script, _knows, tls=context if tls else None) as server:
+        answered = _run(way, scenario, server, private_key, authority)
+        assert len(server.connections) == 2
+    assert isinstance(answered, OpenBet | RoundFound)
+
+
+_LEFT = [
+    pytest.param(_GRANTED, False, id="a whole answer"),
+    pytest.param(_GRANTED, True, id="a whole answer over TLS"),
+    pytest.param(b"\r\n", False, id="a line end"),
+    pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Rest: ", False, id="half an answer"),
+]
+
+
+@EACH_WAY
+@WHENEVER
+@pytest.mark.parametrize(("left", "tls"), _LEFT)
+@pytest.mark.drawn(8, way=_YOURS)
+def test_what_is_left_on_a_connection_answers_no_grant(
+    way: str, when: str, left: bytes, tls: bool, private_key: RSAPrivateKey, authority: trustme.CA
+) -> None:
+    """The service refuses the grant, and the caller learns that (spec §7.2)."""
+    has_sent = threading.Event()
+
+    async def scenario(caller: _Caller) -> Any:
+        await caller.look_up("bet-1")
+        await _until_it_arrived(caller, has_sent, when)
         await caller.grant()
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     with (
-        HostileServer(script, refuses, tls=context if tls else None) as server,
+        HostileServer(_leaving(left, when, has_sent), _refuses, tls=context if tls else None) as server,
         pytest.raises(FreeBetRejectedError, match="INSTANCE_NOT_FOUND"),
     ):
         _run(way, scenario, server, private_key, authority)
@@ -166,27 +215,38 @@ def test_what_is_left_on_a_connection_answers_no_grant(
 
 
 @EACH_WAY
-def test_a_connection_with_nothing_left_is_reused(way: str, private_key: RSAPrivateKey) -> None:
-    """The check costs no connection, in chunks or not (docs/decisions/0028)."""
+def test_look_ups_alone_share_a_connection(way: str, private_key: RSAPrivateKey) -> None:
+    """Grants and catalogues have one each, and every call of your own client says that it closes it."""
 
     def script(connection: Connection) -> None:
         while request := connection.read_request():
-            head, _, body = found(request).partition(b"\r\n\r\n")
-            chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-            connection.send(chunked if request.split(b" ")[1].endswith(b"2") else head + b"\r\n\r\n" + body)
+            path = request.split(b" ")[1]
+            games = response_bytes(200, wire({"games": []}))
+            connection.send(_GRANTED if b"grant" in path else games if path.endswith(b"games") else found(request))
+            if b"\r\nconnection: close\r\n" in request.lower():
+                return connection.close()
+        return None
 
     async def scenario(caller: _Caller) -> None:
-        for number in range(4):
+        for number in range(3):
             assert isinstance(await caller.look_up(f"bet-{number}"), OpenBet)
+        await caller.games()
+        await caller.grant()
+        await caller.grant()
+        assert isinstance(await caller.look_up("bet-3"), OpenBet)
 
     with HostileServer(script) as server:
         _run(way, scenario, server, private_key)
-        assert (len(server.connections), len(server.requests)) == (1, 4)
+        each = [[request.split(b" ")[1].split(b"/")[3] for request in one.requests] for one in server.connections]
+    if WAYS[way][0] is None:
+        assert each == [[b"fetch-bet"] * 4, [b"fetch-games"], [b"free-bet"], [b"free-bet"]]
+    else:
+        assert [len(requests) for requests in each] == [1] * 7
 
 
 @EACH_WAY
 def test_an_answer_to_another_look_up_is_refused(way: str, private_key: RSAPrivateKey) -> None:
-    """The second line: whatever brings it, it is not taken for the bet asked for (spec §2.4)."""
+    """Whatever brings it, it is not taken for the bet asked for (spec §2.4)."""
 
     def confused(connection: Connection) -> None:
         connection.read_request()
@@ -199,257 +259,190 @@ def test_an_answer_to_another_look_up_is_refused(way: str, private_key: RSAPriva
         _run(way, scenario, server, private_key)
 
 
-def _left_by_somebody_else(connection: Connection) -> None:
-    connection.read_request()
-    connection.send(response_bytes(200, b"hello") + _GRANTED)
+def _not_found_after_a_bet(connection: Connection) -> None:
+    connection.send(found(connection.read_request()))
     while connection.read_request():
-        connection.send(_REFUSED)
+        connection.send(_NOT_FOUND)
 
 
-def _refuses(connection: Connection) -> None:
+def _finds_nothing(connection: Connection) -> None:
     while connection.read_request():
-        connection.send(_REFUSED)
+        connection.send(_NOT_FOUND)
 
 
-@pytest.mark.parametrize("way", [way for way, (kind, _) in WAYS.items() if kind is not None])
-def test_what_somebody_else_left_answers_no_grant(way: str, private_key: RSAPrivateKey) -> None:
-    """Your client may be used for other calls too: it is looked at right before a request (docs/decisions/0028)."""
-
-    async def scenario(caller: _Caller) -> None:
-        await caller.by_somebody_else(server.base_url + "/hello")
-        await caller.grant()
-
-    with HostileServer(_left_by_somebody_else, _refuses) as server, pytest.raises(FreeBetRejectedError):
-        _run(way, scenario, server, private_key)
+async def _two_look_ups(caller: _Caller) -> Any:
+    await caller.look_up("bet-1")
+    return await caller.look_up("bet-2")
 
 
-@pytest.mark.parametrize("way", ["httpx", "httpx on asyncio", "httpx2", "httpx2 on trio"])
-def test_a_hook_that_reads_the_answer_leaves_nothing(way: str, private_key: RSAPrivateKey) -> None:
-    """It gives the connection back before we can look at it; the next call looks (docs/decisions/0028)."""
+@OURS
+def test_a_not_found_that_is_confirmed_is_believed(way: str, private_key: RSAPrivateKey) -> None:
+    """It is no repeat: it is asked with retries=0, too, and a watcher sees both questions (docs/decisions/0028)."""
+    seen: list[tuple[str, int]] = []
 
-    def read(response: Any) -> None:
-        response.read()
+    def watch(exchange: Any) -> None:
+        seen.append((exchange.url.rpartition("/")[2], exchange.attempt))
 
-    async def aread(response: Any) -> None:
-        await response.aread()
-
-    def script(connection: Connection) -> None:
-        connection.send(found(connection.read_request()) + _GRANTED)
-        _refuses(connection)
-
-    async def scenario(caller: _Caller) -> None:
-        await caller.look_up("bet-1")
-        await caller.grant()
-
-    hooks = {"response": [read if WAYS[way][1] == "sync" else aread]}
-    with HostileServer(script, _refuses) as server, pytest.raises(FreeBetRejectedError):
-        _run(way, scenario, server, private_key, event_hooks=hooks)
+    with HostileServer(_not_found_after_a_bet, _finds_nothing) as server:
+        assert isinstance(_run(way, _two_look_ups, server, private_key, on_exchange=watch), BetNotFound)
+        assert [len(connection.requests) for connection in server.connections] == [2, 1]
+        assert server.connections[1].requests[0].count(b"Connection: close") == 1
+    assert seen == [("bet-1", 1), ("bet-2", 1), ("bet-2", 2)]
 
 
-def _left_behind_a_challenge(connection: Connection) -> None:
-    connection.read_request()
-    connection.send(response_bytes(401, b"who are you?") + _GRANTED)
-    _refuses(connection)
+@EACH_WAY
+def test_a_not_found_over_a_new_connection_is_believed(way: str, private_key: RSAPrivateKey) -> None:
+    """It cannot be the answer to another call (docs/decisions/0028)."""
+
+    async def scenario(caller: _Caller) -> Any:
+        return await caller.look_up("bet-1")
+
+    with HostileServer(_finds_nothing) as server:
+        assert isinstance(_run(way, scenario, server, private_key), BetNotFound)
+        assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("way", ["httpx", "httpx on asyncio", "httpx2", "httpx2 on trio"])
-def test_a_request_that_authentication_repeats_is_looked_at_again(way: str, private_key: RSAPrivateKey) -> None:
-    """What is left behind the answer 401 does not answer the request with credentials (docs/decisions/0028)."""
-    library = httpx2 if way.startswith("httpx2") else httpx
-
-    class Challenged(library.Auth):  # type: ignore[name-defined,misc] # one of two libraries
-        requires_response_body = True
-
-        def auth_flow(self, request: Any) -> Any:
-            response = yield request
-            if response.status_code == 401:
-                yield request
-
-    async def scenario(caller: _Caller) -> None:
-        await caller.grant()
-
-    with HostileServer(_left_behind_a_challenge, _refuses) as server, pytest.raises(FreeBetRejectedError):
-        _run(way, scenario, server, private_key, auth=Challenged())
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_a_client_that_sends_twice_is_looked_at_twice(library: Any, private_key: RSAPrivateKey) -> None:
-    """A subclass that retries, or anything that wraps ``send`` (docs/decisions/0028)."""
-
-    class Retrying(library.Client):  # type: ignore[misc] # one of two libraries
-        def send(self, request: Any, **options: Any) -> Any:
-            response = super().send(request, **options)
-            if response.status_code == 401:
-                response.read()
-                response = super().send(request, **options)
-            return response
-
-    with (
-        HostileServer(_left_behind_a_challenge, _refuses) as server,
-        Retrying(trust_env=False) as http_client,
-        OperatorClient(server.base_url, "acme", private_key, http_client=http_client, retries=0) as client,
-        pytest.raises(FreeBetRejectedError),
-    ):
-        client.grant_free_bet(**grant_request())
-
-
-@pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-def test_a_transport_that_takes_another_one_is_followed(library: Any, private_key: RSAPrivateKey) -> None:
-    """What it wraps is looked for at each call (docs/decisions/0028)."""
-
-    class Wrapping(library.BaseTransport):  # type: ignore[misc] # one of two libraries
-        def __init__(self) -> None:
-            self.inner = library.HTTPTransport()
-
-        def handle_request(self, request: Any) -> Any:
-            return self.inner.handle_request(request)
-
-        def close(self) -> None:
-            self.inner.close()
-
-    def looked_up(connection: Connection) -> None:
-        connection.send(found(connection.read_request()))
-
-    transport = Wrapping()
-    with (
-        HostileServer(looked_up, _left_by_somebody_else, _refuses) as server,
-        library.Client(transport=transport) as http_client,
-        OperatorClient(server.base_url, "acme", private_key, http_client=http_client, retries=0) as client,
-    ):
-        client.fetch_bet("bet-1")
-        transport.close()
-        transport.inner = library.HTTPTransport()
-        http_client.get(server.base_url + "/hello")
-        with pytest.raises(FreeBetRejectedError):
-            client.grant_free_bet(**grant_request())
-
-
-@OVER_HTTPCORE
-@pytest.mark.parametrize("missing", ["_INWARD", "_DOWNWARD", "_transport_for_url"])
-def test_what_cannot_be_looked_at_is_not_reused(
-    way: str, missing: str, private_key: RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
+@OURS
+@pytest.mark.parametrize(
+    ("second", "error", "timed_out"),
+    [
+        pytest.param(Connection.reset, NoAnswerError, False, id="lost"),
+        pytest.param(Connection.wait_for_peer, NoAnswerError, True, id="silent"),
+        pytest.param(lambda connection: connection.send(response_bytes(503)), ServiceError, None, id="503"),
+    ],
+)
+def test_a_not_found_that_is_not_confirmed_is_no_answer(
+    way: str, second: Any, error: Any, timed_out: bool | None, private_key: RSAPrivateKey
 ) -> None:
-    """Where a version of a library has no such private attribute, each call has a connection of its own."""
-    if missing == "_transport_for_url":
-        monkeypatch.setattr(_reuse, "_pools_in", lambda transport: iter(()))
-    else:
-        monkeypatch.setattr(_reuse, missing, ("_of_another_version",))
-        monkeypatch.setattr(_reuse, "_ANYIO", "_of_another_version")
+    """It is never returned on the word of the first answer (docs/decisions/0028)."""
 
-    async def scenario(caller: _Caller) -> None:
-        for number in range(3):
-            await caller.look_up(f"bet-{number}")
+    def asked_again(connection: Connection) -> None:
+        connection.read_request()
+        second(connection)
 
-    with HostileServer(_closing_when_asked) as server:
-        _run(way, scenario, server, private_key)
-        # Nobody else uses our own connections, so that these need no pool to look into.
-        is_known = missing == "_transport_for_url" and WAYS[way][0] is None
-        # A blocking socket without TLS needs no look at the layers above it.
-        is_known = is_known or (missing == "_DOWNWARD" and WAYS[way][1] == "sync")
-        assert len(server.connections) == (1 if is_known else 3)
+    with HostileServer(_not_found_after_a_bet, asked_again) as server, pytest.raises(error) as raised:
+        _run(way, _two_look_ups, server, private_key, timeout=1.0)
+    assert raised.value.attempts == 2
+    if timed_out is not None:
+        assert raised.value.timed_out is timed_out
+        assert "NOT_FOUND came over a reused connection and could not be confirmed" in str(raised.value)
+
+
+@OURS
+def test_the_second_question_counts_within_the_deadline(way: str, private_key: RSAPrivateKey) -> None:
+    """A call takes no longer because its NOT_FOUND is asked again (docs/decisions/0028)."""
+    with HostileServer(_not_found_after_a_bet, Connection.wait_for_peer) as server, pytest.raises(NoAnswerError) as end:
+        _run(way, _two_look_ups, server, private_key, deadline=0.5)
+    assert end.value.timed_out
+    assert 0.4 < end.value.elapsed_seconds < 2.0
+
+
+@OURS
+def test_a_second_question_that_never_leaves_is_no_answer(way: str, private_key: RSAPrivateKey) -> None:
+    """The first one left, and what it brought is not believed (docs/decisions/0028)."""
+
+    def not_found_and_gone(connection: Connection) -> None:
+        connection.send(found(connection.read_request()))
+        connection.read_request()
+        server.accept_no_more()
+        connection.send(_NOT_FOUND)
+
+    with HostileServer(not_found_and_gone) as server, pytest.raises(NoAnswerError, match="could not be confirmed"):
+        _run(way, _two_look_ups, server, private_key)
+
+
+@YOURS
+def test_what_somebody_else_left_on_your_client_is_asked_again(way: str, private_key: RSAPrivateKey) -> None:
+    """Your client may be used for other calls too: each connection that is left of those is used up."""
+    both = threading.Barrier(2, timeout=5)
+
+    def left(connection: Connection) -> None:
+        connection.read_request()
+        both.wait()  # Two connections at once.
+        connection.send(response_bytes(200, b"hello"))
+        connection.read_request()
+        connection.send(_NOT_FOUND)
+
+    async def scenario(caller: _Caller) -> Any:
+        if WAYS[way][1] == "sync":
+            http_client: Any = caller._http_client
+            threads = [threading.Thread(target=http_client.get, args=(server.base_url,)) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        else:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2):
+                    tasks.start_soon(caller.by_somebody_else, server.base_url)
+        return await caller.look_up("bet-2")
+
+    with HostileServer(left, left, _knows) as server:
+        assert isinstance(_run(way, scenario, server, private_key), OpenBet)
+        assert [len(connection.requests) for connection in server.connections] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("kind", [OperatorClient, AsyncOperatorClient])
+def test_a_mock_is_believed(kind: Any, private_key: RSAPrivateKey) -> None:
+    """Nothing reports a connection there (docs/decisions/0028)."""
+    with respx.mock(base_url="http://localhost:9") as service:
+        route = service.route().respond(200, json={"status": "NOT_FOUND"})
+        client = kind("http://localhost:9", "acme", private_key, trust_env=False)
+
+        async def look_up() -> Any:
+            return [await client.fetch_bet("bet-1"), await client.fetch_round_bets(instance_id="i", round_id="r")]
+
+        if kind is OperatorClient:
+            bet, round_ = client.fetch_bet("bet-1"), client.fetch_round_bets(instance_id="i", round_id="r")
+        else:
+            bet, round_ = anyio.run(look_up)
+        assert isinstance(bet, BetNotFound)
+        assert isinstance(round_, RoundNotFound)
+        assert route.call_count == 2
+
+
+class _Request:
+    def __init__(self, method: bytes) -> None:
+        self.method = method
+
+
+_CALL = {"request": _Request(b"GET")}
+_TUNNEL = {"request": _Request(b"CONNECT")}
+_CONNECTED = [("connection.connect_tcp.started", {}), ("connection.connect_tcp.complete", {"return_value": "stream"})]
+_SENT = ("http11.send_request_headers.started", _CALL)
 
 
 @pytest.mark.parametrize(
-    ("refuses", "is_left_to_the_caller"),
+    ("events", "is_sent", "reused", "unfinished"),
     [
-        pytest.param(None, False, id="it is shut down"),
-        pytest.param(OSError("not connected"), False, id="it is gone already"),
-        pytest.param(TypeError("transport sockets do not support shutdown()"), True, id="uvloop's"),
-        pytest.param("no socket", True, id="there is none"),
+        pytest.param([], True, False, None, id="nothing is reported"),
+        pytest.param(_CONNECTED[:1], False, False, None, id="it connects"),
+        pytest.param(_CONNECTED, False, False, "stream", id="it is connected"),
+        pytest.param([*_CONNECTED, ("connection.start_tls.started", {})], False, False, "stream", id="TLS begins"),
+        pytest.param([*_CONNECTED, _SENT], True, False, None, id="sent over a new connection"),
+        pytest.param([_SENT], True, True, None, id="sent over a reused one"),
+        pytest.param([("http2.send_request_headers.started", _CALL)], True, False, None, id="HTTP/2 mixes nothing up"),
+        pytest.param(
+            [*_CONNECTED, ("http11.send_request_headers.started", _TUNNEL), ("http11.response_closed.started", {})],
+            *(False, False, "stream"),
+            id="a tunnel is asked for",
+        ),
+        pytest.param(
+            [*_CONNECTED, ("http11.send_request_headers.started", _TUNNEL), _SENT], True, False, None, id="through it"
+        ),
+        pytest.param([*_CONNECTED, ("http11.something_new.started", {})], True, False, None, id="who knows"),
+        pytest.param(
+            [("socks.connect_tcp.started", {}), ("socks.setup_socks5_connection.started", {})],
+            *(False, False, None),
+            id="SOCKS",
+        ),
     ],
 )
-def test_a_connection_that_cannot_be_looked_into_is_closed_by_its_socket(
-    refuses: object, *, is_left_to_the_caller: bool
+def test_what_httpcore_reports_is_understood(
+    events: list[tuple[str, Any]], is_sent: bool, reused: bool, unfinished: Any
 ) -> None:
-    """Or, where the socket is out of reach, by the caller."""
-    shut_down: list[int] = []
-
-    def shutdown(how: int) -> None:
-        shut_down.append(how)
-        if isinstance(refuses, Exception):
-            raise refuses
-
-    sock = None if refuses == "no socket" else SimpleNamespace(shutdown=shutdown)
-    stream = SimpleNamespace(get_extra_info={"socket": sock}.get)
-    response = SimpleNamespace(extensions={"network_stream": stream}, stream=object())
-    assert _reuse.spoil(response) is (stream if is_left_to_the_caller else None)
-    assert shut_down == ([] if sock is None else [socket.SHUT_RDWR])
-
-
-def _closing_when_asked(connection: Connection) -> None:
-    while request := connection.read_request():
-        connection.send(found(request))
-        if b"\r\nconnection: close\r\n" in request.lower():
-            connection.close()
-            return
-
-
-@pytest.mark.parametrize("is_read", [True, False], ids=["read", "in the socket"])
-def test_over_aiohttp_what_is_left_answers_no_look_up(is_read: bool, private_key: RSAPrivateKey) -> None:
-    """NOT_FOUND names no id: one that arrives between two calls is dropped, whether the loop has read it or not."""
-    has_asked, has_sent = threading.Event(), threading.Event()
-
-    def script(connection: Connection) -> None:
-        connection.send(found(connection.read_request()))
-        has_asked.wait(5)
-        connection.send(response_bytes(200, b'{"status":"NOT_FOUND"}'))
-        has_sent.set()
-
-    async def scenario(caller: _Caller) -> Any:
-        await caller.look_up("bet-1")
-        has_asked.set()
-        assert has_sent.wait(5)  # It blocks the loop, which reads nothing meanwhile.
-        if is_read:
-            await anyio.sleep(0.02)
-        return await caller.look_up("bet-2"), await caller.look_up("bet-3")
-
-    def knows(connection: Connection) -> None:
-        while request := connection.read_request():
-            connection.send(found(request))
-
-    with HostileServer(script, knows) as server:
-        looked_up = _run("aiohttp", scenario, server, private_key)
-        assert [bet.reference_id for bet in looked_up] == ["bet-2", "bet-3"]
-        assert [len(connection.requests) for connection in server.connections] == [1, 2]  # A clean one is kept.
-
-
-@pytest.mark.parametrize("bare", [SimpleNamespace(), SimpleNamespace(client=SimpleNamespace(connector=object()))])
-def test_an_aiohttp_that_hides_its_connections_gets_a_new_one_for_each_call(bare: Any) -> None:
-    """Without its private attribute a grant asks for its connection to be closed, too (docs/decisions/0028)."""
-    transport = type("AiohttpTransport", (SimpleNamespace,), {})(**vars(bare))
-    http_client = SimpleNamespace(_transport_for_url=lambda url: transport)
-    request = httpx.Request("POST", "http://localhost/")
-    _reuse.YourTransport(http_client, _reuse.AsyncReuseGuard).prepare(request, is_grant=True)
-    # Before its first call it has no connections at all.
-    assert request.headers.get("connection") == ("close" if hasattr(bare, "client") else None)
-
-
-def test_a_wrapped_transport_is_looked_into(private_key: RSAPrivateKey) -> None:
-    """Yours may sit in another that retries or measures; one of a kind of its own gets a connection for each call."""
-
-    class Wrapping(httpx.BaseTransport):
-        def __init__(self, inner: httpx.BaseTransport) -> None:
-            self.inner = inner
-
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            return self.inner.handle_request(request)
-
-    class Closed(httpx.BaseTransport):
-        __slots__ = ("_handle",)
-
-        def __init__(self, inner: httpx.BaseTransport) -> None:
-            self._handle = inner.handle_request
-
-        def handle_request(self, request: httpx.Request) -> httpx.Response:
-            return self._handle(request)
-
-    for kind, connections in ((Wrapping, 1), (Closed, 2)):
-        with (
-            HostileServer(_closing_when_asked) as server,
-            httpx.HTTPTransport() as inner,
-            httpx.Client(transport=kind(inner)) as http_client,
-        ):
-            client = OperatorClient(server.base_url, "acme", private_key, http_client=http_client)
-            for bet_id in ("bet-1", "bet-2"):
-                client.fetch_bet(bet_id)
-            assert len(server.connections) == connections
+    """Whatever is unknown counts as sent: no grant is taken for one that never left (docs/decisions/0028)."""
+    progress = Progress()
+    for event in events:
+        progress(*event)
+    assert (progress.may_have_sent(), progress.reused, progress.unfinished) == (is_sent, reused, unfinished)

@@ -2,22 +2,18 @@
 
 import inspect
 import logging
-import os
 import ssl
 from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-import aiohttp
 import anyio
 import httpcore
 import httpx
 import httpx2
 import pytest
 import respx
-from aiohttp.client_reqrep import ConnectionKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, Exchange, OperatorClient, RetryPolicy
 from game_operator.errors import (
@@ -35,7 +31,7 @@ from game_operator.errors import (
     UnexpectedResponseError,
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
-from game_operator.transport.http_library import failure
+from game_operator.transport.http_library import Progress, failure
 from tests.support.flavours import Scenario, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
 from tests.support.leaks import everything_told
@@ -115,15 +111,17 @@ def test_both_libraries_end_alike(
 def test_both_libraries_speak_http_alike(library: ModuleType, flavour: str, private_key: RSAPrivateKey) -> None:
     """Over a real connection: the same bytes, sent again on a new one when the first is lost (spec §4.2, §5)."""
 
-    def loses_a_grant(connection: Connection) -> None:
+    def finds(connection: Connection) -> None:
         connection.send(found(connection.read_request()))
+
+    def loses_a_grant(connection: Connection) -> None:
         connection.read_request()
         connection.close()
 
     async def lookup_and_grant(client: AsyncOperatorClient) -> tuple[Any, Any]:
         return await client.fetch_bet("a/b"), await client.grant_free_bet(**grant_request())
 
-    with HostileServer(loses_a_grant, answer(response_bytes(200, wire(granted())))) as server:
+    with HostileServer(finds, loses_a_grant, answer(response_bytes(200, wire(granted())))) as server:
         looked_up, made = run_over(
             library, flavour, None, lookup_and_grant, server.base_url, private_key, retries=1, trust_env=False
         )
@@ -186,7 +184,7 @@ def test_only_what_surely_never_left_counts_as_not_sent(
 )
 def test_errors_of_our_own_connections_mean_the_same(kind: type[Exception]) -> None:
     """They come from httpcore, without httpx between (docs/decisions/0004)."""
-    failed = failure(kind("x"))
+    failed = failure(kind("x"), Progress())
     assert failed.sent is (kind.__name__ not in _NEVER_SENT)
     assert failed.timed_out is (kind.__name__ in _TIMEOUTS)
 
@@ -194,70 +192,32 @@ def test_errors_of_our_own_connections_mean_the_same(kind: type[Exception]) -> N
 @pytest.mark.parametrize("name", sorted(_NEVER_SENT))
 def test_an_error_of_the_same_name_says_nothing(name: str) -> None:
     """A transport of yours may raise a ProxyError of another library after it has sent."""
-    failed = failure(type(name, (OSError,), {})("cut off"))
+    failed = failure(type(name, (OSError,), {})("cut off"), Progress())
     assert (failed.sent, failed.timed_out) == (True, False)
 
 
-_KEY = ConnectionKey("localhost", 9, is_ssl=False, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None)
-_NO_ROUTE = OSError(111, "refused")
-
-
+@pytest.mark.parametrize("kind", [httpx.ConnectError, httpx.ConnectTimeout])
 @pytest.mark.parametrize(
-    ("behind", "never_sent", "timed_out"),
+    ("behind", "never_sent"),
     [
-        pytest.param(aiohttp.ClientConnectorError(_KEY, _NO_ROUTE), True, False, id="refused"),
-        pytest.param(aiohttp.ClientConnectorDNSError(_KEY, _NO_ROUTE), True, False, id="no such name"),
-        pytest.param(aiohttp.ClientConnectorSSLError(_KEY, _NO_ROUTE), True, False, id="no handshake"),
-        pytest.param(aiohttp.ClientProxyConnectionError(_KEY, _NO_ROUTE), True, False, id="no proxy"),
-        pytest.param(aiohttp.ConnectionTimeoutError("connecting"), True, True, id="connecting took too long"),
-        pytest.param(aiohttp.InvalidURL("x"), True, False, id="no address"),
-        pytest.param(aiohttp.ServerDisconnectedError(), False, False, id="hung up"),
-        pytest.param(aiohttp.ClientOSError(104, "reset"), False, False, id="reset"),
-        pytest.param(aiohttp.ClientConnectionResetError("reset"), False, False, id="reset while writing"),
-        pytest.param(aiohttp.SocketTimeoutError("reading"), False, True, id="silent"),
-        pytest.param(aiohttp.ServerTimeoutError("too late"), False, True, id="too late"),
-        pytest.param(aiohttp.ClientPayloadError("cut off"), False, False, id="cut off"),
-        pytest.param(aiohttp.ClientConnectionError("closed"), False, False, id="closed"),
+        pytest.param(None, True, id="nothing"),
+        pytest.param(httpcore.ConnectError("refused"), True, id="httpcore"),
+        pytest.param(OSError(111, "refused"), True, id="the system"),
+        pytest.param(RuntimeError("a reset in the middle of an answer"), False, id="another library"),
     ],
 )
-def test_behind_httpx_aiohttp_the_error_of_aiohttp_counts(
-    behind: Exception, never_sent: bool, timed_out: bool, private_key: RSAPrivateKey
+def test_over_an_unknown_library_a_grant_is_in_doubt(
+    kind: type[Exception], behind: Exception | None, never_sent: bool, private_key: RSAPrivateKey
 ) -> None:
-    """A reset that httpx-aiohttp calls a ConnectTimeout leaves a grant in doubt all the same (docs/decisions/0004)."""
+    """httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout (docs/decisions/0004)."""
 
     def handler(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
+        raise kind("as a transport maps it") from behind
 
     lookup = _ending(httpx, "asyncio", handler, look_up, private_key)
     grant = _ending(httpx, "asyncio", handler, make_grant, private_key)
     assert type(lookup) is (RequestNotSentError if never_sent else NoAnswerError)
     assert type(grant) is (RequestNotSentError if never_sent else OutcomeUnknownError)
-    assert lookup.timed_out is grant.timed_out is timed_out
-
-
-@pytest.mark.parametrize(
-    ("behind", "told"),
-    [
-        pytest.param(
-            aiohttp.ClientConnectorError(_KEY, ConnectionRefusedError(111, "refused")),
-            f"ConnectError: cannot connect to localhost:9: {os.strerror(111)} (",
-            id="refused",
-        ),
-        pytest.param(
-            aiohttp.ClientConnectorDNSError(_KEY, OSError(-2, "Name or service not known")),
-            "ConnectError: cannot connect to localhost:9: Name or service not known (",
-            id="no such name",
-        ),
-        pytest.param(aiohttp.ClientConnectionError("closed"), "ConnectTimeout: as httpx-aiohttp maps it (", id="else"),
-    ],
-)
-def test_a_connection_that_is_refused_is_no_timeout(behind: Exception, told: str, private_key: RSAPrivateKey) -> None:
-    """Behind httpx-aiohttp it is told as httpx itself would tell it: which address, and why."""
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectTimeout("as httpx-aiohttp maps it") from behind
-
-    assert told in str(_ending(httpx, "asyncio", handler, look_up, private_key))
 
 
 @LIBRARIES
@@ -437,7 +397,6 @@ def _nothing(request: httpx.Request) -> httpx.Response:
         pytest.param(AsyncOperatorClient, httpx.Client, id="sync for async"),
         pytest.param(OperatorClient, httpx2.AsyncClient, id="async httpx2 for sync"),
         pytest.param(AsyncOperatorClient, httpx2.Client, id="sync httpx2 for async"),
-        pytest.param(OperatorClient, HttpxAiohttpClient, id="aiohttp for sync"),
         pytest.param(OperatorClient, httpx.MockTransport, id="a transport"),
         pytest.param(AsyncOperatorClient, object, id="anything"),
     ],

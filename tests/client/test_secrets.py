@@ -296,7 +296,7 @@ def test_a_proxy_that_cannot_be_read_is_not_shown(
 def test_no_log_gives_a_secret_away(
     flavour: str, encrypted_pem: bytes, secrets: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """At DEBUG neither this package nor httpx, httpcore, asyncio or aiohttp write one down (spec §5)."""
+    """At DEBUG neither this package nor httpx, httpcore or asyncio write one down (spec §5)."""
 
     def watch(exchange: Exchange) -> None:
         raise RuntimeError(f"a bug in a watcher, over {exchange}")
@@ -308,7 +308,7 @@ def test_no_log_gives_a_secret_away(
 
     service = _echoing(500, lambda echo: {"error": echo})
     with HostileServer(service) as server, caplog.at_level(logging.DEBUG):
-        for name in ("game_operator", "httpx", "httpcore", "httpcore.http11", "asyncio", "aiohttp"):
+        for name in ("game_operator", "httpx", "httpcore", "httpcore.http11", "asyncio"):
             caplog.set_level(logging.DEBUG, name)  # Put back at the end of the test.
         run(
             flavour,

@@ -14,7 +14,7 @@ from game_operator import OperatorClient
 from game_operator.errors import RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import sync as _wire
-from game_operator.transport.own_connections import DirectClient
+from game_operator.transport.own_connections import own_client
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, wire
 
@@ -40,17 +40,16 @@ def test_sixteen_threads_share_a_client(private_key: RSAPrivateKey, monkeypatch:
     """Every call gets its own answer, and the connections are opened once (docs/decisions/0004)."""
     opened: list[object] = []
 
-    class Counted(DirectClient):
-        def __init__(self, **options: Any) -> None:
-            opened.append(options)
-            super().__init__(**options)
+    def counted(*arguments: Any, **options: Any) -> httpx.Client:
+        opened.append(options)
+        return own_client(*arguments, **options)
 
     def named(connection: Connection) -> None:
         while request := connection.read_request():
             bet_id = request.split(b" ")[1].rpartition(b"/")[2].decode()
             connection.send(response_bytes(200, wire(bet(reference_id=bet_id))))
 
-    monkeypatch.setattr(_wire.Wire, "_direct", Counted)
+    monkeypatch.setattr(_wire.Wire, "_own", staticmethod(counted))
     with (
         HostileServer(named) as server,
         OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,

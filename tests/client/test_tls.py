@@ -24,7 +24,7 @@ from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
 
-pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio", "aiohttp"))]
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(8, flavour=("trio",))]
 
 _FOUND = answer(response_bytes(200, wire(bet())))
 
@@ -169,7 +169,7 @@ def test_another_hosts_certificate_is_not_taken(
         pytest.param(b"", True, id="silence"),
     ],
 )
-@pytest.mark.drawn(2, flavour=("trio", "aiohttp"))
+@pytest.mark.drawn(2, flavour=("trio",))
 def test_a_server_without_tls_gets_nothing(
     perform: Perform, scenario: Scenario[Any], greeting: bytes, timed_out: bool
 ) -> None:
@@ -194,7 +194,7 @@ def _no_roots() -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["TLS 1.2", "TLS 1.3"])
-@pytest.mark.drawn(1, flavour=("trio", "aiohttp"))
+@pytest.mark.drawn(1, flavour=("trio",))
 def test_a_client_certificate_is_shown_where_asked(
     perform: Perform, version: ssl.TLSVersion, authority: Authority
 ) -> None:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -157,6 +157,70 @@ def a_lookup() -> Operation[Any]:
 
 def a_grant() -> Operation[GrantAccepted]:
     return grant_operation()
+
+
+def _reused(reply: HttpReply) -> HttpReply:
+    return replace(reply, reused=True)
+
+
+NONE_SUCH = response(200, {"status": "NOT_FOUND"})
+NONE_SUCH_ESCAPED = response(200, rb'{"status": "NOT\u005fFOUND"}')
+NAMED_SO = response(200, bet() | {"game": "NOT_FOUND"})
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "retries", "fresh", "ending"),
+    [
+        pytest.param([NONE_SUCH], 0, [False], BetNotFound, id="over a new connection"),
+        pytest.param([_reused(FOUND)], 0, [False], OpenBet, id="a bet is named"),
+        pytest.param([_reused(NAMED_SO)], 0, [False], OpenBet, id="something else is called so"),
+        pytest.param([_reused(NONE_SUCH), NONE_SUCH], 0, [False, True], BetNotFound, id="confirmed"),
+        pytest.param([_reused(NONE_SUCH_ESCAPED), FOUND], 0, [False, True], OpenBet, id="in other letters"),
+        pytest.param([_reused(NONE_SUCH), FOUND], 0, [False, True], OpenBet, id="left over"),
+        pytest.param([_reused(NONE_SUCH)] * 2 + [FOUND], 0, [False, True, True], OpenBet, id="left over twice"),
+        pytest.param([_reused(NONE_SUCH), LOST], 0, [False, True], NoAnswerError, id="lost"),
+        pytest.param([_reused(NONE_SUCH), REFUSED], 0, [False, True], NoAnswerError, id="refused"),
+        pytest.param([_reused(NONE_SUCH), SILENT], 2, [False, True], NoAnswerError, id="silent"),
+        pytest.param([_reused(NONE_SUCH), BROKEN], 0, [False, True], ServiceError, id="what it says is believed"),
+        pytest.param([_reused(NONE_SUCH), UNREADABLE], 0, [False, True], UnexpectedResponseError, id="unreadable"),
+        pytest.param([_reused(NONE_SUCH), LOST, NONE_SUCH], 1, [False, True, True], BetNotFound, id="repeated"),
+        pytest.param([LOST, _reused(NONE_SUCH), FOUND], 1, [False, False, True], OpenBet, id="it is no repeat"),
+    ],
+)
+def test_not_found_over_a_reused_connection_is_asked_again(
+    outcomes: list[Outcome], retries: int, fresh: list[bool], ending: type
+) -> None:
+    """NOT_FOUND names nothing, so it may answer another call; believed, it would refund a bet (decision 0028)."""
+    played = play(a_lookup(), outcomes, settings_of(attempts=retries + 1))
+    assert type(played.ending) is ending
+    sends = [step for step in played.steps if isinstance(step, Send)]
+    assert [step.fresh for step in sends] == fresh
+    assert [step.attempt for step in sends] == [*range(1, len(sends) + 1)]
+    assert len({step.request for step in sends}) == 1
+
+
+def test_the_second_question_has_what_is_left_of_the_deadline() -> None:
+    """No answer in time is no answer (docs/decisions/0028)."""
+    played = play(a_lookup(), [_reused(NONE_SUCH), SILENT], settings_of(deadline=5.0, timeout=4.0), attempt_seconds=3.0)
+    assert played.timeouts == [4.0, 2.0]
+    assert isinstance(played.ending, NoAnswerError)
+    assert played.ending.timed_out
+    assert "NOT_FOUND came over a reused connection and could not be confirmed" in str(played.ending)
+
+
+@pytest.mark.parametrize(
+    ("operation", "fresh"),
+    [
+        pytest.param(operations.fetch_games("acme"), True, id="fetch-games"),
+        pytest.param(operations.fetch_bet("acme", "b"), False, id="fetch-bet"),
+        pytest.param(operations.fetch_round_bets(instance_id="i", round_id="r"), False, id="fetch-round-bets"),
+        pytest.param(grant_operation(), True, id="free-bet/grant"),
+    ],
+)
+def test_look_ups_alone_take_a_connection_that_is_there(operation: Operation[Any], fresh: bool) -> None:
+    """A catalogue and a grant name nothing that an answer could be compared with (docs/decisions/0028)."""
+    played = play(operation, [LOST], settings_of(attempts=1))
+    assert [step.fresh for step in played.steps if isinstance(step, Send)] == [fresh]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-"""One scenario for every way to run a client: sync, async on two event loop libraries, and over aiohttp."""
+"""One scenario for every way to run a client: sync, and async on two event loop libraries."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import anyio
-from httpx_aiohttp import HttpxAiohttpClient
 
 from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.models import GrantAccepted
@@ -21,8 +20,7 @@ Scenario = Callable[[AsyncOperatorClient], Coroutine[Any, Any, T]]
 #: Runs a scenario at an address: ``run`` with a flavour and a key.
 Perform = Callable[..., Any]
 
-#: ``aiohttp`` is the async client on asyncio over httpx-aiohttp.
-FLAVOURS = ("sync", "asyncio", "trio", "aiohttp")
+FLAVOURS = ("sync", "asyncio", "trio")
 
 
 def run(flavour: str, scenario: Scenario[T], base_url: str, private_key: Any, **options: Any) -> T:
@@ -31,8 +29,6 @@ def run(flavour: str, scenario: Scenario[T], base_url: str, private_key: Any, **
     if flavour == "sync":
         with OperatorClient(base_url, **options) as client:
             return _at_once(scenario(cast("AsyncOperatorClient", _Awaited(client))))  # It has the same methods.
-    if flavour == "aiohttp":
-        return anyio.run(_over_aiohttp, scenario, base_url, options)
     return anyio.run(_over_httpx, scenario, base_url, options, backend=flavour)
 
 
@@ -93,12 +89,6 @@ async def make_grant(client: AsyncOperatorClient) -> GrantAccepted:
 async def _over_httpx(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:
     async with AsyncOperatorClient(base_url, **options) as client:
         return await scenario(client)
-
-
-async def _over_aiohttp(scenario: Scenario[T], base_url: str, options: dict[str, Any]) -> T:
-    verify = options.pop("ssl_context", False)
-    async with HttpxAiohttpClient(trust_env=False, verify=verify) as http_client:
-        return await scenario(AsyncOperatorClient(base_url, **options, http_client=http_client))
 
 
 class _Awaited:

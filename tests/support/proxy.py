@@ -1,4 +1,4 @@
-"""Scripts for a ``HostileServer`` that make it an HTTP proxy: CONNECT for https, the absolute form for http."""
+"""Scripts for a ``HostileServer`` that make it a proxy: CONNECT for https, the absolute form for http, and SOCKS5."""
 
 import contextlib
 import select
@@ -6,7 +6,7 @@ import socket
 
 from tests.support.hostile_server import Connection, Script, response_bytes
 
-__all__ = ["NAMED_BY_PROXY", "forward", "refuse"]
+__all__ = ["NAMED_BY_PROXY", "forward", "forward_socks", "refuse", "silent_after"]
 
 #: A machine that only the proxy knows; it is this one.
 NAMED_BY_PROXY = "service.test"
@@ -27,6 +27,50 @@ def forward(connection: Connection) -> None:
             upstream.sendall(request.replace(target, path, 1))
         _pump(connection, upstream)
     connection.close()
+
+
+def forward_socks(connection: Connection) -> None:
+    """Forward to wherever a SOCKS5 client says (RFC 1928, RFC 1929); the first of its ``requests`` is who it is."""
+    upstream = _agree_on_socks(connection)
+    if upstream is not None:
+        with upstream:
+            connection.send(b"\5\0\0\1" + bytes(6))
+            _pump(connection, upstream)
+    connection.close()
+
+
+def _agree_on_socks(connection: Connection) -> socket.socket | None:
+    """Return a connection to where the client wants to go."""
+    sock = connection.sock
+    methods = sock.recv(262)
+    if b"\2" in methods[2:]:
+        connection.send(b"\5\2")
+        connection.requests.append(sock.recv(513))
+        connection.send(b"\1\0")
+    else:
+        connection.send(b"\5\0")
+    wanted = sock.recv(262)
+    if len(wanted) < 7:
+        return None
+    host = socket.inet_ntoa(wanted[4:8]) if wanted[3] == 1 else wanted[5:-2].decode()
+    return socket.create_connection((host, int.from_bytes(wanted[-2:], "big")), timeout=5.0)
+
+
+def silent_after(scheme: str, last: str) -> Script:
+    """Return a script that goes on to the step *last* of a handshake, and no further."""
+
+    def script(connection: Connection) -> None:
+        if scheme == "socks5" and last != "connected":
+            connection.sock.recv(262)
+            connection.send(b"\5\0")
+            if last == "tunnel":
+                connection.sock.recv(262)
+                connection.send(b"\5\0\0\1" + bytes(6))
+        elif last == "tunnel" and connection.read_request():
+            connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        connection.wait_for_peer()
+
+    return script
 
 
 def refuse(status: int, *headers: bytes) -> Script:

@@ -37,6 +37,7 @@ from game_operator.signers.keys import (
     is_async,
     load_signer,
 )
+from game_operator.transport.http_library import checked_proxy
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
 
 if TYPE_CHECKING:
@@ -113,10 +114,11 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         timeout: float = 10.0,
         deadline: float | None = 30.0,
         retries: RetryPolicy | int = _DEFAULT_POLICY,
-        http_client: HttpClientT | None = None,
-        on_exchange: OnExchange | None = None,
+        proxy: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
         trust_env: bool = True,
+        http_client: HttpClientT | None = None,
+        on_exchange: OnExchange | None = None,
         read_limits: ReadLimits = DEFAULT_READ_LIMITS,
         allow_insecure_http: bool = False,
         telemetry: "Telemetry | None" = None,
@@ -132,9 +134,10 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 timeout_seconds=checked_seconds("timeout", timeout),
                 deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),
             )
+            way = None if proxy is None else checked_proxy(proxy)
         finally:
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
-            del base_url, operator_id, private_key, passphrase
+            del base_url, operator_id, private_key, passphrase, proxy
         if is_async(signer) and not self._takes_async_signer:
             raise ConfigurationError(
                 "The signer's sign method is async.",
@@ -143,7 +146,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             )
         self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
         self._wire = self._make_wire(
-            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits
+            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits, way
         )
         if on_exchange is not None and not callable(on_exchange):
             raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")

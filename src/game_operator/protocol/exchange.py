@@ -30,7 +30,7 @@ from game_operator.errors import (
     shown,
 )
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, redacted, without_echoes, without_secret
-from game_operator.protocol.operations import Operation, request_of, retry_after_seconds, unfit
+from game_operator.protocol.operations import Operation, request_of, retry_after_seconds, says_not_found, unfit
 from game_operator.protocol.signing import Signature
 
 #: Longer waits and timeouts are mistakes, and clocks and sockets refuse them later with other errors.
@@ -110,13 +110,13 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send *request* as it is, and answer within *timeout_seconds*."""
+    """Send *request* as it is, and answer within *timeout_seconds*; if it is *fresh*, over a new connection."""
 
     request: HttpRequest
     timeout_seconds: float
     attempt: int
     operation_name: str
-    is_grant: bool = False
+    fresh: bool = False
     correlation_id: str = ""
 
 
@@ -177,6 +177,9 @@ class _Call(Generic[T]):
     started: float
     now: float
     attempts: int = 0
+    repeats: int = 0
+    #: Whether NOT_FOUND came over a connection that may have held the answer to another call.
+    is_doubtful: bool = False
     left_us: bool = False
     in_doubt: bool = False
     under_way: bool = False
@@ -248,17 +251,22 @@ def _attempts(call: _Call[T], jitter: Iterator[float], correlation_id: str) -> G
         call.under_way = True
         answer: Answer | None = None
         try:
-            is_grant = operation.grant is not None
-            reply = yield Send(request, timeout, call.attempts, operation.name, is_grant, correlation_id)
+            fresh = call.is_doubtful or not operation.is_lookup
+            reply = yield Send(request, timeout, call.attempts, operation.name, fresh, correlation_id)
             assert isinstance(reply, Answer)
             answer, call.now = reply, reply.seconds
-            return _read(call, answer, signature)
+            result = _read(call, answer, signature)
+            if not _may_answer_another(operation, answer.result):
+                return result
+            call.is_doubtful = True
+            continue
         except GameOperatorError as error:
             failure = error
         # Without an answer the client was closed in between; an earlier attempt may have made the grant all the same.
         pause = None if answer is None else _pause(call, answer, failure, jitter)
         if pause is None:
             raise _verdict(call, failure)
+        call.repeats += 1
         waited = yield Wait(pause)
         call.now = waited.seconds
         if _is_out_of_time(call, 0.0):
@@ -283,6 +291,8 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.in_doubt = call.in_doubt or result.sent
         call.under_way = False
         subject = "" if call.left_us else f"{call.settings.base_url} cannot be reached: "
+        if call.is_doubtful:
+            subject = "NOT_FOUND came over a reused connection and could not be confirmed: "
         raise call.transport_error(f"{subject}{result.reason_without(signature)}", timed_out=result.timed_out)
     call.left_us = True
     try:
@@ -304,6 +314,16 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         raise
 
 
+def _may_answer_another(operation: Operation[T], result: HttpReply | TransportFailed) -> bool:
+    """
+    Return whether *result* may be the rest of an answer to another call: then the service is asked again.
+
+    It says NOT_FOUND, so it names nothing that could be compared, and its connection had carried another call before.
+    Believed, it would refund a bet that was placed.
+    """
+    return isinstance(result, HttpReply) and result.reused and operation.is_lookup and says_not_found(result)
+
+
 def _leaves_doubt(error: ApiError) -> bool:
     """
     Whether a request that was answered so may have been carried out all the same.
@@ -317,9 +337,9 @@ def _leaves_doubt(error: ApiError) -> bool:
 def _pause(call: _Call[T], answer: Answer, failure: GameOperatorError, jitter: Iterator[float]) -> float | None:
     """Return the seconds to wait before the next attempt, or None if the call ends here."""
     policy = call.settings.policy
-    if call.attempts > policy.max_retries or not _worth_repeating(call, answer, failure):
+    if call.repeats >= policy.max_retries or not _worth_repeating(call, answer, failure):
         return None
-    pause = policy.delay_seconds(call.attempts, next(jitter))
+    pause = policy.delay_seconds(call.repeats + 1, next(jitter))
     if isinstance(answer.result, HttpReply):
         asked = retry_after_seconds(answer.result, answer.unix_millis) or 0.0
         if asked > policy.max_retry_after_seconds:

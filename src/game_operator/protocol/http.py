@@ -119,12 +119,14 @@ class HttpReply:
         headers: The header fields by their names in lower case; the values of a repeated name are joined with ", ".
         body: The body's bytes.
         defect: Why *body* is not the whole body in plain bytes (it was encoded, or too long); "" if it is.
+        reused: Whether it came over a connection that had carried another call before.
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     defect: str = ""
+    reused: bool = field(default=False, repr=False, compare=False)
 
 
 def joined_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

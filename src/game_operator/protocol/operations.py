@@ -42,6 +42,8 @@ else:  # An import of the client loads neither pydantic nor a model.
 
 T = TypeVar("T")
 
+_LOOK_UPS: Final = frozenset({"fetch-bet", "fetch-round-bets"})
+
 #: The version of the Operator API is part of the path (spec §9).
 API_PREFIX = "/api/v0.2"
 
@@ -74,6 +76,11 @@ class Operation(Generic[T]):
     parse: Callable[[HttpReply], T] = field(repr=False)
     body: bytes = b""
     grant: "models.GrantRequest | None" = None
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether it asks for a bet or a round: its answer, unless that is NOT_FOUND, names what was asked for."""
+        return self.name in _LOOK_UPS
 
 
 def request_of(operation: Operation[T], operator_id: str, signature: Signature, extra: HeaderPairs = ()) -> HttpRequest:
@@ -275,6 +282,13 @@ def rejection_of(response: HttpReply, reference_id: str) -> FreeBetRejectedError
             return FreeBetRejectedError(message, error_code=known, reference_id=reference_id, **_kept(response))
         case _:
             return None
+
+
+def says_not_found(response: HttpReply) -> bool:
+    """Return whether *response* says NOT_FOUND, which names neither a bet nor a round (spec §4.2)."""
+    # JSON may write a letter as an escape, too.
+    is_possible = response.status == 200 and (b"NOT_FOUND" in response.body or b"\\u" in response.body)
+    return is_possible and read_object(response.body).get("status") == "NOT_FOUND"
 
 
 def retry_after_seconds(response: HttpReply, unix_millis: int) -> float | None:

@@ -2,20 +2,18 @@
 
 import os
 import weakref
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 import anyio
-import httpx
 from anyio.lowlevel import checkpoint_if_cancelled, current_token
 
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.connection_reuse import AsyncReuseGuard, LeftOverError, is_reusable, spoil
-from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
-from game_operator.transport.own_connections import AsyncDirectClient
+from game_operator.transport.http_library import AsyncProgress, BaseWire, Progress, failure, gather, reason_of
+from game_operator.transport.own_connections import own_async_client
 
 
 class AsyncHttpClient(Protocol):
@@ -29,7 +27,6 @@ class AsyncHttpClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-_AnyClient: TypeAlias = AsyncDirectClient | AsyncHttpClient
 #: What httpcore and TLS may have in hand, 64 KiB each, and give out before they wait for more.
 _IN_HAND_BYTES: Final = 131_072
 
@@ -40,8 +37,7 @@ _Home: TypeAlias = tuple[int, object]
 class AsyncWire(BaseWire):
     """The connections, made at the first call on each event loop of each process."""
 
-    _client_kind, _guard_kind = "AsyncClient", AsyncReuseGuard
-    _direct, _proxied = AsyncDirectClient, httpx.AsyncClient
+    _client_kind, _own = "AsyncClient", staticmethod(own_async_client)
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
@@ -51,23 +47,19 @@ class AsyncWire(BaseWire):
 
     async def send(self, step: Send) -> HttpReply | TransportFailed:
         """Send *step*'s request once, within its timeout."""
-        connections = self._connections() or await self._open()
-        if not self._secure:
-            return await self._send(connections.http_client, step, None)
-        handshake = Handshake()
-
-        async def trace(event: str, info: Mapping[str, Any]) -> None:  # As httpcore asks.
-            handshake(event, info)
-
+        try:
+            connections = self._connections() or await self._open()
+        except OSError as failed:
+            return TransportFailed(reason_of(failed), sent=False)
+        progress = AsyncProgress()
         connections.calls += 1
         try:
-            result = await self._send(connections.http_client, step, trace)
-            return handshake.judged(result) if isinstance(result, TransportFailed) else result
+            return await self._send(connections.http_client, step, progress)
         finally:
             connections.calls -= 1
-            if handshake.unfinished is not None or connections.retired:
+            if progress.unfinished is not None or connections.retired:
                 with anyio.CancelScope(shield=True):
-                    await self._clean_up(connections, handshake)
+                    await self._clean_up(connections, progress)
 
     async def aclose(self) -> None:
         """Close what was made here for this event loop."""
@@ -76,55 +68,47 @@ class AsyncWire(BaseWire):
         if connections is not None and connections.closing is not None:
             await connections.closing.aclose()
 
-    def forget(self, home: _Home, http_client: "_AnyClient") -> None:
+    def forget(self, home: _Home, http_client: AsyncHttpClient) -> None:
         """Use *http_client* no more, if it still is the one of *home*."""
         if home in self._ours and self._ours[home].http_client is http_client:
             del self._ours[home]
 
-    async def _clean_up(self, connections: "_Connections", handshake: Handshake) -> None:
+    async def _clean_up(self, connections: "_Connections", progress: Progress) -> None:
         """Close what httpcore forgets; if it was behind a proxy, let others make new *connections* instead of these."""
-        if handshake.unfinished is not None:
-            await handshake.unfinished.aclose()
-            if self._yours is None and not isinstance(connections.http_client, AsyncDirectClient):
+        if progress.unfinished is not None:
+            await progress.unfinished.aclose()
+            if self._proxy is not None:
                 connections.retired = True
                 self.forget(_home(), connections.http_client)
         if connections.retired and connections.calls == 0 and connections.closing is not None:
             await connections.closing.aclose()
 
-    async def _send(self, http_client: _AnyClient, step: Send, trace: Trace | None) -> HttpReply | TransportFailed:
+    async def _send(self, http_client: AsyncHttpClient, step: Send, progress: Progress) -> HttpReply | TransportFailed:
         body = _Body(self._read_limits.of(step.operation_name))
         with anyio.move_on_after(step.timeout_seconds) as scope:
             try:
-                while True:
-                    try:
-                        return await self._attempt(http_client, step, trace, body, scope)
-                    except LeftOverError:
-                        continue  # That connection is closed, and nothing was written.
+                return await self._attempt(http_client, step, progress, body, scope)
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-                return failure(error)
+                return failure(error, progress)
         if body.size > body.limit:
-            return body.gathered()
-        return TransportFailed("The attempt did not end in time", sent=True, timed_out=True)
+            return body.gathered(progress)
+        return TransportFailed("The attempt did not end in time", progress.may_have_sent(), timed_out=True)
 
     async def _attempt(
-        self, http_client: _AnyClient, step: Send, trace: Trace | None, body: "_Body", scope: anyio.CancelScope
+        self, http_client: AsyncHttpClient, step: Send, progress: Progress, body: "_Body", scope: anyio.CancelScope
     ) -> HttpReply:
-        request = self._request(http_client, step, trace)
+        request = self._request(step, progress)
         body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
         if getattr(response, "is_stream_consumed", False):
-            return gather(response, response.content, body.limit)
-        sound = False
+            return gather(response, response.content, body.limit, progress)
         try:
             async for chunk in response.stream:
                 if body.take(chunk, scope):
                     await checkpoint_if_cancelled()
-            sound = is_reusable(response)
         finally:
-            if not sound and (stream := spoil(response)) is not None:
-                await stream.aclose()
             await response.aclose()
-        return body.gathered()
+        return body.gathered(progress)
 
     def _connections(self) -> "_Connections | None":
         if self._closed:
@@ -145,7 +129,7 @@ class AsyncWire(BaseWire):
 
     async def _open(self) -> "_Connections":
         home = _home()
-        http_client: _AnyClient = self._new_http_client()
+        http_client: AsyncHttpClient = self._new_http_client()
         closing = _closing(http_client, weakref.ref(self), home)
         connections = self._ours[home] = _Connections(http_client, closing)
         await anext(closing)
@@ -170,20 +154,20 @@ class _Body:
             # Leaving the loop would leave httpx's generators to the garbage collector.
             scope.cancel()
         if scope.cancel_called:
-            # aiohttp is not cancelled as long as the next piece is there whenever it waits for it.
+            # Some transports are not cancelled as long as the next piece is there whenever they wait for it.
             self._spare -= len(chunk)
         return self._spare < 0
 
-    def gathered(self) -> HttpReply:
+    def gathered(self, progress: Progress) -> HttpReply:
         """Return the response as far as it was read."""
-        return gather(self.response, b"".join(self._chunks), self.limit)
+        return gather(self.response, b"".join(self._chunks), self.limit, progress)
 
 
 @dataclass(slots=True)
 class _Connections:
     """An HTTP client, the generator that closes it if it is ours, and the calls that it is busy with."""
 
-    http_client: _AnyClient
+    http_client: AsyncHttpClient
     closing: AsyncGenerator[None] | None = None
     calls: int = 0
     retired: bool = False
@@ -193,7 +177,7 @@ def _home() -> _Home:
     return os.getpid(), current_token().native_token
 
 
-async def _closing(http_client: _AnyClient, wire: weakref.ref[AsyncWire], home: _Home) -> AsyncGenerator[None]:
+async def _closing(http_client: AsyncHttpClient, wire: weakref.ref[AsyncWire], home: _Home) -> AsyncGenerator[None]:
     """
     Wait to be closed, and close *http_client*.
 

@@ -4,32 +4,30 @@ Between our values and those of httpx: requests out, responses and failures in.
 The same code serves httpx and httpx2, which have one interface and two families of classes.
 """
 
+import errno
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import httpx
 
-from game_operator.errors import ConfigurationError, shown
+from game_operator.errors import ConfigurationError, shown, without_frames
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpReply, is_loopback, joined_headers
-from game_operator.transport.connection_reuse import ReuseGuard, YourTransport
-from game_operator.transport.own_connections import Until
+from game_operator.transport.environment_proxy import proxy_for
+from game_operator.transport.own_connections import FRESH, Until, proxy_at
 from game_operator.transport.settings import ReadLimits
-
-#: What httpcore calls with each event: its name, and what belongs to it.
-Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
 _C = TypeVar("_C")
 
 _MAX_CONNECTIONS = 100
 _REMEMBERED_URLS = 1024
 _HEAD_START_SECONDS = 0.1
+#: This process, or this machine, can open no more files: nobody has to change a setting.
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE)
 
 
 def default_ssl_context(base_url: str, *, trust_env: bool) -> ssl.SSLContext:
@@ -59,10 +57,12 @@ def from_environment(make: Callable[[], _C]) -> _C:
     """
     try:
         return make()
-    except (OSError, ImportError) as failed:
+    except OSError as failed:
+        if failed.errno in _EXHAUSTED:
+            raise
         problem = f"{type(failed).__name__}: {failed}"
-    except (httpx.InvalidURL, ValueError):
-        problem = "a proxy has no readable address"
+    except (ImportError, ValueError) as failed:
+        problem = str(failed)
     raise ConfigurationError(
         f"No connection can be set up ({problem}).",
         setting="trust_env",
@@ -71,34 +71,57 @@ def from_environment(make: Callable[[], _C]) -> _C:
     )
 
 
-class Handshake:
+class Progress:
     """
-    A connection on its way to TLS, as httpcore reports it: a ``Trace``.
+    How far an attempt has come, as httpcore reports it: what it calls with each event and what belongs to that.
 
-    *unfinished* is httpcore's stream from the moment there is a connection until TLS protects it. As long as it is set,
-    no request has left. Cut short there, httpcore 1.0.9 leaves things behind: an async connection stays open when the
-    handshake is cancelled, and behind a proxy the connection keeps its place in the pool for ever.
+    Nothing is reported where a mock, or a transport of another kind, answers in its place.
+
+    Attributes:
+        is_sent: Whether the request to the service has begun to leave; that to a proxy for a tunnel does not count.
+        reused: Whether it left over a connection of HTTP/1.1 that had been there before.
+        unfinished: httpcore's stream from the moment there is a connection until the request leaves. Cut short in
+            between, httpcore 1.0.9 leaves things behind: a connection that is still open and, behind a proxy, one that
+            keeps its place in the pool for ever.
     """
 
     def __init__(self) -> None:
+        self.is_sent = self.reused = False
         self.unfinished: Any = None
+        self._has_connected = False
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of *event*."""
+        if self.is_sent:
+            return
         if event.endswith("connect_tcp.complete"):
             self.unfinished = info["return_value"]
-        elif event.endswith("start_tls.complete"):
-            self.unfinished = None
+        elif event.endswith(".started"):
+            if not event.startswith("http"):
+                self._has_connected = True
+            elif (
+                not event.endswith("response_closed.started")
+                and getattr(info.get("request"), "method", b"") != b"CONNECT"
+            ):
+                self.is_sent = True
+                self.reused = event.startswith("http11.") and not self._has_connected
+                self.unfinished = None
 
-    def judged(self, failed: TransportFailed) -> TransportFailed:
-        """Return *failed*; while the handshake is unfinished, nothing was sent."""
-        return failed if self.unfinished is None else replace(failed, sent=False)
+    def may_have_sent(self, *, unless_reported: bool = True) -> bool:
+        """Return whether something may have left; *unless_reported* if nothing was reported."""
+        return self.is_sent or (unless_reported and not self._has_connected)
+
+
+class AsyncProgress(Progress):
+    """The same, awaited."""
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
+        """Take note of *event*."""
+        Progress.__call__(self, event, info)
 
 
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
-_NETWORK_LIBRARIES = frozenset(
-    {"aiohttp", "anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "httpx_aiohttp", "socksio", "trio"}
-)
+_NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
 
 
 def _root_of(kind: type) -> str:
@@ -109,9 +132,9 @@ def _roots_of(value: object) -> set[str]:
     return set(map(_root_of, type(value).__mro__))
 
 
-def failure(error: Exception) -> TransportFailed:
+def failure(error: Exception, progress: Progress) -> TransportFailed:
     """
-    Return what *error*, raised instead of a response, means for the request.
+    Return what *error*, raised instead of a response, means for a request that had come as far as *progress*.
 
     Raises:
         Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
@@ -119,17 +142,13 @@ def failure(error: Exception) -> TransportFailed:
     """
     if not isinstance(error, OSError) and not _NETWORK_LIBRARIES & _roots_of(error):
         raise error
+    kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
     cause = error.__cause__
-    if cause is not None and type(cause).__module__.startswith("aiohttp"):
-        # httpx-aiohttp maps every ClientConnectionError to ConnectTimeout, a reset in the middle of an answer included.
-        # A grant that may have been made would count as never sent, so aiohttp's own error decides.
-        sent = _AIOHTTP_NEVER_SENT.isdisjoint(kind.__name__ for kind in type(cause).__mro__)
-        timed_out = isinstance(cause, TimeoutError)
-    else:
-        kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
-        sent = kinds.isdisjoint(_NEVER_SENT)
-        timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
-    return TransportFailed(_reason_of(error), sent, timed_out)
+    # Over another library the kind says nothing: httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
+    is_known = cause is None or isinstance(cause, OSError) or bool(_NETWORK_LIBRARIES & _roots_of(cause))
+    sent = progress.may_have_sent(unless_reported=not is_known or kinds.isdisjoint(_NEVER_SENT))
+    timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
+    return TransportFailed(reason_of(error), sent, timed_out)
 
 
 #: Libraries whose errors have the same names, and those that say that a request never left.
@@ -168,23 +187,13 @@ def _text_of(error: BaseException) -> str:
     return str(error) or (_text_of(behind) if isinstance(behind, Exception) else "")
 
 
-def _reason_of(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return the kind of *error* and what it says, without what it may quote of a header."""
     name, text = type(error).__name__, _text_of(error)
-    refused = error.__cause__
-    if refused is not None and type(refused).__name__ in _AIOHTTP_REFUSED:
-        # httpx-aiohttp calls it a timeout, and aiohttp names its settings in place of the reason.
-        host, port, number = (getattr(refused, part, None) for part in ("host", "port", "errno"))
-        # A name that is not found has a negative number, and its own text.
-        why = os.strerror(number) if isinstance(number, int) and number > 0 else getattr(refused, "strerror", "")
-        name, text = "ConnectError", f"cannot connect to {host}:{port}: {why}"
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
         text = "a header has a value that cannot be sent"
     return f"{name}: {text}" if text else name
-
-
-_AIOHTTP_REFUSED = {"ClientConnectorError", "ClientConnectorDNSError"}
-_AIOHTTP_NEVER_SENT = {"ClientConnectorError", "ConnectionTimeoutError", "InvalidURL", "ClientHttpProxyError"}
 
 
 def _library_of(http_client: object, kind: str) -> Any:
@@ -206,21 +215,13 @@ def _library_of(http_client: object, kind: str) -> Any:
     return library
 
 
-@lru_cache(_REMEMBERED_URLS)
-def _core_url(url: str) -> Any:
-    from httpcore import URL
-
-    parsed = httpx.URL(url)
-    return URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
-
-
 def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
     """Return the headers of the user's own client that ours, called *names*, do not replace."""
     replaced = {name.lower() for name in names} | {b"host", b"content-type", b"content-length", b"connection"}
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 
-def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | None) -> dict[str, Any]:
+def _extensions(seconds: float, progress: Progress, give_up_seconds: float | None) -> dict[str, Any]:
     # Connecting gives up a little before the attempt does, so that a grant that never left differs from one in doubt;
     # on a busy machine two timers that end together end in any order.
     early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
@@ -228,7 +229,7 @@ def _extensions(seconds: float, trace: Trace | None, give_up_seconds: float | No
         early = Until.over_at(give_up_seconds - seconds + early)
         seconds = Until.over_at(give_up_seconds)
     timeout = {"connect": early, "pool": early, "read": seconds, "write": seconds}
-    return {"timeout": timeout} if trace is None else {"timeout": timeout, "trace": trace}
+    return {"timeout": timeout, "trace": progress}
 
 
 class BaseWire:
@@ -239,9 +240,7 @@ class BaseWire:
     """
 
     _client_kind: ClassVar[str]
-    _guard_kind: ClassVar[type[ReuseGuard]]
-    _direct: ClassVar[Any]
-    _proxied: ClassVar[Any]
+    _own: ClassVar[Any]
 
     def __init__(
         self,
@@ -251,6 +250,7 @@ class BaseWire:
         ssl_context: ssl.SSLContext | None,
         trust_env: bool,
         read_limits: ReadLimits,
+        proxy: httpx.Proxy | None = None,
     ) -> None:
         self._owner = owner
         self._base_url = base_url
@@ -260,7 +260,6 @@ class BaseWire:
         self._read_limits = read_limits
         self._yours = http_client
         self._your_process: int | None = None
-        self._your_transport = None if http_client is None else YourTransport(http_client, self._guard_kind)
         self._library = httpx if http_client is None else _library_of(http_client, self._client_kind)
         self._body = type("Body", (_Body, self._library.ByteStream), {})
         self._url = lru_cache(_REMEMBERED_URLS)(self._library.URL)
@@ -274,33 +273,36 @@ class BaseWire:
                 remedy="Pass one like https://api.example.com.",
             ) from None
         self._closed = False
+        self._proxy = proxy
+        if proxy is not None and http_client is not None:
+            raise ConfigurationError(
+                "Both proxy and http_client are given.",
+                setting="proxy",
+                remedy="Give the proxy to your http_client, or leave http_client out.",
+            )
 
-    def _request(self, http_client: Any, step: Send, trace: Trace | None, give_up_seconds: float | None = None) -> Any:
+    def _request(self, step: Send, progress: Progress, give_up_seconds: float | None = None) -> Any:
         """
-        Return httpcore's request for *step* where the connections are ours, else the library's.
+        Return the library's request for *step*, whose *progress* httpcore reports.
 
         Its body and headers are those of *step*. It is to end at *give_up_seconds* on the monotonic clock, where the
         connections can see to that.
         """
         signed = step.request
         headers, url = self._host + signed.headers, self._base_url + signed.path
-        extensions = _extensions(step.timeout_seconds, trace, give_up_seconds)
+        extensions = _extensions(step.timeout_seconds, progress, give_up_seconds)
         if signed.body:
             headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
-        if isinstance(http_client, self._direct):
-            from httpcore import Request  # Here, because httpcore loads trio where that is installed.
-
-            body = _Body(signed.body)
-            return Request(signed.method, _core_url(url), headers=headers, content=body, extensions=extensions)
+        if step.fresh or self._yours is not None:
+            headers += ((b"Connection", b"close"),)
+            extensions[FRESH] = True
         if self._yours is not None:
             headers += self._beside(tuple(name for name, _ in signed.headers), tuple(self._yours.headers.raw))
         # Given content= instead of stream=, httpx would go over the headers twice more, to add some.
         request = self._library.Request(
             signed.method, self._url(url), headers=headers, stream=self._body(signed.body), extensions=extensions
         )
-        request.read()  # Transports and hooks of yours may ask for its content.
-        if self._your_transport is not None:
-            self._your_transport.prepare(request, is_grant=step.is_grant)
+        request.read()  # Mocks, instruments and hooks may ask for its content.
         return request
 
     def _is_closed(self) -> ConfigurationError:
@@ -323,32 +325,55 @@ class BaseWire:
 
     def _new_http_client(self) -> Any:
         """
-        Return a new HTTP client of ours: a direct one, or a proxied one if the environment names a proxy.
+        Return a new HTTP client of ours.
 
         Raises:
             ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
+            OSError: This process can open no more files.
         """
-        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS, max_keepalive_connections=_MAX_CONNECTIONS)
         # What goes to this machine in the open stays on this machine.
         stays_here = self._base_url.startswith("http:") and is_loopback(urlsplit(self._base_url).hostname or "")
 
         def make() -> Any:
-            context = self._ssl_context or default_ssl_context(self._base_url, trust_env=self._trust_env)
-            proxied = self._trust_env and not stays_here and not {"http", "https", "all"}.isdisjoint(getproxies())
-            if proxied:
-                return self._proxied(verify=context, limits=limits)
-            return self._direct(ssl_context=context, **vars(limits))
+            if self._proxy is None and self._trust_env and not stays_here and (named := proxy_for(self._base_url)):
+                self._proxy = proxy_at(named)
+            is_secure = self._secure or (self._proxy is not None and self._proxy.url.scheme == "https")
+            url = "https:" if is_secure else self._base_url
+            context = self._ssl_context or default_ssl_context(url, trust_env=self._trust_env)
+            return self._own(self._proxy, ssl_context=context, max_connections=_MAX_CONNECTIONS)
 
         return from_environment(make)
 
 
-def gather(response: Any, body: bytes, limit: int) -> HttpReply:
-    """Return our response from httpcore's or the library's *response* and its raw *body*, as far as it was read."""
-    if isinstance(response.headers, list):  # httpcore's
-        status, headers = response.status, tuple(response.headers)
-    else:
-        status, headers = response.status_code, tuple(response.headers.raw)
-    return HttpReply(status, joined_headers(headers), body[:limit], defect_of(headers, len(body), limit))
+@without_frames
+def checked_proxy(proxy: object) -> httpx.Proxy:
+    """
+    Return the proxy at an address. No error quotes it, because it may hold a password.
+
+    Raises:
+        ConfigurationError: It is not the address of a proxy, or the extra ``socks`` is missing.
+        TypeError: It is not a str.
+    """
+    if not isinstance(proxy, str):
+        raise TypeError(f"proxy must be a str, not {type(proxy).__name__}")
+    try:
+        return proxy_at(proxy)
+    except ImportError as missing:
+        raise ConfigurationError(f"The proxy cannot be used: {missing}", setting="proxy") from None
+    except ValueError:
+        raise ConfigurationError(
+            "The proxy's address cannot be read.",
+            setting="proxy",
+            remedy="Pass one like http://user:password@proxy.example.com:3128; socks5:// and https:// are fine, too. "
+            "In a password, write / as %2F, @ as %40, : as %3A.",
+        ) from None
+
+
+def gather(response: Any, body: bytes, limit: int, progress: Progress) -> HttpReply:
+    """Return our reply from the library's *response* and its raw *body*, as far as it was read."""
+    headers = tuple(response.headers.raw)
+    defect = defect_of(headers, len(body), limit)
+    return HttpReply(response.status_code, joined_headers(headers), body[:limit], defect, progress.reused)
 
 
 def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:

@@ -1,26 +1,31 @@
 """
-The connections that are ours: httpcore without httpx, and a deadline that holds for a whole attempt.
+The connections that are ours: an httpx client over httpcore's pools, and a deadline that holds for a whole attempt.
 
-Around its connections an ``httpx.Client`` keeps cookies, merges headers, follows redirects, runs hooks, writes a log,
-and builds a second request and response. Our connections do not need that, which costs more than a third of a call, its
-signature aside. The direct clients have the interface of a client and hand each request to httpcore's pool.
+What patches or wraps httpx sees every call, because the transport is httpx's own with other pools inside.
 
 httpcore gives each read and each write the same number of seconds. Headers that drip in, or interim answers without
 end, make any number of reads. On a ``DeadlineStream`` the seconds carry the moment when they are over, and each read
-gets what is left.
+gets what is left. Async calls need none of that: they are cancelled when their time is over.
 """
 
 import socket
+import ssl
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from http.cookiejar import CookieJar
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Final
 
 import httpx
+
+#: A key in the extensions of a request that takes a connection of its own.
+FRESH: Final = "game_operator.fresh"
+#: As httpx has it by default: routers forget connections that are idle for longer.
+_KEPT_SECONDS: Final = 5.0
 
 
 class Until(float):
@@ -47,24 +52,29 @@ def _left(timeout: float | None) -> float | None:
 
 
 class DeadlineStream:
-    """httpcore's *stream*, which keeps to the moment of an ``Until``; other timeouts pass as they are."""
+    """
+    httpcore's *stream*, which keeps to the moment of an ``Until``; other timeouts pass as they are.
 
-    def __init__(self, stream: Any) -> None:
+    *connecting* is the timeout of reads and writes that have none: httpcore gives none to a SOCKS handshake.
+    """
+
+    def __init__(self, stream: Any, connecting: float | None = None) -> None:
         self._stream = stream
+        self._connecting = connecting
         self.close: Callable[[], None] = stream.close
         self.get_extra_info: Callable[[str], Any] = stream.get_extra_info
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """Read up to *max_bytes*."""
-        received: bytes = self._stream.read(max_bytes, _left(timeout))
+        received: bytes = self._stream.read(max_bytes, _left(self._connecting if timeout is None else timeout))
         return received
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write *buffer*."""
-        self._stream.write(buffer, _left(timeout))
+        self._stream.write(buffer, _left(self._connecting if timeout is None else timeout))
 
     def start_tls(
-        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> "DeadlineStream":
         """Return the stream with TLS over it."""
         from httpcore import ConnectTimeout
@@ -102,13 +112,29 @@ class DeadlineBackend:
                 # An address that is not answered leaves its share of the time to the others.
                 share = left if left is None else left / len(addresses)
                 try:
-                    return DeadlineStream(self._backend.connect_tcp(addresses.pop(0), port, share, **options))
+                    return DeadlineStream(self._backend.connect_tcp(addresses.pop(0), port, share, **options), timeout)
                 except (ConnectError, ConnectTimeout):
                     if not addresses:
                         raise
         except TimeoutError as late:
             raise ConnectTimeout(str(late)) from None
-        except OSError as failed:
+        except (OSError, RuntimeError) as failed:  # RuntimeError: no thread can be started for the resolver.
+            raise ConnectError(str(failed)) from None
+
+
+class AsyncBackend:
+    """Connects as httpcore's *backend* does; that no thread can be started is a failure to connect."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    async def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> Any:
+        """Return a connection to *host*; raise httpcore's ConnectError or ConnectTimeout."""
+        from httpcore import ConnectError
+
+        try:
+            return await self._backend.connect_tcp(host, port, timeout, **options)
+        except RuntimeError as failed:
             raise ConnectError(str(failed)) from None
 
 
@@ -133,49 +159,102 @@ def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
         raise TimeoutError("DNS did not answer in time") from None
 
 
-class DirectClient:
-    """Sends ``httpcore.Request``s, without a proxy; *options* are those of ``httpcore.ConnectionPool``."""
+def proxy_at(address: str) -> httpx.Proxy:
+    """
+    Return the proxy at *address*, its user and password apart.
 
-    def __init__(self, **options: Any) -> None:
-        # Here, because httpcore loads trio where that is installed.
-        from httpcore import ConnectionPool, SyncBackend
+    Raises:
+        ValueError: It is not the address of an http, https, socks5 or socks5h proxy. The text does not quote it.
+        ImportError: It is a SOCKS proxy, and the extra is missing.
+    """
+    try:
+        proxy = httpx.Proxy(address)
+    except (httpx.InvalidURL, ValueError):
+        raise ValueError("a proxy has no readable address") from None
+    if not proxy.url.host:
+        raise ValueError("a proxy has no readable address")
+    if proxy.url.scheme.startswith("socks"):
+        try:
+            import socksio  # noqa: F401 - httpcore needs it
+        except ImportError:
+            raise ImportError("a SOCKS proxy needs socksio. Run: pip install 'game-operator[socks]'") from None
+    return proxy
 
-        backend: Any = DeadlineBackend(SyncBackend())
-        self._pool = ConnectionPool(network_backend=backend, **options)
 
-    def send(self, request: Any, **_: Any) -> Any:
-        """Send *request* and return httpcore's response, its body unread; a redirect is never followed."""
-        return self._pool.handle_request(request)
+class _Pools:
+    """
+    Two of httpcore's pools: one keeps its connections, the other opens one for each request.
+
+    *kind* is "" or "Async", *options* are those of httpcore's ``ConnectionPool``.
+    """
+
+    def __init__(self, kind: str, proxy: httpx.Proxy | None, options: dict[str, Any]) -> None:
+        import httpcore  # Here, because httpcore loads trio where that is installed.
+
+        make = getattr(httpcore, f"{kind}ConnectionPool")
+        if proxy is not None:
+            url = proxy.url
+            is_socks = url.scheme.startswith("socks")
+            make = getattr(httpcore, f"{kind}{'SOCKSProxy' if is_socks else 'HTTPProxy'}")
+            options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
+            options["proxy_auth"] = proxy.raw_auth
+            if url.scheme == "https":
+                options["proxy_ssl_context"] = options["ssl_context"]
+        most = options["max_connections"]
+        self._keeping = make(max_keepalive_connections=most, keepalive_expiry=_KEPT_SECONDS, **options)
+        self._fresh = make(max_keepalive_connections=0, **options)
+
+    def handle_request(self, request: Any) -> Any:
+        return (self._fresh if FRESH in request.extensions else self._keeping).handle_request(request)
+
+    def handle_async_request(self, request: Any) -> Any:
+        return (self._fresh if FRESH in request.extensions else self._keeping).handle_async_request(request)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._pool.close()
+        self._keeping.close()
+        self._fresh.close()
+
+    async def aclose(self) -> None:
+        await self._keeping.aclose()
+        await self._fresh.aclose()
 
 
-def proxied_client(**options: Any) -> httpx.Client:
-    """Return an ``httpx.Client``, which knows proxies; its connections close when it is no longer referenced."""
-    http_client = httpx.Client(**options)
-    for transport in filter(None, (http_client._transport, *http_client._mounts.values())):
-        pool: Any = getattr(transport, "_pool", None)
-        if hasattr(pool, "_network_backend"):  # Proxies keep the deadline, too.
-            pool._network_backend = DeadlineBackend(pool._network_backend)
-        # A forked child that ends has no business with its parent's connections.
-        weakref.finalize(http_client, transport.close).atexit = False
+class OwnTransport(httpx.HTTPTransport):
+    """httpx's transport over our pools. Its pool is the one private name of httpx that we need."""
+
+    def __init__(self, proxy: httpx.Proxy | None, **options: Any) -> None:
+        from httpcore import SyncBackend
+
+        options["network_backend"] = DeadlineBackend(SyncBackend())
+        self._pool: Any = _Pools("", proxy, options)
+
+
+class AsyncOwnTransport(httpx.AsyncHTTPTransport):
+    """The same without blocking."""
+
+    def __init__(self, proxy: httpx.Proxy | None, **options: Any) -> None:
+        from httpcore import AnyIOBackend
+
+        options["network_backend"] = AsyncBackend(AnyIOBackend())
+        self._pool: Any = _Pools("Async", proxy, options)
+
+
+class _NoCookies(CookieJar):
+    """A jar that stays empty, however many cookies a service sets."""
+
+    def extract_cookies(self, response: Any, request: Any) -> None:
+        """Keep none."""
+
+
+def own_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.Client:
+    """Return an ``httpx.Client``; its connections close when it is no longer referenced."""
+    transport = OwnTransport(proxy, **options)
+    http_client = httpx.Client(transport=transport, trust_env=False, cookies=_NoCookies())
+    # A forked child that ends has no business with its parent's connections.
+    weakref.finalize(http_client, transport.close).atexit = False
     return http_client
 
 
-class AsyncDirectClient:
-    """The same as ``DirectClient`` without blocking."""
-
-    def __init__(self, **options: Any) -> None:
-        from httpcore import AsyncConnectionPool
-
-        self._pool = AsyncConnectionPool(**options)
-
-    async def send(self, request: Any, **_: Any) -> Any:
-        """Send *request* and return httpcore's response, its body unread; a redirect is never followed."""
-        return await self._pool.handle_async_request(request)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
+def own_async_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.AsyncClient:
+    """Return an ``httpx.AsyncClient``, to be closed on its event loop."""
+    return httpx.AsyncClient(transport=AsyncOwnTransport(proxy, **options), trust_env=False, cookies=_NoCookies())

@@ -3,13 +3,12 @@
 import os
 import threading
 import time
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.connection_reuse import LeftOverError, ReuseGuard, is_reusable, spoil
-from game_operator.transport.http_library import BaseWire, Handshake, Trace, failure, gather
-from game_operator.transport.own_connections import DirectClient, proxied_client
+from game_operator.transport.http_library import BaseWire, Progress, failure, gather, reason_of
+from game_operator.transport.own_connections import own_client
 
 
 class SyncHttpClient(Protocol):
@@ -23,9 +22,6 @@ class SyncHttpClient(Protocol):
     def close(self) -> None: ...
 
 
-_AnyClient: TypeAlias = DirectClient | SyncHttpClient
-
-
 class Wire(BaseWire):
     """
     The connections, made at the first call in each process: building them costs more than the first ten calls.
@@ -33,33 +29,28 @@ class Wire(BaseWire):
     By process, because after a fork the parent's connections and locks are in use there and are left alone here.
     """
 
-    _client_kind, _guard_kind = "Client", ReuseGuard
-    _direct, _proxied = DirectClient, staticmethod(proxied_client)
+    _client_kind, _own = "Client", staticmethod(own_client)
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._ours: dict[int, _AnyClient] = {}
+        self._ours: dict[int, SyncHttpClient] = {}
         self._locks: dict[int, threading.Lock] = {}
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpReply | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
-        http_client = self._http_client()
-        handshake = Handshake() if self._secure and not isinstance(http_client, DirectClient) else None
         try:
-            while True:
-                try:
-                    return self._attempt(http_client, step, give_up_seconds, handshake)
-                except LeftOverError:
-                    continue  # That connection is closed, and nothing was written.
+            http_client = self._http_client()
+        except OSError as failed:
+            return TransportFailed(reason_of(failed), sent=False)
+        progress = Progress()
+        try:
+            return self._attempt(http_client, step, give_up_seconds, progress)
         except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-            failed = failure(error)
-            return failed if handshake is None else handshake.judged(failed)
+            return failure(error, progress)
         finally:
-            if handshake is not None and handshake.unfinished is not None:
-                # Other calls make a new client instead of this one, which closes when the last call is done with it.
-                with self._lock():
-                    if self._ours.get(os.getpid()) is http_client:
-                        del self._ours[os.getpid()]
+            if progress.unfinished is not None:
+                progress.unfinished.close()
+                self._give_up(http_client)
 
     def close(self) -> None:
         """Close what was made here in this process."""
@@ -70,15 +61,15 @@ class Wire(BaseWire):
             ours.close()
 
     def _attempt(
-        self, http_client: _AnyClient, step: Send, give_up_seconds: float, trace: Trace | None
+        self, http_client: SyncHttpClient, step: Send, give_up_seconds: float, progress: Progress
     ) -> HttpReply | TransportFailed:
-        request = self._request(http_client, step, trace, give_up_seconds)
+        request = self._request(step, progress, give_up_seconds)
         limit = self._read_limits.of(step.operation_name)
         response: Any = http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
         if getattr(response, "is_stream_consumed", False):
-            return gather(response, response.content, limit)
-        sound, chunks, size = False, list[bytes](), 0
+            return gather(response, response.content, limit, progress)
+        chunks, size = list[bytes](), 0
         try:
             for chunk in response.stream:
                 chunks.append(chunk)
@@ -87,14 +78,18 @@ class Wire(BaseWire):
                     break
                 if time.monotonic() > give_up_seconds:
                     return TransportFailed("The body did not arrive in time", sent=True, timed_out=True)
-            sound = is_reusable(response)
-            return gather(response, b"".join(chunks), limit)
+            return gather(response, b"".join(chunks), limit, progress)
         finally:
-            if not sound and (stream := spoil(response)) is not None:
-                stream.close()
             response.close()
 
-    def _http_client(self) -> _AnyClient:
+    def _give_up(self, http_client: SyncHttpClient) -> None:
+        """Let others make a new client instead of *http_client*, which closes when the last call is done with it."""
+        if self._proxy is not None:
+            with self._lock():
+                if self._ours.get(os.getpid()) is http_client:
+                    del self._ours[os.getpid()]
+
+    def _http_client(self) -> SyncHttpClient:
         if self._yours is not None and not self._closed:
             self._check_yours()
             yours: SyncHttpClient = self._yours

@@ -1,5 +1,6 @@
 """Workers of a reconciliation beside services that are slow, refuse, or answer with ids that no database takes."""
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -18,6 +19,7 @@ from game_operator.codes import BetState
 from game_operator.ledger import SqlLedger
 from game_operator.wallet import JoinedWallet, Wallet
 from tests.support.calls import withdraw
+from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, game, round_of, wire
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(60), pytest.mark.drawn(4)]
@@ -113,6 +115,28 @@ def test_turns_that_are_farther_apart_than_a_lease(ledger: SqlLedger, private_ke
         reports = list(pool.map(Reconciler.run, reconcilers))
     assert {(report.run.id, report.run.state) for report in reports} == {(1, "finished")}
     assert sorted(asked) == bets, "each was asked for once"
+
+
+def test_a_look_up_that_is_asked_again_takes_two_turns(ledger: SqlLedger, private_key: RSAPrivateKey) -> None:
+    """NOT_FOUND over a reused connection is asked again, and the rate counts both requests (docs/decisions/0028)."""
+    asked: list[float] = []
+
+    def script(connection: Connection) -> None:
+        while request := connection.read_request():
+            asked.append(time.monotonic())
+            is_first = request.split(b" ")[1].endswith(b"/b0")
+            connection.send(found(request) if is_first else response_bytes(200, b'{"status":"NOT_FOUND"}'))
+
+    for number in range(10):
+        ledger.apply(withdraw(f"b{number}"))
+    with (
+        HostileServer(script) as server,
+        OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,
+    ):
+        reconciler = Reconciler(client, Wallet(ledger), **QUICK | {"rate_per_second": 25.0})
+        assert reconciler.run().run.state == "finished"
+    assert len(asked) == 1 + 2 * 9
+    assert asked[-2] - asked[0] >= 15 / 25
 
 
 @pytest.mark.parametrize("is_lost", [True, False], ids=["rolled back", "committed"])

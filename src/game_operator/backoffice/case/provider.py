@@ -132,12 +132,13 @@ def asked(
 def _answer(
     client: "OperatorClient", ask: Callable[[], Operation[Any]], clock_millis: Callable[[], int]
 ) -> Answer:  # Any: a bet or a round.
-    from game_operator.backoffice.reconcile.evidence import with_body  # It loads the client.
+    from game_operator.backoffice.reconcile.evidence import with_bodies  # It loads the client.
 
     at_millis = clock_millis()
     try:
-        found, body = client.perform(with_body(ask()))
-        return Answer(at_millis, found, body=body)
+        operation, bodies = with_bodies(ask())
+        found = client.perform(operation)
+        return Answer(at_millis, found, body=bodies[-1])
     except GameOperatorError as failed:
         body = failed.body if isinstance(failed, ApiError) else b""
         return Answer(at_millis, None, Free(f"{type(failed).__name__}: {failed}"), body)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from game_operator.client.sync import OperatorClient
@@ -37,6 +38,7 @@ class Evidence(NamedTuple):
         body: The bytes of the answer.
         problem: Why there is no bet, or "".
         answered: Whether the service has answered at all.
+        asked: How many requests it took: NOT_FOUND over a reused connection is asked again.
     """
 
     bet_id: str
@@ -44,6 +46,7 @@ class Evidence(NamedTuple):
     body: bytes
     problem: str = ""
     answered: bool = True
+    asked: int = 1
 
     @property
     def digest(self) -> bytes:
@@ -52,10 +55,20 @@ class Evidence(NamedTuple):
 
 
 class TryLaterError(Exception):
-    """The service did not answer, or refused; *wait_seconds* is what it asked for, None if it asked for nothing."""
+    """
+    The service did not answer, or refused.
 
-    def __init__(self, problem: str, *, is_refusal: bool = False, wait_seconds: float | None = None) -> None:
+    Attributes:
+        is_refusal: Whether it asks to be called less often.
+        wait_seconds: What it asked for; None if it asked for nothing.
+        asked: How many requests were made.
+    """
+
+    def __init__(
+        self, problem: str, *, asked: int, is_refusal: bool = False, wait_seconds: float | None = None
+    ) -> None:
         super().__init__(problem)
+        self.asked: int = asked
         self.is_refusal: bool = is_refusal
         self.wait_seconds: float | None = wait_seconds
 
@@ -69,30 +82,33 @@ def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
         ApiError: The service answers 401 or 403, so no call will be answered.
     """
     try:
-        bet, body = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
+        bet, bodies = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
     except ApiError as failed:
         if is_refusal_of_all(failed):
             raise
-        return Evidence(bet_id, None, failed.body, one_line(str(failed), _LONGEST_PROBLEM))
-    return Evidence(bet_id, bet, body)
+        problem = one_line(str(failed), _LONGEST_PROBLEM)
+        return Evidence(bet_id, None, failed.body, problem, asked=failed.attempts)
+    return Evidence(bet_id, bet, bodies[-1], asked=len(bodies))
 
 
-def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tuple[Evidence, ...] | None:
+def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tuple[tuple[Evidence, ...], int]:
     """
-    Ask the provider about a round, once; return what it says of each bet, or None if it cannot be read or found.
+    Ask the provider about a round, once; return what it says of each bet, and how many requests that took.
+
+    There is nothing if the round cannot be read or found.
 
     Raises:
         TryLaterError, ApiError: As ``look_up_bet``.
     """
     try:
-        found, _ = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
+        found, bodies = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
     except ApiError as failed:
         if is_refusal_of_all(failed):
             raise
-        return None
+        return (), failed.attempts
     if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):
-        return None
-    return tuple(map(_of_round, found.bets))
+        return (), len(bodies)
+    return tuple(map(_of_round, found.bets)), len(bodies)
 
 
 def bet_in(body: bytes, bet_id: str) -> AnyBet | None:
@@ -116,28 +132,31 @@ def _canonical(bet: AnyBet | None) -> bytes:
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
 
-def with_body(operation: Operation[T]) -> Operation[tuple[T, bytes]]:
-    """Return *operation* such that its answer comes with the bytes that it was read from."""
-    parse = operation.parse
+def with_bodies(operation: Operation[T]) -> tuple[Operation[T], list[bytes]]:
+    """Return *operation* such that the body of each answer is kept, and the list that keeps them."""
+    bodies: list[bytes] = []
 
-    def parse_both(response: HttpReply) -> tuple[T, bytes]:
-        return parse(response), response.body
+    def parse(response: HttpReply) -> T:
+        bodies.append(response.body)
+        return operation.parse(response)
 
-    return Operation(operation.name, operation.method, operation.path, operation.to_sign, parse_both, operation.body)
+    return replace(operation, parse=parse), bodies
 
 
-def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, bytes]:
+def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, list[bytes]]:
+    operation, bodies = with_bodies(operation)
     try:
-        return client.perform(with_body(operation))
+        return client.perform(operation), bodies
     except RateLimitedError as refused:
-        raise TryLaterError(str(refused), is_refusal=True, wait_seconds=refused.retry_after) from refused
+        wait = refused.retry_after
+        raise TryLaterError(str(refused), asked=refused.attempts, is_refusal=True, wait_seconds=wait) from refused
     except (ServiceError, TransportError) as failed:
-        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM)) from failed
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), asked=failed.attempts) from failed
     except UnexpectedResponseError as failed:
         if failed.status_code == _OK or is_refusal_of_all(failed):
             raise
         # A page of something on the way says nothing of the bet.
-        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM)) from failed
+        raise TryLaterError(one_line(str(failed), _LONGEST_PROBLEM), asked=failed.attempts) from failed
 
 
 def is_refusal_of_all(error: ApiError) -> bool:

@@ -11,9 +11,10 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from game_operator.backoffice.journal.journal import Journal, Paced, add_items_to_script
@@ -194,7 +195,8 @@ class Worker:
         """
         looked: list[Looked] = []
         began, now = time.monotonic(), self._now()
-        for item, turn in zip(waiting, turns, strict=False):
+        left = iter(turns)
+        for item, turn in zip(waiting, left, strict=False):
             if time.monotonic() - began > 2 * self._commit_seconds:
                 break  # The service is slow: what was found is committed first, or the lease runs out.
             self._wait(began + turn)
@@ -203,17 +205,25 @@ class Worker:
             try:
                 evidence = look_up_bet(self._client, item.key)
             except TryLaterError as failed:
-                self._report(chunk, len(looked), failed)
+                self._report(chunk, len(looked), failed, left)
                 tries[item.key] += not failed.is_refusal
                 if tries[item.key] >= _MOST_TRIES:
                     unanswered = Evidence(item.key, None, b"", str(failed), answered=False)
                     looked.append(_looked(item, known, unanswered, now, began))
                 return looked, None
             looked.append(_looked(item, known, evidence, now, began))
+            self._give_up_turns(chunk, evidence.asked, left)
         return looked, Paced(answered=len(looked)) if looked else None
 
-    def _report(self, chunk: Chunk, answered: int, failed: TryLaterError) -> None:
+    def _give_up_turns(self, chunk: Chunk, asked: int, left: Iterable[float] = ()) -> None:
+        """Give up one of the turns that are *left*, or else one to come, for each request after the first."""
+        owed = asked - 1 - len([*islice(left, asked - 1)])
+        if owed > 0:
+            self._journal.turns(chunk.run_id, owed)
+
+    def _report(self, chunk: Chunk, answered: int, failed: TryLaterError, left: Iterable[float] = ()) -> None:
         """Report calls that were answered, and the one after them that was not."""
+        self._give_up_turns(chunk, failed.asked, left)
         wait_millis = round(1_000 * (failed.wait_seconds or 0))
         if answered:
             self._journal.save(chunk, [], paced=Paced(answered=answered))
@@ -237,13 +247,14 @@ class Worker:
         for instance_id, round_id in rounds:
             self._wait(time.monotonic() + self._turns(run.id, 1)[0])
             try:
-                answers = look_up_round(self._client, instance_id, round_id)
+                answers, asked = look_up_round(self._client, instance_id, round_id)
+                self._give_up_turns(chunk, asked)
             except TryLaterError as failed:
                 self._report(chunk, 0, failed)
                 extra = {"event": "reconcile.round_skipped", "run_id": run.id}
                 _LOG.warning("The round %r of %r was not looked at: %s", round_id, instance_id, failed, extra=extra)
                 continue
-            others = [each for each in answers or () if each.bet_id not in {one.bet_id for one in seen}]
+            others = [each for each in answers if each.bet_id not in {one.bet_id for one in seen}]
             if others:
                 self._judge_others(chunk, run, others)
 
@@ -483,6 +494,7 @@ class Worker:
             except TryLaterError as failed:
                 self._report(chunk, 0, failed)
                 continue
+            self._give_up_turns(chunk, evidence.asked)
             self._journal.save(chunk, [], paced=Paced(answered=1))
             now = self._now()
             judgement = judge(ours, evidence, Limits(now, 0, None))
