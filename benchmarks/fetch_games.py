@@ -24,7 +24,7 @@ def races(stage: Stage) -> Iterator[Race]:
         yield Race(
             "fetch-games",
             Contender("httpx.Client, unsigned, .json()", timed(bare)),
-            (Contender("fetch_games, 2,000 games", timed(typed), 1.7),),
+            (Contender("fetch_games, 2,000 games", timed(typed)),),
             calls=2,
             rounds=30,
         )

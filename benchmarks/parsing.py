@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator
 
-from benchmarks.bodies import BET_ID, INSTANCE_ID, ROUND_ID, one_bet, round_of
+from benchmarks.bodies import BET_ID, INSTANCE_ID, ROUND_ID, catalogue, one_bet, round_of
 from benchmarks.measure import Contender, Race, timed
+from benchmarks.peers.games_by_hand import games_of
 from benchmarks.stage import OPERATOR_ID, Stage
-from game_operator.client.base import relaxed_gc
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpReply
 
@@ -14,9 +14,10 @@ __all__ = ["races"]
 
 
 def races(stage: Stage) -> Iterator[Race]:
-    bet, long_round = one_bet(), round_of(5_000)
+    bet, long_round, games = one_bet(), round_of(5_000), catalogue()
     read_bet = operations.fetch_bet(OPERATOR_ID, BET_ID).parse
     read_round = operations.fetch_round_bets(instance_id=INSTANCE_ID, round_id=ROUND_ID).parse
+    read_games = operations.fetch_games(OPERATOR_ID).parse
 
     def bare_bet(calls: int) -> None:
         for _ in range(calls):
@@ -32,8 +33,15 @@ def races(stage: Stage) -> Iterator[Race]:
 
     def typed_round(calls: int) -> None:
         for _ in range(calls):
-            with relaxed_gc():  # As the clients do for a body of this size.
-                read_round(HttpReply(200, {}, long_round))
+            read_round(HttpReply(200, {}, long_round))
+
+    def games_by_hand(calls: int) -> None:
+        for _ in range(calls):
+            games_of(games)
+
+    def typed_games(calls: int) -> None:
+        for _ in range(calls):
+            read_games(HttpReply(200, {}, games))
 
     yield Race(
         "parse-bet",
@@ -46,6 +54,13 @@ def races(stage: Stage) -> Iterator[Race]:
         "parse-round",
         Contender("json.loads", timed(bare_round)),
         (Contender("reading a round of 5,000 bets", timed(typed_round)),),
+        calls=2,
+        rounds=25,
+    )
+    yield Race(
+        "parse-games",
+        Contender("pydantic by hand, parse_float=Decimal", timed(games_by_hand)),
+        (Contender("reading 2,000 games", timed(typed_games), 0.50),),
         calls=2,
         rounds=25,
     )

@@ -53,7 +53,8 @@ def test_every_benchmark_without_a_database_runs() -> None:
     assert found.items() >= {
         ("fetch_bet", 0.90),
         ("fetch_bet, same bet again", 0.45),
-        ("fetch_games, 2,000 games", 1.7),
+        ("fetch_games, 2,000 games", None),
+        ("reading 2,000 games", 0.50),
         ("import game_operator", 0.10),
         ("from game_operator import OperatorClient", 1.15),
         ("fetch_bet, 64 in flight, over aiohttp", 0.30),

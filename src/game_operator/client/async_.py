@@ -6,7 +6,7 @@ from typing import Self, TypeVar, overload
 import anyio
 
 from game_operator import models
-from game_operator.client.base import BaseClient, advance
+from game_operator.client.base import BaseClient
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, TransportFailed, Waited
 from game_operator.protocol.operations import Operation
@@ -105,7 +105,7 @@ class AsyncOperatorClient(BaseClient[AsyncHttpClient, AsyncWire]):
                     # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
                     step = steps.throw(interruption)
                 else:
-                    step = advance(steps, reply)
+                    step = steps.send(reply)
         except StopIteration as finished:
             result: T = finished.value
             return result

@@ -1,17 +1,14 @@
 """What the sync and the async client share: everything but the awaits."""
 
-import gc
 import inspect
 import logging
 import os
 import random
 import signal
 import ssl
-import threading
 import time
 from abc import ABC
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
@@ -50,7 +47,6 @@ HttpClientT = TypeVar("HttpClientT")
 WireT = TypeVar("WireT")
 
 _log = logging.getLogger("game_operator.client")
-_LARGE_BODY: Final = 256 * 1024
 _DEFAULT_POLICY: Final = RetryPolicy()
 #: Endless, and safe to share between threads: ``random.random`` is one call into C.
 _JITTER: Final[Iterator[float]] = iter(random.random, None)
@@ -256,14 +252,6 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         return answer
 
 
-def advance(steps: Generator[Step, Reply, T], reply: Reply) -> Step:
-    """Send *reply* to *steps* and return the next one; a large body is parsed with the collector relaxed."""
-    if isinstance(reply, Answer) and isinstance(reply.result, HttpReply) and len(reply.result.body) > _LARGE_BODY:
-        with relaxed_gc():
-            return steps.send(reply)
-    return steps.send(reply)
-
-
 def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:
     if isinstance(retries, RetryPolicy):
         return retries
@@ -280,54 +268,3 @@ def _came_out_of_a_signal(error: Exception) -> bool:
     while passed is not None and passed.tb_frame.f_code not in codes:
         passed = passed.tb_next
     return passed is not None
-
-
-_RELAXED = (100_000, 50, 1000)
-#: Python 3.12 starts with some hundred frozen objects; an application that freezes has many thousands.
-_PYTHONS_OWN = 1_000
-
-_lock = threading.Lock()
-_users = 0
-_before = gc.get_threshold()
-
-
-@contextmanager
-def relaxed_gc() -> Iterator[None]:
-    """
-    Let the cyclic garbage collector run rarely inside the block; the last block to end puts the thresholds back.
-
-    A large parse makes tens of thousands of objects and no garbage, yet the collector walks all of them again and
-    again: up to a third of the time. Several threads may parse at once, and the process may fork in between.
-    """
-    global _users, _before
-    with _lock:
-        if _users == 0 and gc.get_threshold()[0] != 0:
-            _before = gc.get_threshold()
-            gc.set_threshold(*_RELAXED)
-        _users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            # Another part of the program may have chosen new thresholds meanwhile: those stay.
-            if _users == 0 and gc.get_threshold() == _RELAXED:
-                gc.set_threshold(*_before)
-                # Every object now counts as an old one: otherwise the next allocation would start a walk over all that
-                # was parsed, which takes longer than what was saved. What the application has frozen stays so.
-                if gc.get_freeze_count() < _PYTHONS_OWN:
-                    gc.freeze()
-                    gc.unfreeze()
-
-
-def _start_afresh_in_child() -> None:
-    # The threads that would have put the thresholds back do not exist in the child.
-    global _users, _lock
-    _lock = threading.Lock()
-    if _users and gc.get_threshold() == _RELAXED:
-        gc.set_threshold(*_before)
-    _users = 0
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork.
-    os.register_at_fork(after_in_child=_start_afresh_in_child)

@@ -4,7 +4,7 @@ import time
 from typing import Self, TypeVar, overload
 
 from game_operator import models
-from game_operator.client.base import BaseClient, advance
+from game_operator.client.base import BaseClient
 from game_operator.protocol import operations
 from game_operator.protocol.exchange import Reply, Send, Sign, Signed, Waited
 from game_operator.protocol.operations import Operation
@@ -172,7 +172,7 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
                     # Closed, cancelled or interrupted in the middle: what that means for a grant, exchange knows.
                     step = steps.throw(interruption)
                 else:
-                    step = advance(steps, reply)
+                    step = steps.send(reply)
         except StopIteration as finished:
             value: T = finished.value
             return value

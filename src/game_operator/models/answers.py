@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import FailFast, TypeAdapter
 
-from game_operator.models.catalogue_columns import catalogue_of
 from game_operator.models.operator_api import BetLookup, GameInfo, GrantAccepted, RoundLookup
 from game_operator.models.wire import WireModel, decode
 
@@ -22,12 +21,7 @@ class _Catalogue(WireModel, frozen=True, cache_strings="keys"):
 def _games_reader() -> Callable[[bytes], list[GameInfo]]:
     _Catalogue.model_rebuild()  # An adapter that builds it by itself forgets cache_strings.
     adapter = TypeAdapter(_Catalogue)
-
-    def read(body: bytes) -> list[GameInfo]:
-        games = catalogue_of(body)
-        return decode(adapter, body).games if games is None else games
-
-    return read
+    return lambda body: decode(adapter, body).games
 
 
 #: What each endpoint answers with HTTP 200.

@@ -8,8 +8,8 @@ only where it is provably exact; else it goes through ``json`` with the digits k
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
@@ -30,9 +30,7 @@ MAX_CENTS = 10**15
 #: The last millisecond of the year 9999, where ``datetime`` ends.
 MAX_UNIX_MILLIS = 253_402_300_799_999
 
-_FIELDS_SET = attrgetter("__pydantic_fields_set__")
 _LARGEST_EXPONENT = 64
-_REMEMBERED_AMOUNTS = 4096
 
 
 class WireModel(BaseModel, frozen=True, extra="allow", defer_build=True, protected_namespaces=()):
@@ -92,23 +90,10 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:E-[0-9]+)?", re.ASCII)
 _WIRE = object()
 
 
-class _Amounts(dict[float, Decimal]):
-    """
-    Amounts by the double that stood for them: a catalogue repeats a handful thousands of times.
-
-    A look-up is one call into C, a third of what ``lru_cache`` takes for a float.
-    """
-
-    def __missing__(self, value: float) -> Decimal:
-        amount = _plain(_decimal(value))
-        if len(self) >= _REMEMBERED_AMOUNTS:
-            self.clear()
-        self[value] = amount
-        return amount
-
-
-#: Returns the amount that a double (or an int) of a body stands for.
-amount_of_double: Callable[[float], Decimal] = _Amounts().__getitem__
+@lru_cache(maxsize=4096)
+def _amount_of_double(value: float) -> Decimal:
+    """Return the amount that a double of a body stands for. A catalogue repeats a handful thousands of times."""
+    return _plain(_decimal(value))
 
 
 def _amount_from_text(text: str, info: ValidationInfo) -> Decimal:
@@ -165,7 +150,7 @@ _AMOUNT_SCHEMA = core_schema.json_or_python_schema(
     json_schema=core_schema.custom_error_schema(
         core_schema.union_schema(
             [
-                core_schema.no_info_after_validator_function(amount_of_double, core_schema.float_schema(strict=True)),
+                core_schema.no_info_after_validator_function(_amount_of_double, core_schema.float_schema(strict=True)),
                 core_schema.with_info_after_validator_function(_amount_from_text, core_schema.str_schema(strict=True)),
             ],
             mode="left_to_right",
@@ -212,13 +197,13 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
         WireFormatError: The body is not JSON, or does not fit, or a member stands twice in it; the message names the
             field.
     """
-    shape = shape_of(body)
+    shape = _shape_of(body)
     try:
-        if needs_digits(shape) or _NOT_A_NUMBER.search(body) or _INFINITE.search(body):
+        if _needs_digits(shape) or _NOT_A_NUMBER.search(body) or _INFINITE.search(body):
             from_json(body, allow_inf_nan=False)  # json.loads alone would take lone surrogates, UTF-16 and a BOM.
             return adapter.validate_python(json.loads(body, parse_float=_ExactFloat, object_pairs_hook=once))
         value = adapter.validate_json(body, context=_WIRE)
-        if most_members(shape) > _members(value):
+        if _most_members(shape) > _members(value):
             json.loads(body, object_pairs_hook=once, parse_int=str, parse_float=str)
         return value
     except ValidationError as invalid:
@@ -230,18 +215,18 @@ def decode(adapter: "TypeAdapter[T]", body: bytes) -> T:
     raise WireFormatError(problem)
 
 
-def shape_of(body: bytes) -> bytes:
+def _shape_of(body: bytes) -> bytes:
     """Return where *body* has numbers and members: the input of the two functions below."""
     return body.translate(_SHAPE, _LEFT_OUT)
 
 
-def needs_digits(shape: bytes) -> bool:
+def _needs_digits(shape: bytes) -> bool:
     """Return whether a body of this *shape* has a number that a double may not carry exactly."""
     has_exponent = b":e" in shape.translate(None, b"0")
     return _LONG_NUMBER in shape or (has_exponent and _LONG_EXPONENT.search(shape) is not None)
 
 
-def most_members(shape: bytes) -> int:
+def _most_members(shape: bytes) -> int:
     """
     Return how many members a body of this *shape* has, or more.
 
@@ -256,7 +241,7 @@ def _members(value: object) -> int:
     count = 0
     level: list[Any] = [value] if isinstance(value, WireModel) else []
     while level:  # By levels, because most of it is then done in C: a catalogue has thousands of models.
-        count += sum(map(len, map(_FIELDS_SET, level)))
+        count += sum(map(len, map(attrgetter("model_fields_set"), level)))
         nested = level[0].nested
         below = list(map(attrgetter(nested), level)) if nested else []
         level = list(chain.from_iterable(below)) if below and not isinstance(below[0], WireModel) else below
