@@ -118,7 +118,7 @@ def test_a_round_is_played(
     html = page(http, response.headers["location"])
     assert told in html.text
     bet_id = next(parse_qs(urlsplit(link).query)["id"][0] for link in html.values("href") if link.startswith("/bets?"))
-    bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox._clock())
+    bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox.service.clock())
     assert bet.status == ("ROLLED_BACK" if fields["outcome"] == "cancelled" else "CLOSED")
     # The status bar may link to the wallet's last error.
     assert html.source.partition('id="play-result"')[2].count('href="/live/') == 2

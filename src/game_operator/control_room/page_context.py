@@ -115,7 +115,7 @@ class PageContext:
 
     def now_millis(self) -> int:
         """Return the service's time, Unix milliseconds."""
-        return self.sandbox._clock()
+        return self.sandbox.service.clock()
 
     def at_work_with(self, player_id: str) -> str:
         """Return which test run moves the money of *player_id* just now, in a sentence; "" if none does."""

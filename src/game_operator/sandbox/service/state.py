@@ -112,7 +112,8 @@ class SandboxService:
         self._retries = DEFAULT_RETRIES
         self._make_keys = keys
         self._keys: ServiceKeys | None = None
-        self._clock = clock
+        #: The service's time, in Unix milliseconds.
+        self.clock: Callable[[], int] = clock
         self._seed = seed
         #: Plans the rounds and claims that somebody asks for.
         self.requested: RequestedRounds = RequestedRounds(
