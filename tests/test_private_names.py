@@ -224,7 +224,6 @@ def _is_listed(file: str, name: str) -> bool:
 def test_every_private_name_of_another_library_is_listed() -> None:
     """Use what a library documents. If there is no other way, say in the table what breaks without the name."""
     found = _strange(_trees())
-    found = {each for each in found if not each[0].startswith("transport/")}  # Delete when transport is rewritten.
     assert sorted(each for each in found if not _is_listed(*each)) == []
 
 
