@@ -52,14 +52,12 @@ class AsyncWire(BaseWire):
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
         progress = AsyncProgress()
-        connections.calls += 1
         try:
             return await self._send(connections.http_client, step, progress)
         finally:
-            connections.calls -= 1
-            if progress.unfinished is not None or connections.retired:
+            if progress.unfinished is not None:
                 with anyio.CancelScope(shield=True):
-                    await self._clean_up(connections, progress)
+                    await progress.unfinished.aclose()
 
     async def aclose(self) -> None:
         """Close what was made here for this event loop."""
@@ -72,16 +70,6 @@ class AsyncWire(BaseWire):
         """Use *http_client* no more, if it still is the one of *home*."""
         if home in self._ours and self._ours[home].http_client is http_client:
             del self._ours[home]
-
-    async def _clean_up(self, connections: "_Connections", progress: Progress) -> None:
-        """Close what httpcore forgets; if it was behind a proxy, let others make new *connections* instead of these."""
-        if progress.unfinished is not None:
-            await progress.unfinished.aclose()
-            if self._proxy is not None:
-                connections.retired = True
-                self.forget(_home(), connections.http_client)
-        if connections.retired and connections.calls == 0 and connections.closing is not None:
-            await connections.closing.aclose()
 
     async def _send(self, http_client: AsyncHttpClient, step: Send, progress: Progress) -> HttpReply | TransportFailed:
         body = _Body(self._read_limits.of(step.operation_name))
@@ -165,12 +153,10 @@ class _Body:
 
 @dataclass(slots=True)
 class _Connections:
-    """An HTTP client, the generator that closes it if it is ours, and the calls that it is busy with."""
+    """An HTTP client, and the generator that closes it if it is ours."""
 
     http_client: AsyncHttpClient
     closing: AsyncGenerator[None] | None = None
-    calls: int = 0
-    retired: bool = False
 
 
 def _home() -> _Home:

@@ -340,7 +340,7 @@ class BaseWire:
             is_secure = self._secure or (self._proxy is not None and self._proxy.url.scheme == "https")
             url = "https:" if is_secure else self._base_url
             context = self._ssl_context or default_ssl_context(url, trust_env=self._trust_env)
-            return self._own(self._proxy, ssl_context=context, max_connections=_MAX_CONNECTIONS)
+            return self._own(self._proxy, most=_MAX_CONNECTIONS, ssl_context=context)
 
         return from_environment(make)
 

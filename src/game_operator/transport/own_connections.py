@@ -13,14 +13,17 @@ import ssl
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from http.cookiejar import CookieJar
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
+import anyio
 import httpx
+from anyio.lowlevel import checkpoint_if_cancelled
 
 #: A key in the extensions of a request that takes a connection of its own.
 FRESH: Final = "game_operator.fresh"
@@ -181,80 +184,223 @@ def proxy_at(address: str) -> httpx.Proxy:
     return proxy
 
 
-class _Pools:
+def _maker(kind: str, proxy: httpx.Proxy | None, options: dict[str, Any]) -> Callable[[], Any]:
+    """Return what makes a pool of httpcore with one connection; *kind* is "" or "Async"."""
+    import httpcore  # Here, because httpcore loads trio where that is installed.
+
+    options |= {"max_connections": 1, "keepalive_expiry": _KEPT_SECONDS}
+    if proxy is None:
+        return partial(getattr(httpcore, f"{kind}ConnectionPool"), **options)
+    url = proxy.url
+    options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
+    options["proxy_auth"] = proxy.raw_auth
+    if url.scheme == "https":
+        options["proxy_ssl_context"] = options["ssl_context"]
+    return partial(
+        getattr(httpcore, f"{kind}{'SOCKSProxy' if url.scheme.startswith('socks') else 'HTTPProxy'}"), **options
+    )
+
+
+class _Pool:
     """
-    Two of httpcore's pools: one keeps its connections, the other opens one for each request.
+    Up to *most* connections, each in a pool of httpcore's of its own.
 
-    *kind* is "" or "Async", *options* are those of httpcore's ``ConnectionPool``.
+    In one pool, httpcore looks at every connection for each call; 64 calls in flight take three times as long. And a
+    connection that is given up in the handshake behind a proxy keeps its place there.
     """
 
-    def __init__(self, kind: str, proxy: httpx.Proxy | None, options: dict[str, Any]) -> None:
-        import httpcore  # Here, because httpcore loads trio where that is installed.
-
-        make = getattr(httpcore, f"{kind}ConnectionPool")
-        if proxy is not None:
-            url = proxy.url
-            is_socks = url.scheme.startswith("socks")
-            make = getattr(httpcore, f"{kind}{'SOCKSProxy' if is_socks else 'HTTPProxy'}")
-            options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
-            options["proxy_auth"] = proxy.raw_auth
-            if url.scheme == "https":
-                options["proxy_ssl_context"] = options["ssl_context"]
-        most = options["max_connections"]
-        self._keeping = make(max_keepalive_connections=most, keepalive_expiry=_KEPT_SECONDS, **options)
-        self._fresh = make(max_keepalive_connections=0, **options)
+    def __init__(self, make: Callable[[], Any], most: int) -> None:
+        self._make = make
+        self._places = threading.Semaphore(most)
+        self._idle: deque[tuple[Any, float]] = deque()
 
     def handle_request(self, request: Any) -> Any:
-        return (self._fresh if FRESH in request.extensions else self._keeping).handle_request(request)
-
-    def handle_async_request(self, request: Any) -> Any:
-        return (self._fresh if FRESH in request.extensions else self._keeping).handle_async_request(request)
+        """Return httpcore's response to *request*, over a connection that is idle, or a new one."""
+        if not self._places.acquire(blocking=False):
+            self._wait_for_place(request.extensions["timeout"]["pool"])
+        is_kept = FRESH not in request.extensions
+        pool = _latest(self._idle) if is_kept else None
+        pool = pool or self._make()
+        try:
+            response = pool.handle_request(request)
+        except BaseException:
+            self._give_back(pool, is_kept=False)
+            raise
+        response.stream = _Body(response.stream, lambda: self._give_back(pool, is_kept=is_kept))
+        return response
 
     def close(self) -> None:
-        self._keeping.close()
-        self._fresh.close()
+        """Close what is idle."""
+        while pool := _latest(self._idle):
+            pool.close()
+
+    def _wait_for_place(self, timeout: float) -> None:
+        from httpcore import PoolTimeout
+
+        try:
+            has_place = self._places.acquire(timeout=_left(timeout))
+        except TimeoutError:
+            has_place = False
+        if not has_place:
+            raise PoolTimeout("all connections are in use")
+
+    def _give_back(self, pool: Any, *, is_kept: bool) -> None:
+        if is_kept:
+            self._idle.append((pool, time.monotonic()))
+        else:
+            pool.close()
+        self._places.release()
+        for expired in _expired(self._idle):
+            expired.close()
+
+
+class _AsyncPool:
+    """The same without blocking."""
+
+    def __init__(self, make: Callable[[], Any], most: int) -> None:
+        self._make = make
+        self._places = anyio.Semaphore(most, fast_acquire=True)
+        self._idle: deque[tuple[Any, float]] = deque()
+
+    async def handle_async_request(self, request: Any) -> Any:
+        """Return httpcore's response to *request*, over a connection that is idle, or a new one."""
+        await self._take_place(request.extensions["timeout"]["pool"])
+        is_kept = FRESH not in request.extensions
+        pool = _latest(self._idle) if is_kept else None
+        pool = pool or self._make()
+        try:
+            response = await pool.handle_async_request(request)
+        except BaseException:
+            await self._give_back(pool, is_kept=False)
+            raise
+        response.stream = _AsyncBody(response.stream, lambda: self._give_back(pool, is_kept=is_kept))
+        return response
 
     async def aclose(self) -> None:
-        await self._keeping.aclose()
-        await self._fresh.aclose()
+        """Close what is idle."""
+        while pool := _latest(self._idle):
+            await pool.aclose()
+
+    async def _take_place(self, timeout: float) -> None:
+        try:
+            return self._places.acquire_nowait()
+        except anyio.WouldBlock:
+            from httpcore import PoolTimeout
+        with anyio.move_on_after(timeout):
+            return await self._places.acquire()
+        raise PoolTimeout("all connections are in use")
+
+    async def _give_back(self, pool: Any, *, is_kept: bool) -> None:
+        self._places.release()
+        if is_kept:
+            self._idle.append((pool, time.monotonic()))
+        with anyio.CancelScope(shield=True):
+            if not is_kept:
+                await pool.aclose()
+            for expired in _expired(self._idle):
+                await expired.aclose()
+
+
+def _latest(idle: deque[tuple[Any, float]]) -> Any:
+    try:
+        return idle.pop()[0]
+    except IndexError:  # Another thread may have taken it.
+        return None
+
+
+def _expired(idle: deque[tuple[Any, float]]) -> Iterator[Any]:
+    """Take those that nobody has used for long: the service may have closed them."""
+    oldest = time.monotonic() - _KEPT_SECONDS
+    with suppress(IndexError):
+        while idle[0][1] < oldest:
+            yield idle.popleft()[0]
+
+
+class _Body:
+    """The body of a response of httpcore, which calls *done* when it is closed."""
+
+    def __init__(self, body: Any, done: Callable[[], object]) -> None:
+        self._body, self._done = body, done
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
+
+    def close(self) -> None:
+        done, self._done = self._done, bool
+        try:
+            self._body.close()
+        finally:
+            done()
+
+
+class _AsyncBody:
+    """The same, awaited."""
+
+    def __init__(self, body: Any, done: Callable[[], Awaitable[object]]) -> None:
+        self._body, self._done = body, done
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self._body)
+
+    async def aclose(self) -> None:
+        done, self._done = self._done, checkpoint_if_cancelled
+        try:
+            await self._body.aclose()
+        finally:
+            await done()
 
 
 class OwnTransport(httpx.HTTPTransport):
-    """httpx's transport over our pools. Its pool is the one private name of httpx that we need."""
+    """httpx's transport over our connections. Its pool is the one private name of httpx that we need."""
 
-    def __init__(self, proxy: httpx.Proxy | None, **options: Any) -> None:
+    def __init__(self, proxy: httpx.Proxy | None, *, most: int, **options: Any) -> None:
         from httpcore import SyncBackend
 
         options["network_backend"] = DeadlineBackend(SyncBackend())
-        self._pool: Any = _Pools("", proxy, options)
+        self._pool: Any = _Pool(_maker("", proxy, options), most)
 
 
 class AsyncOwnTransport(httpx.AsyncHTTPTransport):
     """The same without blocking."""
 
-    def __init__(self, proxy: httpx.Proxy | None, **options: Any) -> None:
+    def __init__(self, proxy: httpx.Proxy | None, *, most: int, **options: Any) -> None:
         from httpcore import AnyIOBackend
 
         options["network_backend"] = AsyncBackend(AnyIOBackend())
-        self._pool: Any = _Pools("Async", proxy, options)
+        self._pool: Any = _AsyncPool(_maker("Async", proxy, options), most)
 
 
-class _NoCookies(CookieJar):
-    """A jar that stays empty, however many cookies a service sets."""
+class _NoCookies(httpx.Cookies):
+    """Stays empty, however many cookies a service sets."""
 
-    def extract_cookies(self, response: Any, request: Any) -> None:
+    def extract_cookies(self, response: httpx.Response) -> None:
         """Keep none."""
+
+
+_NO_COOKIES: Final = _NoCookies()
+
+
+class OwnClient(httpx.Client):
+    """An ``httpx.Client`` over our connections, without cookies."""
+
+    cookies: Any = _NO_COOKIES
+
+
+class AsyncOwnClient(httpx.AsyncClient):
+    """The same without blocking; it is closed on its event loop."""
+
+    cookies: Any = _NO_COOKIES
 
 
 def own_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.Client:
     """Return an ``httpx.Client``; its connections close when it is no longer referenced."""
     transport = OwnTransport(proxy, **options)
-    http_client = httpx.Client(transport=transport, trust_env=False, cookies=_NoCookies())
+    http_client = OwnClient(transport=transport, trust_env=False)
     # A forked child that ends has no business with its parent's connections.
     weakref.finalize(http_client, transport.close).atexit = False
     return http_client
 
 
 def own_async_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.AsyncClient:
-    """Return an ``httpx.AsyncClient``, to be closed on its event loop."""
-    return httpx.AsyncClient(transport=AsyncOwnTransport(proxy, **options), trust_env=False, cookies=_NoCookies())
+    """Return an ``httpx.AsyncClient``."""
+    return AsyncOwnClient(transport=AsyncOwnTransport(proxy, **options), trust_env=False)

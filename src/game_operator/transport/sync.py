@@ -50,7 +50,6 @@ class Wire(BaseWire):
         finally:
             if progress.unfinished is not None:
                 progress.unfinished.close()
-                self._give_up(http_client)
 
     def close(self) -> None:
         """Close what was made here in this process."""
@@ -81,13 +80,6 @@ class Wire(BaseWire):
             return gather(response, b"".join(chunks), limit, progress)
         finally:
             response.close()
-
-    def _give_up(self, http_client: SyncHttpClient) -> None:
-        """Let others make a new client instead of *http_client*, which closes when the last call is done with it."""
-        if self._proxy is not None:
-            with self._lock():
-                if self._ours.get(os.getpid()) is http_client:
-                    del self._ours[os.getpid()]
 
     def _http_client(self) -> SyncHttpClient:
         if self._yours is not None and not self._closed:

@@ -1,0 +1,153 @@
+"""
+Mocks and instruments of httpx see every call of the default client, so no unit test makes a real grant by mistake.
+
+Each mock answers in the place of a service that would make the grant, and that has to stay unasked.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pook
+import pytest
+import respx
+import sentry_sdk
+import vcr
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pytest_httpx import HTTPXMock, httpx_mock
+from sentry_sdk.integrations.httpx import HttpxIntegration
+from sentry_sdk.transport import Transport
+from vcr.errors import CannotOverwriteExistingCassetteException
+
+from game_operator import AsyncOperatorClient, OperatorClient
+from game_operator.models import GrantAccepted
+from tests.support.hostile_server import Connection, HostileServer, response_bytes
+from tests.support.wire import grant_request, granted, wire
+
+__all__ = ["httpx_mock"]
+
+pytestmark = pytest.mark.outside
+
+_MOCKED: Final = granted(free_bet_id="mocked")
+
+
+def _grants(connection: Connection) -> None:
+    while connection.read_request():
+        connection.send(response_bytes(200, wire(granted(free_bet_id="real"))))
+
+
+@pytest.fixture
+def service() -> Iterator[HostileServer]:
+    """A service that grants whatever it is asked for."""
+    with HostileServer(_grants) as server:
+        yield server
+
+
+@pytest.fixture(params=["sync", "async"])
+def grant(request: pytest.FixtureRequest, service: HostileServer, private_key: RSAPrivateKey) -> Callable[[], Any]:
+    """Grant free bets with the default client."""
+    options: dict[str, Any] = {"trust_env": False, "retries": 0}
+
+    def in_sync() -> GrantAccepted:
+        with OperatorClient(service.base_url, "acme", private_key, **options) as client:
+            return client.grant_free_bet(**grant_request())
+
+    async def in_async() -> GrantAccepted:
+        async with AsyncOperatorClient(service.base_url, "acme", private_key, **options) as client:
+            return await client.grant_free_bet(**grant_request())
+
+    return in_sync if request.param == "sync" else lambda: anyio.run(in_async)
+
+
+@contextmanager
+def _respx(base_url: str) -> Iterator[None]:
+    with respx.mock(base_url=base_url) as mock:
+        mock.post("/api/v0.2/free-bet/grant").respond(200, json=_MOCKED)
+        yield
+
+
+@contextmanager
+def _pook(base_url: str) -> Iterator[None]:
+    with pook.use():
+        pook.post(f"{base_url}/api/v0.2/free-bet/grant", reply=200, response_json=_MOCKED)
+        yield
+
+
+@pytest.mark.parametrize("mock", [_respx, _pook])
+def test_a_mock_answers(
+    mock: Callable[[str], AbstractContextManager[None]], grant: Callable[[], Any], service: HostileServer
+) -> None:
+    """With respx and pook (spec §4.2)."""
+    with mock(service.base_url):
+        assert grant().free_bet_id == "mocked"
+    assert service.requests == []
+
+
+def test_pytest_httpx_answers(grant: Callable[[], Any], service: HostileServer, httpx_mock: HTTPXMock) -> None:
+    """Its fixture stands in for every transport of httpx (spec §4.2)."""
+    httpx_mock.add_response(url=f"{service.base_url}/api/v0.2/free-bet/grant", json=_MOCKED)
+    assert grant().free_bet_id == "mocked"
+    assert service.requests == []
+
+
+def test_vcrpy_lets_nothing_out(grant: Callable[[], Any], service: HostileServer, tmp_path: Path) -> None:
+    """It promises so with record_mode="none"; what it has recorded it plays (spec §4.2)."""
+    with vcr.use_cassette(str(tmp_path / "empty.yaml"), record_mode="none"):
+        with pytest.raises(CannotOverwriteExistingCassetteException):
+            grant()
+        assert service.requests == []
+    for _ in range(2):
+        with vcr.use_cassette(str(tmp_path / "grant.yaml"), match_on=["method", "path"]):
+            assert grant().free_bet_id == "real"
+        assert len(service.requests) == 1
+
+
+def test_opentelemetry_sees_a_call(grant: Callable[[], Any], service: HostileServer) -> None:
+    """Its instrumentation of httpx makes a span of each request."""
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    HTTPXClientInstrumentor().instrument(tracer_provider=provider)
+    try:
+        grant()
+    finally:
+        HTTPXClientInstrumentor().uninstrument()
+    (span,) = spans.get_finished_spans()
+    assert span.name == "POST"
+    assert f"{service.base_url}/api/v0.2/free-bet/grant" in (span.attributes or {}).values()
+
+
+def test_sentry_sees_a_call(grant: Callable[[], Any], service: HostileServer) -> None:
+    """Its integration makes a span of each request, and a breadcrumb, and says which trace it belongs to."""
+    sent: list[Any] = []
+
+    class Kept(Transport):
+        def capture_envelope(self, envelope: Any) -> None:
+            sent.append(envelope)
+
+    sentry_sdk.init(
+        dsn="http://key@127.0.0.1:9/1",
+        release="1",
+        transport=Kept(),
+        traces_sample_rate=1.0,
+        default_integrations=False,
+        integrations=[HttpxIntegration()],
+    )
+    try:
+        with sentry_sdk.start_transaction(name="a campaign"):
+            grant()
+        sentry_sdk.flush()
+    finally:
+        sentry_sdk.get_client().close()
+        sentry_sdk.init()
+    items = [item.payload.json for envelope in sent for item in envelope.items]
+    (transaction,) = [item for item in items if item.get("type") == "transaction"]
+    (span,) = transaction["spans"]
+    assert span["description"] == f"POST {service.base_url}/api/v0.2/free-bet/grant"
+    assert b"\r\nsentry-trace: " in service.requests[0].lower()
