@@ -250,7 +250,7 @@ def test_entries_of_no_proxy_that_cannot_be_read(
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("HTTP_PROXY", "nonsense://proxy"), ("ALL_PROXY", "http://proxy:port")]
+    ("variable", "value"), [("HTTPS_PROXY", "nonsense://proxy"), ("ALL_PROXY", "http://proxy:port")]
 )
 def test_a_proxy_setting_that_cannot_be_used(
     run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str

@@ -1,11 +1,10 @@
 """Both clients against a real socket that misbehaves in every way we could think of (docs/decisions/0004)."""
 
-import asyncio
 import gzip
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -398,74 +397,6 @@ def test_a_body_that_pours_ends_with_its_time(perform: Perform, head: bytes, pie
     assert isinstance(error, NoAnswerError)
     assert error.timed_out
     assert seconds < 0.1 + _LATE
-
-
-#: One for all: a body of thousands of them takes no room.
-_PIECE = b" " * 65_536
-
-
-class _AlwaysMore(httpx.AsyncBaseTransport, httpx.AsyncByteStream):
-    """
-    Answers with a body that has a next piece in the very turn of the loop in which somebody waits for it.
-
-    A transport of yours may read so from a socket that never runs dry, and anyio cancels only who waits for something.
-    It breaks off after *most* pieces or seconds, lest a test never end.
-    """
-
-    def __init__(self, most: int, most_seconds: float) -> None:
-        self.pieces = 0
-        self._most, self._give_up = most, time.monotonic() + most_seconds
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, stream=self)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
-        turning = loop.call_soon(bool)
-
-        def turn() -> None:
-            nonlocal turning
-            if not waiter.done():
-                waiter.set_result(None)
-            turning = loop.call_soon(turn)
-
-        turn()
-        try:
-            while self.pieces < self._most and time.monotonic() < self._give_up:
-                waiter = loop.create_future()
-                await waiter
-                self.pieces += 1
-                yield _PIECE
-        finally:
-            turning.cancel()
-        raise httpx.ReadError("nobody stopped it")
-
-
-async def _ending_over(transport: _AlwaysMore, key: RSAPrivateKey, **options: Any) -> GameOperatorError:
-    async with httpx.AsyncClient(transport=transport) as http_client:
-        client = AsyncOperatorClient("http://127.0.0.1:9", "acme", key, http_client=http_client, retries=0, **options)
-        with pytest.raises(GameOperatorError) as raised:
-            await client.fetch_bet("bet-1")
-    return raised.value
-
-
-def test_what_is_never_out_of_data_is_stopped_at_the_limit(private_key: RSAPrivateKey) -> None:
-    """Such a body is cancelled where nothing but our own loop can be (docs/decisions/0004)."""
-    always_more = _AlwaysMore(most=200, most_seconds=30.0)
-    error = asyncio.run(_ending_over(always_more, private_key, read_limits=ReadLimits(other=50_000), timeout=30.0))
-    assert "longer than 50000 bytes" in str(error)
-    assert always_more.pieces < 10
-
-
-def test_what_is_never_out_of_data_is_stopped_in_time(private_key: RSAPrivateKey) -> None:
-    """Its time ends while its limit is far away (docs/decisions/0004)."""
-    always_more = _AlwaysMore(most=2**32, most_seconds=_LATE)
-    began = time.monotonic()
-    error = asyncio.run(_ending_over(always_more, private_key, read_limits=ReadLimits(other=2**62), timeout=0.1))
-    assert isinstance(error, NoAnswerError)
-    assert error.timed_out
-    assert 0.09 <= time.monotonic() - began < _LATE
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

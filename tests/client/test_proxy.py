@@ -24,7 +24,7 @@ from game_operator.errors import (
     ServiceError,
 )
 from game_operator.models import OpenBet
-from game_operator.transport import http_library as _http
+from game_operator.transport import wire as _http
 from tests.support.flavours import Perform, Scenario, look_up, make_grant
 from tests.support.hostile_server import Connection, HostileServer, knows_every_bet
 from tests.support.leaks import everything_told
@@ -221,7 +221,7 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
 
     Left to itself, httpcore keeps a place in its pool for each, and ends in a PoolTimeout for ever.
     """
-    monkeypatch.setattr(_http, "_MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(_http.BaseWire, "_most_connections", 1)
     fails = [True, True, True]
 
     def unreliable(connection: Connection) -> None:
@@ -260,7 +260,7 @@ def test_a_proxy_that_cannot_be_one_is_a_setting_to_fix(
     perform: Perform, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the variables, or the argument, and not the password (docs/decisions/0004)."""
-    with pytest.raises(ConfigurationError, match=r"^The proxy's address cannot be read\.") as given:
+    with pytest.raises(ConfigurationError, match=r"^A proxy's address cannot be read\.") as given:
         perform(look_up, "https://127.0.0.1:9", proxy=address)
     assert given.value.setting == "proxy"
     monkeypatch.setenv("HTTPS_PROXY", address)
@@ -391,7 +391,7 @@ def test_handshakes_that_time_out_use_nothing_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The next call connects, and no socket stays open, however many handshakes were given up (docs/decisions/0004)."""
-    monkeypatch.setattr(_http, "_MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(_http.BaseWire, "_most_connections", 1)
 
     async def until_it_works(client: AsyncOperatorClient) -> Any:
         for _ in range(2):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
 from game_operator.errors import NoAnswerError, ServiceError
 from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
-from game_operator.transport.http_library import Progress
+from game_operator.transport.attempt import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
 

@@ -14,7 +14,7 @@ from game_operator import OperatorClient
 from game_operator.errors import RequestNotSentError
 from game_operator.models import OpenBet
 from game_operator.transport import sync as _wire
-from game_operator.transport.own_connections import own_client
+from game_operator.transport.own_connections import Connections
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, wire
 
@@ -40,16 +40,17 @@ def test_sixteen_threads_share_a_client(private_key: RSAPrivateKey, monkeypatch:
     """Every call gets its own answer, and the connections are opened once (docs/decisions/0004)."""
     opened: list[object] = []
 
-    def counted(*arguments: Any, **options: Any) -> httpx.Client:
-        opened.append(options)
-        return own_client(*arguments, **options)
+    class Counted(Connections[Any]):
+        def __init__(self, *arguments: Any) -> None:
+            opened.append(arguments)
+            super().__init__(*arguments)
 
     def named(connection: Connection) -> None:
         while request := connection.read_request():
             bet_id = request.split(b" ")[1].rpartition(b"/")[2].decode()
             connection.send(response_bytes(200, wire(bet(reference_id=bet_id))))
 
-    monkeypatch.setattr(_wire.Wire, "_own", staticmethod(counted))
+    monkeypatch.setattr(_wire, "Connections", Counted)
     with (
         HostileServer(named) as server,
         OperatorClient(server.base_url, "acme", private_key, trust_env=False) as client,

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, OperatorClient
 from game_operator.errors import ConfigurationError, GameOperatorError, NoAnswerError, RequestNotSentError
 from game_operator.models import OpenBet
-from game_operator.transport import http_library as _http
+from game_operator.transport import wire as _http
 from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import Connection, HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
@@ -130,7 +130,7 @@ def test_roots_that_cannot_be_read_are_a_setting_to_mend(
     perform: Perform, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The error names the variable instead of a file that nobody mentioned (docs/decisions/0004)."""
-    _http._system_context.cache_clear()
+    _http.default_ssl_context.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigurationError, match="SSL_CERT_FILE"):
         perform(look_up, "https://127.0.0.1:9", trust_env=True)
@@ -227,7 +227,7 @@ def test_roots_are_read_once_and_only_for_https(private_key: RSAPrivateKey, monk
         built.append(trust_env)
         return build(trust_env=trust_env)
 
-    _http._system_context.cache_clear()
+    _http.default_ssl_context.cache_clear()
     monkeypatch.setattr(httpx, "create_ssl_context", counted)
     monkeypatch.setattr(ssl, "create_default_context", _refused_to_build)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -238,7 +238,7 @@ def test_roots_are_read_once_and_only_for_https(private_key: RSAPrivateKey, monk
         run(flavour, _fail, f"http://{address}", private_key, retries=0)
     assert built == []
     monkeypatch.undo()
-    _http._system_context.cache_clear()
+    _http.default_ssl_context.cache_clear()
     monkeypatch.setattr(httpx, "create_ssl_context", counted)
     for flavour in ("sync", "asyncio", "trio", "sync"):
         run(flavour, _fail, f"https://{address}", private_key, retries=0)

@@ -19,9 +19,10 @@ from game_operator.errors import ApiError, AuthenticationError, ConfigurationErr
 from game_operator.protocol.http import is_loopback
 from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
-from game_operator.transport.environment_proxy import unreadable_exceptions
-from game_operator.transport.http_library import default_ssl_context, from_environment
+from game_operator.transport.environment_proxy import proxy_for, unreadable_exceptions
+from game_operator.transport.own_connections import proxy_at
 from game_operator.transport.settings import base_url_of
+from game_operator.transport.wire import default_ssl_context
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
 
@@ -177,8 +178,9 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
     trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
     headers, asked_at = {"Accept": "application/json", "Accept-Encoding": "identity"}, time.time()
     try:
-        context = from_environment(lambda: default_ssl_context(base_url, trust_env=trust_env))
-        http = from_environment(lambda: httpx.Client(verify=context, timeout=deadline, trust_env=trust_env))
+        context = default_ssl_context(is_secure=base_url.startswith("https:"), trust_env=trust_env)
+        proxy = proxy_at(proxy_for(base_url), is_argument=False) if trust_env else None
+        http = httpx.Client(verify=context, timeout=deadline, proxy=proxy, trust_env=False)
         with http, http.stream("GET", f"{base_url}{_PATH}", headers=headers, follow_redirects=False) as answer:
             seconds = time.time() - asked_at
     except ConfigurationError as wrong:

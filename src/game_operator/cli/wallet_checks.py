@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from game_operator.cli.setup_checks import Check
 from game_operator.errors import shown
-from game_operator.transport.http_library import default_ssl_context, from_environment
+from game_operator.transport.wire import default_ssl_context
 
 _NAME: Final = "upgrade"
 #: A proxy does not use each connection again, and some may lead to a sound server.
@@ -23,7 +23,7 @@ _REMEDY: Final = (
 
 def upgrade(url: str, deadline: float) -> Check:
     """Ask the root of *url* for an upgrade, and say whether the next call is understood; no money moves."""
-    context = from_environment(lambda: default_ssl_context(url, trust_env=True))
+    context = default_ssl_context(is_secure=url.startswith("https:"), trust_env=True)
     parts = urlsplit(url)
     assert parts.hostname is not None, "the address has been checked"
     secure = HTTPSConnection(parts.hostname, parts.port, timeout=deadline, context=context)

@@ -34,7 +34,7 @@ from game_operator.signers.keys import (
     is_async,
     load_signer,
 )
-from game_operator.transport.http_library import checked_proxy
+from game_operator.transport.own_connections import proxy_at
 from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 timeout_seconds=checked_seconds("timeout", timeout),
                 deadline_seconds=None if deadline is None else checked_seconds("deadline", deadline),
             )
-            way = None if proxy is None else checked_proxy(proxy)
+            way = proxy_at(proxy)
         finally:
             # Error trackers show the locals of every frame that an error passes, and a key may be in the wrong place.
             del base_url, operator_id, private_key, passphrase, proxy

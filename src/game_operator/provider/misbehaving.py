@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import h11
 
 from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
-from game_operator.transport.http_library import defect_of
+from game_operator.transport.attempt import defect_of
 
 _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005

@@ -3,17 +3,17 @@
 import os
 import weakref
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint_if_cancelled, current_token
+from anyio.lowlevel import current_token
 
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.http_library import AsyncProgress, BaseWire, Progress, failure, gather, reason_of
-from game_operator.transport.own_connections import own_async_client
+from game_operator.transport.attempt import AsyncProgress, failure, gather, reason_of
+from game_operator.transport.own_connections import AsyncOwnClient, Connections
+from game_operator.transport.wire import ALL_IN_USE, BaseWire, seconds_to_connect
 
 
 class AsyncHttpClient(Protocol):
@@ -27,9 +27,6 @@ class AsyncHttpClient(Protocol):
     async def aclose(self) -> None: ...
 
 
-#: What httpcore and TLS may have in hand, 64 KiB each, and give out before they wait for more.
-_IN_HAND_BYTES: Final = 131_072
-
 #: A process and an event loop in it.
 _Home: TypeAlias = tuple[int, object]
 
@@ -37,135 +34,144 @@ _Home: TypeAlias = tuple[int, object]
 class AsyncWire(BaseWire):
     """The connections, made at the first call on each event loop of each process."""
 
-    _client_kind, _own = "AsyncClient", staticmethod(own_async_client)
+    _client_kind, _own = "AsyncClient", AsyncOwnClient
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._your_connections = None if self._yours is None else _Connections(self._yours)
         self._your_loop: object = None
-        self._ours: dict[_Home, _Connections] = {}
+        #: For each home its connections, and the generator that closes them.
+        self._ours: dict[_Home, tuple[Connections[AsyncHttpClient], AsyncGenerator[None]]] = {}
 
     async def send(self, step: Send) -> HttpReply | TransportFailed:
         """Send *step*'s request once, within its timeout."""
+        give_up = anyio.current_time() + step.timeout_seconds
+        if self._closed:
+            raise self._is_closed()
+        if self._yours is not None:
+            self._check_yours()
+            self._check_your_loop()
+            return await self._result(self._yours, step, give_up)
         try:
-            connections = self._connections() or await self._open()
+            connections = await self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
-        progress = AsyncProgress()
+        if not await _has_place(connections.places, seconds_to_connect(step.timeout_seconds)):
+            return ALL_IN_USE
+        http_client, result = connections.take(fresh=step.fresh), None
         try:
-            return await self._send(connections.http_client, step, progress)
+            result = await self._result(http_client, step, give_up)
+            return result
         finally:
-            if progress.unfinished is not None:
-                with anyio.CancelScope(shield=True):
-                    await progress.unfinished.aclose()
+            is_kept = not step.fresh and isinstance(result, HttpReply)
+            with anyio.CancelScope(shield=True):
+                for each in connections.give_back(http_client, is_kept=is_kept):
+                    await each.aclose()
 
     async def aclose(self) -> None:
         """Close what was made here for this event loop."""
         self._closed = True
-        connections = self._ours.pop(_home(), None)
-        if connections is not None and connections.closing is not None:
-            await connections.closing.aclose()
+        if (ours := self._ours.pop(_home(), None)) is not None:
+            await ours[1].aclose()
 
-    def forget(self, home: _Home, http_client: AsyncHttpClient) -> None:
-        """Use *http_client* no more, if it still is the one of *home*."""
-        if home in self._ours and self._ours[home].http_client is http_client:
+    def forget(self, home: _Home, connections: Connections[AsyncHttpClient]) -> None:
+        """Use *connections* no more, if they still are those of *home*."""
+        if home in self._ours and self._ours[home][0] is connections:
             del self._ours[home]
 
-    async def _send(self, http_client: AsyncHttpClient, step: Send, progress: Progress) -> HttpReply | TransportFailed:
-        body = _Body(self._read_limits.of(step.operation_name))
-        with anyio.move_on_after(step.timeout_seconds) as scope:
+    async def _result(self, http_client: AsyncHttpClient, step: Send, give_up: float) -> HttpReply | TransportFailed:
+        received = _Received(self._read_limits.of(step.operation_name))
+        with anyio.CancelScope(deadline=give_up) as scope:
             try:
-                return await self._attempt(http_client, step, progress, body, scope)
+                await self._receive(received, http_client, step, scope)
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-                return failure(error, progress)
-        if body.size > body.limit:
-            return body.gathered(progress)
-        return TransportFailed("The attempt did not end in time", progress.may_have_sent(), timed_out=True)
+                return failure(error, received.progress)
+            finally:
+                if received.progress.unfinished is not None:
+                    with anyio.CancelScope(shield=True):
+                        await received.progress.unfinished.aclose()
+        if scope.cancelled_caught and not received.is_too_long:
+            sent = received.progress.may_have_sent()
+            return TransportFailed("The attempt did not end in time", sent, timed_out=True)
+        return gather(received.response, b"".join(received.chunks), received.limit, received.progress)
 
-    async def _attempt(
-        self, http_client: AsyncHttpClient, step: Send, progress: Progress, body: "_Body", scope: anyio.CancelScope
-    ) -> HttpReply:
-        request = self._request(step, progress)
-        body.response = response = await http_client.send(request, stream=True, follow_redirects=False)
+    async def _receive(
+        self, received: "_Received", http_client: AsyncHttpClient, step: Send, scope: anyio.CancelScope
+    ) -> None:
+        request = self._request(step, received.progress)
+        received.response = response = await http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
         if getattr(response, "is_stream_consumed", False):
-            return gather(response, response.content, body.limit, progress)
+            received.chunks.append(response.content)
+            return
         try:
             async for chunk in response.stream:
-                if body.take(chunk, scope):
-                    await checkpoint_if_cancelled()
+                received.take(chunk)
+                if received.is_too_long:
+                    # Leaving the loop would leave httpx's generators to the garbage collector.
+                    scope.cancel()
         finally:
             await response.aclose()
-        return body.gathered(progress)
 
-    def _connections(self) -> "_Connections | None":
-        if self._closed:
-            raise self._is_closed()
+    def _check_your_loop(self) -> None:
+        loop = current_token().native_token
+        self._your_loop = self._your_loop or loop
+        if self._your_loop is not loop:
+            raise ConfigurationError(
+                "Your http_client was first used on another event loop, and its connections live there.",
+                setting="http_client",
+                remedy="Build it and this client inside the loop that uses them, or leave http_client out: then "
+                "each loop gets its own.",
+            )
+
+    async def _connections(self) -> Connections[AsyncHttpClient]:
         home = _home()
-        if self._yours is not None:
-            self._check_yours()
-            self._your_loop = self._your_loop or home[1]
-            if self._your_loop is not home[1]:
-                raise ConfigurationError(
-                    "Your http_client was first used on another event loop, and its connections live there.",
-                    setting="http_client",
-                    remedy="Build it and this client inside the loop that uses them, or leave http_client out: then "
-                    "each loop gets its own.",
-                )
-            return self._your_connections
-        return self._ours.get(home)
-
-    async def _open(self) -> "_Connections":
-        home = _home()
-        http_client: AsyncHttpClient = self._new_http_client()
-        closing = _closing(http_client, weakref.ref(self), home)
-        connections = self._ours[home] = _Connections(http_client, closing)
-        await anext(closing)
-        return connections
+        if home not in self._ours:
+            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections))
+            closing = _closing(connections, weakref.ref(self), home)
+            self._ours[home] = connections, closing
+            await anext(closing)
+        return self._ours[home][0]
 
 
-class _Body:
-    """The body of a response while it is read, up to *limit* bytes."""
+class _Received:
+    """What has been received of a response so far; of its body up to *limit* bytes and a little more."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.progress = AsyncProgress()
         self.response: Any = None
-        self._chunks: list[bytes] = []
-        self.size = 0
-        self._spare = _IN_HAND_BYTES
+        self.chunks: list[bytes] = []
+        self._size = 0
 
-    def take(self, chunk: bytes, scope: anyio.CancelScope) -> bool:
-        """Take the next *chunk*, cancel *scope* at the limit, and return whether a cancelled body goes on for ever."""
-        self._chunks.append(chunk)
-        self.size += len(chunk)
-        if self.size > self.limit:
-            # Leaving the loop would leave httpx's generators to the garbage collector.
-            scope.cancel()
-        if scope.cancel_called:
-            # Some transports are not cancelled as long as the next piece is there whenever they wait for it.
-            self._spare -= len(chunk)
-        return self._spare < 0
+    def take(self, chunk: bytes) -> None:
+        self.chunks.append(chunk)
+        self._size += len(chunk)
 
-    def gathered(self, progress: Progress) -> HttpReply:
-        """Return the response as far as it was read."""
-        return gather(self.response, b"".join(self._chunks), self.limit, progress)
-
-
-@dataclass(slots=True)
-class _Connections:
-    """An HTTP client, and the generator that closes it if it is ours."""
-
-    http_client: AsyncHttpClient
-    closing: AsyncGenerator[None] | None = None
+    @property
+    def is_too_long(self) -> bool:
+        return self._size > self.limit
 
 
 def _home() -> _Home:
     return os.getpid(), current_token().native_token
 
 
-async def _closing(http_client: AsyncHttpClient, wire: weakref.ref[AsyncWire], home: _Home) -> AsyncGenerator[None]:
+async def _has_place(places: anyio.Semaphore, seconds: float) -> bool:
+    try:
+        places.acquire_nowait()
+        return True
+    except anyio.WouldBlock:
+        with anyio.move_on_after(seconds):
+            await places.acquire()
+            return True
+    return False
+
+
+async def _closing(
+    connections: Connections[AsyncHttpClient], wire: weakref.ref[AsyncWire], home: _Home
+) -> AsyncGenerator[None]:
     """
-    Wait to be closed, and close *http_client*.
+    Wait to be closed, and close *connections*.
 
     An event loop closes the generators that were begun on it: when it ends, and when they are dropped. So the
     connections of a client that is never closed are closed too, while their loop still runs.
@@ -174,5 +180,6 @@ async def _closing(http_client: AsyncHttpClient, wire: weakref.ref[AsyncWire], h
         yield
     finally:
         if (owner := wire()) is not None:
-            owner.forget(home, http_client)
-        await http_client.aclose()
+            owner.forget(home, connections)
+        for each in connections.close():
+            await each.aclose()

@@ -1,373 +1,75 @@
 """
-The connections that are ours: an httpx client over httpcore's pools, and a deadline that holds for a whole attempt.
+The connections that are ours: HTTP clients of httpx, whose transports are httpx's own over pools of httpcore.
 
-What patches or wraps httpx sees every call, because the transport is httpx's own with other pools inside.
-
-httpcore gives each read and each write the same number of seconds. Headers that drip in, or interim answers without
-end, make any number of reads. On a ``DeadlineStream`` the seconds carry the moment when they are over, and each read
-gets what is left. Async calls need none of that: they are cancelled when their time is over.
+So what patches or wraps httpx sees every call.
 """
 
-import socket
 import ssl
-import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
-from ipaddress import ip_address
-from typing import Any, Final
+from importlib.util import find_spec
+from typing import Any, Final, Generic, TypeVar
 
-import anyio
 import httpx
-from anyio.lowlevel import checkpoint_if_cancelled
 
-#: A key in the extensions of a request that takes a connection of its own.
-FRESH: Final = "game_operator.fresh"
+from game_operator.errors import ConfigurationError, without_frames
+from game_operator.transport.deadlines import DeadlineBackend
+
+HttpClientT = TypeVar("HttpClientT")
+AnyOwnClient = TypeVar("AnyOwnClient", "OwnClient", "AsyncOwnClient")
+
 #: As httpx has it by default: routers forget connections that are idle for longer.
-_KEPT_SECONDS: Final = 5.0
+KEPT_SECONDS: Final = 5.0
 
 
-class Until(float):
-    """Seconds from now, as httpcore passes them on, and the *moment* on the monotonic clock when they are over."""
-
-    moment: float
-
-    @classmethod
-    def over_at(cls, moment: float) -> "Until":
-        """Return the seconds until *moment*."""
-        until = cls(moment - time.monotonic())
-        until.moment = moment
-        return until
-
-
-def _left(timeout: float | None) -> float | None:
-    """Return what is left of *timeout* now; raise TimeoutError if that is nothing."""
-    if not isinstance(timeout, Until):
-        return timeout
-    seconds = timeout.moment - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError("The attempt did not end in time")
-    return seconds
-
-
-class DeadlineStream:
+@without_frames
+def proxy_at(address: object, *, is_argument: bool = True) -> httpx.Proxy | None:
     """
-    httpcore's *stream*, which keeps to the moment of an ``Until``; other timeouts pass as they are.
-
-    *connecting* is the timeout of reads and writes that have none: httpcore gives none to a SOCKS handshake.
-    """
-
-    def __init__(self, stream: Any, connecting: float | None = None) -> None:
-        self._stream = stream
-        self._connecting = connecting
-        self.close: Callable[[], None] = stream.close
-        self.get_extra_info: Callable[[str], Any] = stream.get_extra_info
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        """Read up to *max_bytes*."""
-        received: bytes = self._stream.read(max_bytes, _left(self._connecting if timeout is None else timeout))
-        return received
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        """Write *buffer*."""
-        self._stream.write(buffer, _left(self._connecting if timeout is None else timeout))
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "DeadlineStream":
-        """Return the stream with TLS over it."""
-        from httpcore import ConnectTimeout
-
-        try:
-            left = _left(timeout)
-        except TimeoutError as late:
-            raise ConnectTimeout(str(late)) from None
-        return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
-
-
-class DeadlineBackend:
-    """Connects as httpcore's *backend* does, within one timeout, however many addresses a host has."""
-
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
-
-    def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> DeadlineStream:
-        """
-        Return a connection to *host*.
-
-        Raises:
-            httpcore.ConnectError: None can be made.
-            httpcore.ConnectTimeout: The time is over.
-        """
-        # Here, because httpcore loads trio where that is installed.
-        from httpcore import ConnectError, ConnectTimeout
-
-        try:
-            addresses = _addresses_of(host, port, timeout)
-            if not addresses:  # The system's resolver raises instead; one that was put in its place may not.
-                raise ConnectError(f"{host} has no address")
-            while True:
-                left = _left(timeout)
-                # An address that is not answered leaves its share of the time to the others.
-                share = left if left is None else left / len(addresses)
-                try:
-                    return DeadlineStream(self._backend.connect_tcp(addresses.pop(0), port, share, **options), timeout)
-                except (ConnectError, ConnectTimeout):
-                    if not addresses:
-                        raise
-        except TimeoutError as late:
-            raise ConnectTimeout(str(late)) from None
-        except (OSError, RuntimeError) as failed:  # RuntimeError: no thread can be started for the resolver.
-            raise ConnectError(str(failed)) from None
-
-
-class AsyncBackend:
-    """Connects as httpcore's *backend* does; that no thread can be started is a failure to connect."""
-
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
-
-    async def connect_tcp(self, host: str, port: int, timeout: float | None = None, **options: Any) -> Any:
-        """Return a connection to *host*; raise httpcore's ConnectError or ConnectTimeout."""
-        from httpcore import ConnectError
-
-        try:
-            return await self._backend.connect_tcp(host, port, timeout, **options)
-        except RuntimeError as failed:
-            raise ConnectError(str(failed)) from None
-
-
-def _addresses_of(host: str, port: int, timeout: float | None) -> list[str]:
-    with suppress(ValueError):
-        ip_address(host.partition("%")[0])
-        return [host]
-    found: Future[list[Any]] = Future()
-
-    def look_up() -> None:
-        try:
-            found.set_result(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-        except Exception as failed:  # Whatever it is, the caller raises it.
-            found.set_exception(failed)
-
-    # A resolver that is silent blocks for half a minute, and nothing interrupts it.
-    threading.Thread(target=look_up, daemon=True, name="game-operator-resolver").start()
-    try:
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found.result(_left(timeout))))
-    except TimeoutError:
-        # Without the host: that of a proxy's address which is written wrongly may be its password.
-        raise TimeoutError("DNS did not answer in time") from None
-
-
-def proxy_at(address: str) -> httpx.Proxy:
-    """
-    Return the proxy at *address*, its user and password apart.
+    Return the proxy at *address*, its user and password apart; None if that is None.
 
     Raises:
-        ValueError: It is not the address of an http, https, socks5 or socks5h proxy. The text does not quote it.
-        ImportError: It is a SOCKS proxy, and the extra is missing.
+        ConfigurationError: It is not the address of an http, https or SOCKS5 proxy, or the extra ``socks`` is missing.
+            The text does not quote the address, which may hold a password.
+        TypeError: It is not a str.
     """
-    try:
-        proxy = httpx.Proxy(address)
-    except (httpx.InvalidURL, ValueError):
-        raise ValueError("a proxy has no readable address") from None
-    if not proxy.url.host:
-        raise ValueError("a proxy has no readable address")
-    if proxy.url.scheme.startswith("socks"):
-        try:
-            import socksio  # noqa: F401 - httpcore needs it
-        except ImportError:
-            raise ImportError("a SOCKS proxy needs socksio. Run: pip install 'game-operator[socks]'") from None
-    return proxy
-
-
-def _maker(kind: str, proxy: httpx.Proxy | None, options: dict[str, Any]) -> Callable[[], Any]:
-    """Return what makes a pool of httpcore with one connection; *kind* is "" or "Async"."""
-    import httpcore  # Here, because httpcore loads trio where that is installed.
-
-    options |= {"max_connections": 1, "keepalive_expiry": _KEPT_SECONDS}
-    if proxy is None:
-        return partial(getattr(httpcore, f"{kind}ConnectionPool"), **options)
-    url = proxy.url
-    options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
-    options["proxy_auth"] = proxy.raw_auth
-    if url.scheme == "https":
-        options["proxy_ssl_context"] = options["ssl_context"]
-    return partial(
-        getattr(httpcore, f"{kind}{'SOCKSProxy' if url.scheme.startswith('socks') else 'HTTPProxy'}"), **options
-    )
-
-
-class _Pool:
-    """
-    Up to *most* connections, each in a pool of httpcore's of its own.
-
-    In one pool, httpcore looks at every connection for each call; 64 calls in flight take three times as long. And a
-    connection that is given up in the handshake behind a proxy keeps its place there.
-    """
-
-    def __init__(self, make: Callable[[], Any], most: int) -> None:
-        self._make = make
-        self._places = threading.Semaphore(most)
-        self._idle: deque[tuple[Any, float]] = deque()
-
-    def handle_request(self, request: Any) -> Any:
-        """Return httpcore's response to *request*, over a connection that is idle, or a new one."""
-        if not self._places.acquire(blocking=False):
-            self._wait_for_place(request.extensions["timeout"]["pool"])
-        is_kept = FRESH not in request.extensions
-        pool = _latest(self._idle) if is_kept else None
-        pool = pool or self._make()
-        try:
-            response = pool.handle_request(request)
-        except BaseException:
-            self._give_back(pool, is_kept=False)
-            raise
-        response.stream = _Body(response.stream, lambda: self._give_back(pool, is_kept=is_kept))
-        return response
-
-    def close(self) -> None:
-        """Close what is idle."""
-        while pool := _latest(self._idle):
-            pool.close()
-
-    def _wait_for_place(self, timeout: float) -> None:
-        from httpcore import PoolTimeout
-
-        try:
-            has_place = self._places.acquire(timeout=_left(timeout))
-        except TimeoutError:
-            has_place = False
-        if not has_place:
-            raise PoolTimeout("all connections are in use")
-
-    def _give_back(self, pool: Any, *, is_kept: bool) -> None:
-        if is_kept:
-            self._idle.append((pool, time.monotonic()))
-        else:
-            pool.close()
-        self._places.release()
-        for expired in _expired(self._idle):
-            expired.close()
-
-
-class _AsyncPool:
-    """The same without blocking."""
-
-    def __init__(self, make: Callable[[], Any], most: int) -> None:
-        self._make = make
-        self._places = anyio.Semaphore(most, fast_acquire=True)
-        self._idle: deque[tuple[Any, float]] = deque()
-
-    async def handle_async_request(self, request: Any) -> Any:
-        """Return httpcore's response to *request*, over a connection that is idle, or a new one."""
-        await self._take_place(request.extensions["timeout"]["pool"])
-        is_kept = FRESH not in request.extensions
-        pool = _latest(self._idle) if is_kept else None
-        pool = pool or self._make()
-        try:
-            response = await pool.handle_async_request(request)
-        except BaseException:
-            await self._give_back(pool, is_kept=False)
-            raise
-        response.stream = _AsyncBody(response.stream, lambda: self._give_back(pool, is_kept=is_kept))
-        return response
-
-    async def aclose(self) -> None:
-        """Close what is idle."""
-        while pool := _latest(self._idle):
-            await pool.aclose()
-
-    async def _take_place(self, timeout: float) -> None:
-        try:
-            return self._places.acquire_nowait()
-        except anyio.WouldBlock:
-            from httpcore import PoolTimeout
-        with anyio.move_on_after(timeout):
-            return await self._places.acquire()
-        raise PoolTimeout("all connections are in use")
-
-    async def _give_back(self, pool: Any, *, is_kept: bool) -> None:
-        self._places.release()
-        if is_kept:
-            self._idle.append((pool, time.monotonic()))
-        with anyio.CancelScope(shield=True):
-            if not is_kept:
-                await pool.aclose()
-            for expired in _expired(self._idle):
-                await expired.aclose()
-
-
-def _latest(idle: deque[tuple[Any, float]]) -> Any:
-    try:
-        return idle.pop()[0]
-    except IndexError:  # Another thread may have taken it.
+    if address is None:
         return None
+    if not isinstance(address, str):
+        raise TypeError(f"proxy must be a str, not {type(address).__name__}")
+    proxy = None
+    with suppress(httpx.InvalidURL, ValueError):
+        proxy = httpx.Proxy(address)
+    if proxy is None or not proxy.url.host:
+        problem, remedy = "A proxy's address cannot be read.", _ARGUMENT if is_argument else _VARIABLES
+    elif proxy.url.scheme.startswith("socks") and find_spec("socksio") is None:
+        problem, remedy = "A SOCKS proxy needs the package socksio.", "Run: pip install 'game-operator[socks]'"
+    else:
+        return proxy
+    raise ConfigurationError(problem, setting="proxy" if is_argument else "trust_env", remedy=remedy)
 
 
-def _expired(idle: deque[tuple[Any, float]]) -> Iterator[Any]:
-    """Take those that nobody has used for long: the service may have closed them."""
-    oldest = time.monotonic() - _KEPT_SECONDS
-    with suppress(IndexError):
-        while idle[0][1] < oldest:
-            yield idle.popleft()[0]
-
-
-class _Body:
-    """The body of a response of httpcore, which calls *done* when it is closed."""
-
-    def __init__(self, body: Any, done: Callable[[], object]) -> None:
-        self._body, self._done = body, done
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
-
-    def close(self) -> None:
-        done, self._done = self._done, bool
-        try:
-            self._body.close()
-        finally:
-            done()
-
-
-class _AsyncBody:
-    """The same, awaited."""
-
-    def __init__(self, body: Any, done: Callable[[], Awaitable[object]]) -> None:
-        self._body, self._done = body, done
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._body)
-
-    async def aclose(self) -> None:
-        done, self._done = self._done, checkpoint_if_cancelled
-        try:
-            await self._body.aclose()
-        finally:
-            await done()
+_ARGUMENT: Final = (
+    "Pass one like http://user:password@proxy.example.com:3128; https:// and socks5:// are fine, too. In a password, "
+    "write / as %2F, @ as %40 and : as %3A."
+)
+_VARIABLES: Final = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or pass trust_env=False to do without them."
 
 
 class OwnTransport(httpx.HTTPTransport):
-    """httpx's transport over our connections. Its pool is the one private name of httpx that we need."""
+    """httpx's transport over a pool of ours. ``_pool`` is the one private name of httpx that we need."""
 
-    def __init__(self, proxy: httpx.Proxy | None, *, most: int, **options: Any) -> None:
-        from httpcore import SyncBackend
-
-        options["network_backend"] = DeadlineBackend(SyncBackend())
-        self._pool: Any = _Pool(_maker("", proxy, options), most)
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
 
 
 class AsyncOwnTransport(httpx.AsyncHTTPTransport):
     """The same without blocking."""
 
-    def __init__(self, proxy: httpx.Proxy | None, *, most: int, **options: Any) -> None:
-        from httpcore import AnyIOBackend
-
-        options["network_backend"] = AsyncBackend(AnyIOBackend())
-        self._pool: Any = _AsyncPool(_maker("Async", proxy, options), most)
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
 
 
 class _NoCookies(httpx.Cookies):
@@ -377,30 +79,84 @@ class _NoCookies(httpx.Cookies):
         """Keep none."""
 
 
-_NO_COOKIES: Final = _NoCookies()
-
-
 class OwnClient(httpx.Client):
-    """An ``httpx.Client`` over our connections, without cookies."""
+    """An ``httpx.Client`` without cookies, over a connection of ours; closed when it is no longer referenced."""
 
-    cookies: Any = _NO_COOKIES
+    cookies: Any = _NoCookies()
+
+    def __init__(self, pool: Any) -> None:
+        transport = OwnTransport(pool)
+        super().__init__(transport=transport, trust_env=False)
+        # A forked child that ends has no business with its parent's connections.
+        weakref.finalize(self, transport.close).atexit = False
 
 
 class AsyncOwnClient(httpx.AsyncClient):
     """The same without blocking; it is closed on its event loop."""
 
-    cookies: Any = _NO_COOKIES
+    cookies: Any = _NoCookies()
+
+    def __init__(self, pool: Any) -> None:
+        super().__init__(transport=AsyncOwnTransport(pool), trust_env=False)
 
 
-def own_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.Client:
-    """Return an ``httpx.Client``; its connections close when it is no longer referenced."""
-    transport = OwnTransport(proxy, **options)
-    http_client = OwnClient(transport=transport, trust_env=False)
-    # A forked child that ends has no business with its parent's connections.
-    weakref.finalize(http_client, transport.close).atexit = False
-    return http_client
+def maker_of(
+    kind: type[AnyOwnClient], proxy: httpx.Proxy | None, context: ssl.SSLContext
+) -> Callable[[], AnyOwnClient]:
+    """Return what makes an HTTP client of *kind* with one connection, which is opened when it is used."""
+    import httpcore  # Here, because httpcore loads trio where that is installed.
+
+    options: dict[str, Any] = {"ssl_context": context, "max_connections": 1, "keepalive_expiry": KEPT_SECONDS}
+    prefix = "Async"
+    if kind is OwnClient:
+        prefix, options["network_backend"] = "", DeadlineBackend(httpcore.SyncBackend())
+    pool = "ConnectionPool"
+    if proxy is not None:
+        url = proxy.url
+        pool = "SOCKSProxy" if url.scheme.startswith("socks") else "HTTPProxy"
+        options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
+        options["proxy_auth"] = proxy.raw_auth
+        if url.scheme == "https":
+            options["proxy_ssl_context"] = context
+    make = getattr(httpcore, prefix + pool)
+    return lambda: kind(make(**options))
 
 
-def own_async_client(proxy: httpx.Proxy | None, **options: Any) -> httpx.AsyncClient:
-    """Return an ``httpx.AsyncClient``."""
-    return AsyncOwnClient(transport=AsyncOwnTransport(proxy, **options), trust_env=False)
+class Connections(Generic[HttpClientT]):
+    """
+    The HTTP clients of one process and one event loop, with a connection each, in at most as many *places*.
+
+    With one client for all, httpcore would look at every connection for each call, so that a call takes three times as
+    long if 64 are in flight; and a connection that is given up in its handshake behind a proxy would keep its place.
+    """
+
+    def __init__(self, make: Callable[[], HttpClientT], places: Any) -> None:
+        self.places = places
+        self._make = make
+        self._idle: deque[tuple[HttpClientT, float]] = deque()
+        self._is_closed = False
+
+    def take(self, *, fresh: bool) -> HttpClientT:
+        """Return the client that was used last, or, if none is idle or it is to be *fresh*, a new one."""
+        with suppress(IndexError):
+            if not fresh:
+                return self._idle.pop()[0]
+        return self._make()
+
+    def give_back(self, http_client: HttpClientT, *, is_kept: bool) -> Iterator[HttpClientT]:
+        """Give up a place, and yield the clients to close: *http_client* unless it *is_kept*, and those long unused."""
+        self.places.release()
+        if is_kept and not self._is_closed:
+            self._idle.append((http_client, time.monotonic()))
+        else:
+            yield http_client
+        with suppress(IndexError):  # Another thread may be faster.
+            while self._idle[0][1] < time.monotonic() - KEPT_SECONDS:
+                yield self._idle.popleft()[0]
+
+    def close(self) -> Iterator[HttpClientT]:
+        """Yield the clients to close; the others are closed when they are given back."""
+        self._is_closed = True
+        with suppress(IndexError):
+            while True:
+                yield self._idle.pop()[0]

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.http_library import BaseWire, Progress, failure, gather, reason_of
-from game_operator.transport.own_connections import own_client
+from game_operator.transport.attempt import Progress, failure, gather, reason_of
+from game_operator.transport.own_connections import Connections, OwnClient
+from game_operator.transport.wire import ALL_IN_USE, BaseWire, seconds_to_connect
 
 
 class SyncHttpClient(Protocol):
@@ -24,24 +25,47 @@ class SyncHttpClient(Protocol):
 
 class Wire(BaseWire):
     """
-    The connections, made at the first call in each process: building them costs more than the first ten calls.
+    The connections, made at the first call in each process: what they need costs more than the first ten calls.
 
     By process, because after a fork the parent's connections and locks are in use there and are left alone here.
     """
 
-    _client_kind, _own = "Client", staticmethod(own_client)
+    _client_kind, _own = "Client", OwnClient
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
-        self._ours: dict[int, SyncHttpClient] = {}
+        self._ours: dict[int, Connections[SyncHttpClient]] = {}
         self._locks: dict[int, threading.Lock] = {}
 
     def send(self, step: Send, *, give_up_seconds: float) -> HttpReply | TransportFailed:
         """Send *step*'s request once; *give_up_seconds* is on the monotonic clock."""
+        if self._yours is not None and not self._closed:
+            self._check_yours()
+            return self._result(self._yours, step, give_up_seconds)
         try:
-            http_client = self._http_client()
+            connections = self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
+        if not connections.places.acquire(timeout=seconds_to_connect(step.timeout_seconds)):
+            return ALL_IN_USE
+        http_client, result = connections.take(fresh=step.fresh), None
+        try:
+            result = self._result(http_client, step, give_up_seconds)
+            return result
+        finally:
+            is_kept = not step.fresh and isinstance(result, HttpReply)
+            for each in connections.give_back(http_client, is_kept=is_kept):
+                each.close()
+
+    def close(self) -> None:
+        """Close what was made here in this process."""
+        with self._lock():
+            self._closed = True
+            ours = self._ours.pop(os.getpid(), None)
+        for each in () if ours is None else ours.close():
+            each.close()
+
+    def _result(self, http_client: SyncHttpClient, step: Send, give_up_seconds: float) -> HttpReply | TransportFailed:
         progress = Progress()
         try:
             return self._attempt(http_client, step, give_up_seconds, progress)
@@ -50,14 +74,6 @@ class Wire(BaseWire):
         finally:
             if progress.unfinished is not None:
                 progress.unfinished.close()
-
-    def close(self) -> None:
-        """Close what was made here in this process."""
-        with self._lock():
-            self._closed = True
-            ours = self._ours.pop(os.getpid(), None)
-        if ours is not None:
-            ours.close()
 
     def _attempt(
         self, http_client: SyncHttpClient, step: Send, give_up_seconds: float, progress: Progress
@@ -81,11 +97,7 @@ class Wire(BaseWire):
         finally:
             response.close()
 
-    def _http_client(self) -> SyncHttpClient:
-        if self._yours is not None and not self._closed:
-            self._check_yours()
-            yours: SyncHttpClient = self._yours
-            return yours
+    def _connections(self) -> Connections[SyncHttpClient]:
         pid = os.getpid()
         if pid in self._ours:
             return self._ours[pid]
@@ -93,7 +105,7 @@ class Wire(BaseWire):
             if self._closed:
                 raise self._is_closed()
             if pid not in self._ours:
-                self._ours[pid] = self._new_http_client()
+                self._ours[pid] = Connections(self._maker(), threading.Semaphore(self._most_connections))
             return self._ours[pid]
 
     def _lock(self) -> threading.Lock:

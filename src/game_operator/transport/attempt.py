@@ -1,0 +1,128 @@
+"""What came of sending a request once: how far it came, and what a response or an error means."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from game_operator.protocol.exchange import TransportFailed
+from game_operator.protocol.http import HeaderPairs, HttpReply, joined_headers
+
+
+class Progress:
+    """
+    How far an attempt has come, as httpcore reports it: what it calls with each event and what belongs to that.
+
+    Nothing is reported where a mock, or a transport of another kind, answers in its place.
+
+    Attributes:
+        is_sent: Whether the request to the service has begun to leave; that to a proxy for a tunnel does not count.
+        reused: Whether it left over a connection of HTTP/1.1 that had been there before.
+        unfinished: httpcore's stream from the moment there is a connection until the request leaves. Cut short in
+            between, httpcore 1.0.9 leaves things behind: a connection that is still open and, behind a proxy, one that
+            keeps its place in the pool for ever.
+    """
+
+    def __init__(self) -> None:
+        self.is_sent = self.reused = False
+        self.unfinished: Any = None
+        self._has_connected = False
+
+    def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        """Take note of *event*."""
+        if self.is_sent:
+            return
+        if event.endswith("connect_tcp.complete"):
+            self.unfinished = info["return_value"]
+        elif event.endswith(".started"):
+            if not event.startswith("http"):
+                self._has_connected = True
+            elif (
+                not event.endswith("response_closed.started")
+                and getattr(info.get("request"), "method", b"") != b"CONNECT"
+            ):
+                self.is_sent = True
+                self.reused = event.startswith("http11.") and not self._has_connected
+                self.unfinished = None
+
+    def may_have_sent(self, *, unless_reported: bool = True) -> bool:
+        """Return whether something may have left; *unless_reported* if nothing was reported."""
+        return self.is_sent or (unless_reported and not self._has_connected)
+
+
+class AsyncProgress(Progress):
+    """The same, awaited."""
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
+        """Take note of *event*."""
+        Progress.__call__(self, event, info)
+
+
+#: Errors of these are failures of the network, as OSError and TimeoutError are.
+_NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
+
+
+def _root_of(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def roots_of(value: object) -> set[str]:
+    """Return the packages that the classes of *value* are from."""
+    return set(map(_root_of, type(value).__mro__))
+
+
+def failure(error: Exception, progress: Progress) -> TransportFailed:
+    """
+    Return what *error*, raised instead of a response, means for a request that had come as far as *progress*.
+
+    Raises:
+        Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
+            raised. Such an error is never taken for a failure of the network.
+    """
+    no_thread = type(error) is RuntimeError and not progress.may_have_sent()  # Somebody has to ask the resolver.
+    if not no_thread and not isinstance(error, OSError) and not _NETWORK_LIBRARIES & roots_of(error):
+        raise error
+    kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
+    cause = error.__cause__
+    # Over another library the kind says nothing: httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
+    is_known = cause is None or isinstance(cause, OSError) or bool(_NETWORK_LIBRARIES & roots_of(cause))
+    sent = progress.may_have_sent(unless_reported=not is_known or kinds.isdisjoint(_NEVER_SENT))
+    timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
+    return TransportFailed(reason_of(error), sent, timed_out)
+
+
+#: Libraries whose errors have the same names, and those that say that a request never left.
+_FAMILY = {"httpcore", "httpcore2", "httpx", "httpx2"}
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "InvalidURL"}
+
+
+def _text_of(error: BaseException) -> str:
+    # On trio, the reason of a failed handshake stands three errors deep, behind three empty texts.
+    behind = error.__cause__ or error.__context__
+    # A cancellation behind it says nothing: it comes from the library's own scopes.
+    return str(error) or (_text_of(behind) if isinstance(behind, Exception) else "")
+
+
+def reason_of(error: Exception) -> str:
+    """Return the kind of *error* and what it says, without what it may quote of a header."""
+    name, text = type(error).__name__, _text_of(error)
+    if "header value" in text:
+        # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
+        text = "a header has a value that cannot be sent"
+    return f"{name}: {text}" if text else name
+
+
+def gather(response: Any, body: bytes, limit: int, progress: Progress) -> HttpReply:
+    """Return our reply from the library's *response* and its raw *body*, as far as it was read."""
+    headers = tuple(response.headers.raw)
+    defect = defect_of(headers, len(body), limit)
+    return HttpReply(response.status_code, joined_headers(headers), body[:limit], defect, progress.reused)
+
+
+def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
+    """Return why a body of *size* bytes with these *headers* cannot be read, or ""."""
+    if size > limit:
+        return f"the body is longer than {limit} bytes"
+    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
+    encoding = b", ".join(encodings).decode("latin-1")
+    if encoding.strip().lower() not in {"", "identity"}:
+        return f"the body is {encoding[:40]!r} encoded, although identity was asked for"
+    return ""
