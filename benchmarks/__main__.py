@@ -55,7 +55,7 @@ SUITES: dict[str, Callable[[Stage], Iterator[Race | RateRace]]] = {
 }
 
 _LIBRARIES = (
-    *("httpx", "httpx2", "httpx-aiohttp", "aiohttp", "pydantic", "cryptography", "pyjwt", "uvicorn", "uvloop"),
+    *("httpx", "httpx2", "pydantic", "cryptography", "pyjwt", "uvicorn", "uvloop"),
     *("psycopg", "fastapi", "sqlalchemy", "asyncpg"),
 )
 

@@ -73,7 +73,7 @@ async def _play(url: str, key: RSAPrivateKey, at_once: int, seconds: float) -> f
     plan = Plan(
         seed=1, start_millis=start_millis, games=catalogue(1), players=("p1", "p2"), bets=1_000_000, shares=_PLAIN
     )
-    carrier = HttpCarrier(url, ServiceKeys(key), pooled=True)
+    carrier = HttpCarrier(url, ServiceKeys(key))
 
     async def courier(post: Post) -> tuple[Answer, ...]:
         return answers_to(post, await carrier.carry_post(post))

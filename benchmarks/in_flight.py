@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 
 import httpx2
-from httpx_aiohttp import HttpxAiohttpClient
 
 from benchmarks.measure import Contender, Race, Turn, timed
 from benchmarks.peers.by_hand import signature_of
@@ -21,11 +20,11 @@ Call = Callable[[], Awaitable[object]]
 
 
 def races(stage: Stage) -> Iterator[Race]:
-    yield from _race(stage, 64, goal=0.30, calls=192)
-    yield from _race(stage, 1, goal=None, calls=40)
+    yield from _race(stage, 64, calls=192)
+    yield from _race(stage, 1, calls=40)
 
 
-def _race(stage: Stage, width: int, *, goal: float | None, calls: int) -> Iterator[Race]:
+def _race(stage: Stage, width: int, *, calls: int) -> Iterator[Race]:
     with asyncio.Runner() as runner:
         closing = AsyncExitStack()
         bare, over = runner.run(_calls(stage, closing))
@@ -37,7 +36,6 @@ def _race(stage: Stage, width: int, *, goal: float | None, calls: int) -> Iterat
             f"in-flight-{width}",
             Contender("httpx.AsyncClient, signature made beforehand, .json()", turn(bare)),
             (
-                Contender(f"fetch_bet, {width} in flight, over aiohttp", turn(over["aiohttp"]), goal),
                 Contender(f"fetch_bet, {width} in flight, default", turn(over["default"])),
                 Contender(f"fetch_bet, {width} in flight, over httpx2", turn(over["httpx2"])),
             ),
@@ -52,12 +50,10 @@ async def _calls(stage: Stage, closing: AsyncExitStack) -> tuple[Call, dict[str,
     by_hand = ByHandAsync(stage.base_url, OPERATOR_ID)
     closing.push_async_callback(by_hand.aclose)
     signature = signature_of(stage.private_key, f"{OPERATOR_ID}:{_BET_ID}".encode())
-    aiohttp_client = await closing.enter_async_context(HttpxAiohttpClient())
     limits = httpx2.Limits(max_connections=100, max_keepalive_connections=100)
     httpx2_client = await closing.enter_async_context(httpx2.AsyncClient(limits=limits))
     clients = {
         "default": AsyncOperatorClient(stage.base_url, OPERATOR_ID, stage.private_key),
-        "aiohttp": AsyncOperatorClient(stage.base_url, OPERATOR_ID, stage.private_key, http_client=aiohttp_client),
         "httpx2": AsyncOperatorClient(stage.base_url, OPERATOR_ID, stage.private_key, http_client=httpx2_client),
     }
     for client in clients.values():

@@ -57,7 +57,7 @@ def test_every_benchmark_without_a_database_runs() -> None:
         ("reading 2,000 games", 0.50),
         ("import game_operator", 0.10),
         ("from game_operator import OperatorClient", 1.15),
-        ("fetch_bet, 64 in flight, over aiohttp", 0.30),
+        ("fetch_bet, 64 in flight, default", None),
         ("grant_free_bet", None),
         ("receiver, async handler", 1.25),
     }

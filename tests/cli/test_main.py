@@ -269,9 +269,9 @@ def test_without_the_extra_one_sentence_says_what_to_install(missing: str, as_js
         pytest.param(("demo",), "sandbox", "starlette", id="demo"),
         pytest.param(("sandbox",), "sandbox", "jinja2", id="sandbox"),
         pytest.param(
-            ("storm", "--wallet", "http://127.0.0.1:1", "--service-key", "key.pem"),
+            ("storm", "--wallet", "http://127.0.0.1:1", "--service-key", "key.pem", "--serve", "keys"),
             "sandbox",
-            "httpx_aiohttp",
+            "jinja2",
             id="storm",
         ),
         pytest.param(

@@ -18,7 +18,6 @@ _NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _PAGE)
 _OPENERS = re.compile(
     r"mkstemp|\w*Temporary\w+|write_text|write_bytes|os\.open|sqlite3\.connect|psycopg\.connect|kind\.connect|connect_tcp"
     r"|asyncio\.open_connection|socket\.create_server|socket\.socketpair|subprocess\.\w+|httpx\.\w*Client|HTTPS?Connection"
-    r"|HttpxAiohttpClient"
     r"|os\.(?:fork|system|exec\w+|popen)|session\.client"
 )
 #: Ours, wherever they are named, and others where they are read.

@@ -72,7 +72,7 @@ class Provider(Storm):
         async with AsyncExitStack() as stack:
             carriers = {}
             for name, url in self.wallets:
-                carrier = HttpCarrier(url, self.keys, timeout=self.timeout, allow_insecure_http=True, pooled=True)
+                carrier = HttpCarrier(url, self.keys, timeout=self.timeout, allow_insecure_http=True)
                 carriers[name] = await stack.enter_async_context(aclosing(carrier))
 
             async def post(post: Post) -> tuple[Answer, ...]:

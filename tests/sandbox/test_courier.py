@@ -81,7 +81,7 @@ def carry(
 
     async def all_of_them() -> list[tuple[Answer, ...]]:
         answers: list[tuple[Answer, ...]] = []
-        courier = HttpCarrier(url, keys, profile=Profile(signature_header="x-service"), pooled=True, **options)
+        courier = HttpCarrier(url, keys, profile=Profile(signature_header="x-service"), **options)
         try:
             for post in posts:
                 carried = await courier.carry_post(post)
@@ -326,7 +326,7 @@ def test_what_is_delivered_again_says_what_is_wrong_with_its_answer(keys: Servic
     """The stump of an answer is not passed off as the whole of it."""
 
     async def again(url: str) -> Carried:
-        courier = HttpCarrier(url, keys, pooled=True)
+        courier = HttpCarrier(url, keys)
         try:
             return await courier.carry_again("/withdraw", b"{}", ())
         finally:

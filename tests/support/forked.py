@@ -47,7 +47,7 @@ atexit.register(end)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 import game_operator.cli.app, game_operator.cli.commands, game_operator.sandbox, game_operator.ledger.sql
-import aiohttp, h11, httpcore, httptools, httpx, httpx_aiohttp, jinja2, jwt, psycopg, trio, uvicorn, uvloop
+import h11, httpcore, httptools, httpx, jinja2, jwt, psycopg, trio, uvicorn, uvloop
 
 for package in (game_operator.cli, game_operator.cli.commands, game_operator.sandbox):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):

@@ -82,7 +82,7 @@ def draw(items: Sequence[pytest.Item], seed: int) -> None:
     Mark as torture the cases that the seed does not draw.
 
     ``drawn(3)`` keeps three cases of a test; as the mark of a module, three of all its cases. ``drawn(3,
-    flavour=("trio", "aiohttp"))`` keeps three of those in which the parameter *flavour* is one of these, or is written
+    flavour=("trio", "asyncio"))`` keeps three of those in which the parameter *flavour* is one of these, or is written
     as one of these, and all the others.
     """
     groups: dict[str, tuple[pytest.Mark, list[pytest.Item]]] = {}

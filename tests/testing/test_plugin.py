@@ -41,7 +41,7 @@ import sys
 
 import pytest
 
-for name in ("aiohttp", "httpx_aiohttp", "psycopg", "rich", "starlette", "typer", "uvicorn"):
+for name in ("psycopg", "rich", "starlette", "typer", "uvicorn"):
     sys.modules[name] = None
 
 @pytest.fixture(scope="session")
@@ -162,7 +162,7 @@ def test_the_page_is_a_suite_that_passes(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.artefact
 def test_frameworks_without_the_extras(pytester: pytest.Pytester) -> None:
-    """Django and Flask, sync and async clients, another header: neither a web server of ours nor aiohttp is needed."""
+    """Django and Flask, sync and async clients, another header: no web server of ours is needed."""
     pytester.makeconftest(_CONFTEST)
     pytester.makepyfile(_FRAMEWORKS)
     _run(pytester, "game_operator", "anyio").assert_outcomes(passed=11)

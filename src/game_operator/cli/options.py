@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 #: What the extra ``sandbox`` installs to serve on this machine.
 SERVING: Final = ("jinja2", "starlette", "uvicorn")
-#: What it installs for many calls at once.
-MANY_CALLS: Final = ("aiohttp", "httpx_aiohttp")
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536

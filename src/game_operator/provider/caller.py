@@ -20,7 +20,7 @@ from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Delivery, delivered
 from game_operator.provider.keys import SigningKey, loaded
-from game_operator.transport.async_ import AsyncHttpClient, AsyncWire
+from game_operator.transport.async_ import AsyncWire
 from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.transport.sync import Wire
 
@@ -167,10 +167,6 @@ class AsyncWebhookCaller(_Caller):
     The same as ``WebhookCaller``, awaited, on asyncio or trio; *timeout* is exact, and bounds the whole call.
 
     Any number of calls may be under way at once, over at most 100 connections.
-
-    Args:
-        http_client: Your own ``httpx.AsyncClient`` or ``httpx2.AsyncClient``, never closed here; None makes one. Yours
-            has its own trust settings, and *ssl_context* does not apply to it.
     """
 
     def __init__(
@@ -182,10 +178,9 @@ class AsyncWebhookCaller(_Caller):
         timeout: float = 10.0,
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
-        http_client: AsyncHttpClient | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(type(self).__name__, self.url, http_client, ssl_context, True, _LIMITS)
+        self._wire = AsyncWire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS)
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call* and return the answer, as ``WebhookCaller.send`` does."""

@@ -15,19 +15,17 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, is_loopback, redacted
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, redacted
 from game_operator.provider.caller import AsyncWebhookCaller, not_delivered
 from game_operator.provider.delivery import Carried, Post
 from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.misbehaving import post_roughly
 from game_operator.provider.requests import UNSIGNED, Request
-from game_operator.transport.async_ import AsyncHttpClient
-from game_operator.transport.http_library import default_ssl_context, from_environment
 from game_operator.transport.settings import base_url_of
 
 _HALF_SECONDS: Final = 2.0
@@ -55,7 +53,6 @@ class HttpCarrier:
         patience: Seconds for which an unreachable wallet is tried again: it may be starting.
         allow_insecure_http: Whether plain http may go to another machine.
         ssl_context: Whom to trust over https.
-        pooled: Whether all requests share one client of aiohttp: faster for many at once (extra ``sandbox``).
 
     Raises:
         ConfigurationError: A setting cannot work.
@@ -76,12 +73,10 @@ class HttpCarrier:
         patience: float = 0.0,
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
-        pooled: bool = False,
     ) -> None:
         self._keys = keys
         self._header = (profile or Profile()).signature_header
         url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
-        self._pool = _pool(url) if pooled else None
         self._caller_of = partial(
             AsyncWebhookCaller,
             signing_key=keys.current,
@@ -89,13 +84,13 @@ class HttpCarrier:
             timeout=timeout,
             allow_insecure_http=allow_insecure_http,
             ssl_context=ssl_context,
-            http_client=self._pool,
         )
-        # One for each of the calls that are at once, made when it is needed: httpx looks through all connections of a
-        # client, for each call and more than once, and with fifty of them that takes longer than the wallet does.
-        callers = [self._caller_of(url)]
-        second = callers if second_url is None else [self._caller_of(second_url)]
-        self._callers = {"wallet": callers, "elsewhere": callers, "second": second}
+        # Callers without a call under way. A call takes one or makes one, and gives it back: httpcore looks through all
+        # connections of a caller, for each call and more than once, and with fifty that takes longer than the wallet.
+        idle = [self._caller_of(url)]
+        second = idle if second_url is None else [self._caller_of(second_url)]
+        self._idle = {"wallet": idle, "elsewhere": idle, "second": second}
+        self._urls = {at: callers[0].url for at, callers in self._idle.items()}
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
@@ -117,8 +112,8 @@ class HttpCarrier:
             self._runner.run(self.aclose())
             self._runner.close()
 
-    async def carry_one(self, request: Request, place: int = 0) -> Carried:
-        """Carry *request*; those at once have a *place* each. What a wallet does never raises."""
+    async def carry_one(self, request: Request) -> Carried:
+        """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
         problem, timed_out, unreachable = "", False, False
         headers = self._keys.headers(request, self._header)
@@ -126,7 +121,7 @@ class HttpCarrier:
         try:
             every = (*headers, *self._headers)
             rough = _is_rough(request)
-            answer = await (self._roughly(request, every) if rough else self._patiently(request, every, place))
+            answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
             problem = answer.defect if answer else _NOT_AWAITED[request.manner]
         except TransportError as failed:
             problem, timed_out = failed.reason, failed.timed_out
@@ -173,24 +168,26 @@ class HttpCarrier:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
-        for callers in self._callers.values():
+        for callers in self._idle.values():
             for caller in callers:
                 await caller.aclose()
-        if self._pool is not None:
-            await self._pool.aclose()
 
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
-        return await asyncio.gather(*map(self.carry_one, requests, range(len(requests))))
+        return await asyncio.gather(*map(self.carry_one, requests))
 
-    async def _patiently(self, request: Request, headers: HeaderPairs, place: int) -> HttpReply:
+    async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
+        idle = self._idle[request.at]
+        caller = idle.pop() if idle else self._caller_of(self._urls[request.at])
+        try:
+            return await self._posted(caller, request, headers)
+        finally:
+            idle.append(caller)
+
+    async def _posted(self, caller: AsyncWebhookCaller, request: Request, headers: HeaderPairs) -> HttpReply:
         texts = _texts_beside_type(headers)
-        callers = self._callers[request.at]
-        while len(callers) <= place and self._pool is None:
-            callers.append(self._caller_of(callers[0].url))
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                caller = callers[min(place, len(callers) - 1)]
                 delivery = await caller.post(request.path, request.body, texts, signed=False)
             except RequestNotSentError:
                 if time.monotonic() + pause > deadline:
@@ -215,7 +212,7 @@ class HttpCarrier:
         )
 
     def _url_of(self, request: Request) -> str:
-        return f"{self._callers[request.at][0].url}{request.path}"
+        return f"{self._urls[request.at]}{request.path}"
 
     def _without_values(self, text: bytes) -> bytes:
         """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
@@ -242,17 +239,6 @@ def _is_rough(request: Request) -> bool:
     odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
     # For an empty body the caller would send neither type nor length.
     return odd or not request.body or request.manner is not Manner.WHOLE
-
-
-def _pool(url: str) -> AsyncHttpClient:
-    # Imported here, because in-process play does not need aiohttp.
-    from httpx_aiohttp import HttpxAiohttpClient
-
-    # A proxy of the environment leads away from this machine.
-    to_this_machine = is_loopback(urlsplit(url).hostname or "")
-    # Reading the root certificates takes longer than a round: once for all, and not at all for plain http.
-    context = from_environment(lambda: default_ssl_context(url, trust_env=True))
-    return from_environment(lambda: HttpxAiohttpClient(verify=context, trust_env=not to_this_machine, timeout=None))
 
 
 def _forms(value: bytes) -> Iterator[bytes]:

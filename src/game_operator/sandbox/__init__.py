@@ -36,5 +36,5 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".service.world": "Grant SandboxWorld",
         },
         extra="sandbox",
-        needs={"httpx_aiohttp", "jinja2", "starlette", "uvicorn"},
+        needs={"jinja2", "starlette", "uvicorn"},
     )

@@ -245,4 +245,4 @@ class Sandbox(SandboxBase):
     def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
         from game_operator.provider.http import HttpCarrier
 
-        return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile, pooled=True))
+        return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile))

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.options import MANY_CALLS, SERVING, check_extra
+from game_operator.cli.options import SERVING, check_extra
 from game_operator.cli.output import answer, remark, say, show_details
 from game_operator.errors import GameOperatorError
 
@@ -39,7 +39,7 @@ def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)]
     """
     if port and not web:
         raise typer.BadParameter("--port is where the control room listens. Pass --web as well.")
-    check_extra("game-operator demo", "sandbox", SERVING + MANY_CALLS)
+    check_extra("game-operator demo", "sandbox", SERVING)
     # Refused calls are part of the story: without a handler their warnings would go to stderr.
     logging.getLogger("game_operator").addHandler(logging.NullHandler())
     with TemporaryDirectory(prefix="game-operator-demo-") as made:

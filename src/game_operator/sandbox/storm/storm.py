@@ -330,7 +330,6 @@ class Storm:
             profile=self.profile,
             timeout=self.timeout,
             patience=self.patience,
-            pooled=True,
         )
 
         async def measured(post: Post) -> tuple[Answer, ...]:
