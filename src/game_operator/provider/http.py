@@ -77,7 +77,7 @@ class HttpCarrier:
         self._keys = keys
         self._header = (profile or Profile()).signature_header
         url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
-        self._caller_of = partial(
+        caller_of = partial(
             AsyncWebhookCaller,
             signing_key=keys.current,
             profile=profile,
@@ -85,12 +85,9 @@ class HttpCarrier:
             allow_insecure_http=allow_insecure_http,
             ssl_context=ssl_context,
         )
-        # Callers without a call under way. A call takes one or makes one, and gives it back: httpcore looks through all
-        # connections of a caller, for each call and more than once, and with fifty that takes longer than the wallet.
-        idle = [self._caller_of(url)]
-        second = idle if second_url is None else [self._caller_of(second_url)]
-        self._idle = {"wallet": idle, "elsewhere": idle, "second": second}
-        self._urls = {at: callers[0].url for at, callers in self._idle.items()}
+        caller = caller_of(url)
+        second = caller if second_url is None else caller_of(second_url)
+        self._callers = {"wallet": caller, "elsewhere": caller, "second": second}
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
@@ -168,23 +165,14 @@ class HttpCarrier:
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
-        for callers in self._idle.values():
-            for caller in callers:
-                await caller.aclose()
+        for caller in self._callers.values():
+            await caller.aclose()
 
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests))
 
     async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
-        idle = self._idle[request.at]
-        caller = idle.pop() if idle else self._caller_of(self._urls[request.at])
-        try:
-            return await self._posted(caller, request, headers)
-        finally:
-            idle.append(caller)
-
-    async def _posted(self, caller: AsyncWebhookCaller, request: Request, headers: HeaderPairs) -> HttpReply:
-        texts = _texts_beside_type(headers)
+        caller, texts = self._callers[request.at], _texts_beside_type(headers)
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
@@ -212,7 +200,7 @@ class HttpCarrier:
         )
 
     def _url_of(self, request: Request) -> str:
-        return f"{self._urls[request.at]}{request.path}"
+        return f"{self._callers[request.at].url}{request.path}"
 
     def _without_values(self, text: bytes) -> bytes:
         """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
