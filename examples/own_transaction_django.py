@@ -36,9 +36,9 @@ django.setup()
 
 from django.db import IntegrityError, connection, models, transaction  # noqa: E402 - Django needs its settings first
 
+from game_operator import MovingCall, WithdrawCall  # noqa: E402
 from game_operator.ledger import Outcome, TableAccounts  # noqa: E402
 from game_operator.ledger.django import DjangoLedger  # noqa: E402
-from game_operator.models.webhooks import WebhookCall, WithdrawCall  # noqa: E402
 from game_operator.wallet import JoinedWallet  # noqa: E402
 
 
@@ -82,7 +82,7 @@ def own_transaction() -> Iterator[Any]:
         yield connection
 
 
-def add_visit(call: WebhookCall, outcome: Outcome, _connection: Any) -> None:
+def add_visit(call: MovingCall, outcome: Outcome, _connection: Any) -> None:
     """Run in the transaction of the call: if this fails, the bet fails too."""
     Visit.objects.create(id=next(visit_ids), player_id=call.player_id)
     print("applied" if outcome.applied else "known")

@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 
+from game_operator import MovingCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
-from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.wallet import JoinedWallet
 
 TABLES = """
@@ -27,7 +27,7 @@ players = TableAccounts(table="players", key="id", balance="balance_cents", unit
 visit_ids = iter([1, 2, 3])
 
 
-def add_visit(_call: WebhookCall, outcome: Outcome, connection: "psycopg.Connection[Any]") -> None:
+def add_visit(_call: MovingCall, outcome: Outcome, connection: "psycopg.Connection[Any]") -> None:
     """Run in the transaction of the call: if this fails, the bet fails too."""
     connection.execute("INSERT INTO visits VALUES (%s, 7)", (next(visit_ids),))
     print("applied" if outcome.applied else "known")

@@ -14,8 +14,8 @@ from sqlalchemy import Numeric, String, create_engine, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
+from game_operator import MovingCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
-from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.wallet import JoinedWallet
 
 
@@ -54,7 +54,7 @@ players = TableAccounts(table="players", key="id", balance="balance", unit="unit
 visit_ids = iter([1, 2, 3])
 
 
-def add_visit(call: WebhookCall, outcome: Outcome, session: Session) -> None:
+def add_visit(call: MovingCall, outcome: Outcome, session: Session) -> None:
     """Run in the transaction of the call: if this fails, the bet fails too."""
     session.add(Visit(id=next(visit_ids), player_id=call.player_id))
     session.flush()

@@ -17,8 +17,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from game_operator import MovingCall, WithdrawCall
 from game_operator.ledger import AsyncSqlLedger, Outcome, TableAccounts
-from game_operator.models.webhooks import WebhookCall, WithdrawCall
 from game_operator.wallet import AsyncJoinedWallet
 
 
@@ -49,7 +49,7 @@ players = TableAccounts(table="players", key="id", balance="balance", unit="unit
 visit_ids = iter([1, 2, 3])
 
 
-async def add_visit(call: WebhookCall, outcome: Outcome, session: AsyncSession) -> None:
+async def add_visit(call: MovingCall, outcome: Outcome, session: AsyncSession) -> None:
     """Run in the transaction of the call: if this fails, the bet fails too."""
     session.add(Visit(id=next(visit_ids), player_id=call.player_id))
     await session.flush()

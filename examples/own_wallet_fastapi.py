@@ -20,7 +20,7 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from fastapi import FastAPI
 
-from game_operator import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
 from game_operator.provider.caller import WebhookCaller
 from game_operator.wallet import JoinedWallet
@@ -42,7 +42,7 @@ def transaction(file: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def count_bets(call: WebhookCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
+def count_bets(call: MovingCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
     """Run in the transaction of each call. An exception is answered SYSTEM_ERROR, and the call comes again."""
     if outcome.applied and isinstance(call, WithdrawCall):
         connection.execute("UPDATE players SET bets = bets + 1 WHERE id = ?", (call.player_id,))

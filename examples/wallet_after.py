@@ -10,16 +10,14 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from game_operator import DepositCall, RollbackCall, WithdrawCall
+from game_operator import MovingCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger
 from game_operator.wallet import Wallet
 
 MOST_POINTS = 10
 
 
-def collect_points(
-    call: WithdrawCall | DepositCall | RollbackCall, outcome: Outcome, connection: sqlite3.Connection
-) -> None:
+def collect_points(call: MovingCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
     """Give a point for each whole unit that was wagered, at most ten at once."""
     if isinstance(call, WithdrawCall) and outcome.applied:
         points = call.amount_cents // 100

@@ -11,14 +11,13 @@ import pytest
 from game_operator import (
     ApiError,
     AsyncOperatorClient,
-    BalanceCall,
     ConfigurationError,
     DepositCall,
+    MovingCall,
     NoAnswerError,
     RollbackCall,
     ServiceError,
     UnexpectedResponseError,
-    WebhookCall,
     WithdrawCall,
 )
 from game_operator.backoffice import Catalogue
@@ -301,10 +300,9 @@ def test_an_instance_that_is_gone_is_still_known(service: ListedGames) -> None:
         (RollbackCall(player_id="p", bet_id="b", instance_id="i9"), "EUR"),
         (WithdrawCall(player_id="p", bet_id="b", amount_cents=1, instance_id="other"), None),
         (WithdrawCall(player_id="p", bet_id="b", amount_cents=1), None),
-        (BalanceCall(player_id="p"), None),
     ],
 )
-def test_the_currency_of_a_call(service: ListedGames, call: WebhookCall, currency: str | None) -> None:
+def test_the_currency_of_a_call(service: ListedGames, call: MovingCall, currency: str | None) -> None:
     """Of the instance that it names, gone (i9) or not; asking never causes a fetch."""
     listed(service)[1] = named("g1", "i1", currency="JPY")
     catalogue = service.catalogue()

@@ -16,6 +16,7 @@ from game_operator import (
     Cents,
     DepositCall,
     FreeBet,
+    MovingCall,
     Reply,
     RollbackCall,
     WebhookCall,
@@ -178,7 +179,7 @@ def test_amounts_at_their_limits(cents: int) -> None:
         pytest.param(RollbackCall(**ROLLBACK, tx_id="t1"), "t1", id="given with a rollback"),
     ],
 )
-def test_derived_tx_ids(call: WithdrawCall | DepositCall | RollbackCall, tx_id: str | None) -> None:
+def test_derived_tx_ids(call: MovingCall, tx_id: str | None) -> None:
     """A call without a tx_id gets one from its action and bet (docs/decisions/0010)."""
     assert call.tx_id == tx_id
 

@@ -70,7 +70,14 @@ from game_operator.backoffice import (
 )
 from game_operator.backoffice.catalogue import GameAdded, HeldSnapshot, LimitsChanged, RtpChanged
 from game_operator.ledger import AnomalyRecord, AsyncSqlLedger, BetRecord, Outcome, SqlLedger
-from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import (
+    BalanceCall,
+    DepositCall,
+    MovingCall,
+    Reply,
+    RollbackCall,
+    WithdrawCall,
+)
 from game_operator.testing import CampaignMaker, ReconcilerMaker
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AsyncWebhookHandler, Authenticator, KeepsAnomalies, WebhookHandler, WebhookReceiver
@@ -353,13 +360,13 @@ async def own_transaction() -> AsyncIterator[object]:
     yield object()
 
 
-def after(call: WebhookCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
+def after(call: MovingCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
     """Run statements of the user's own."""
     assert_type(outcome.applied, bool)
     connection.execute("SELECT 1", (call.player_id,))
 
 
-async def after_awaited(_call: WebhookCall, _outcome: Outcome, _connection: object) -> None:
+async def after_awaited(_call: MovingCall, _outcome: Outcome, _connection: object) -> None:
     """Run statements of the user's own, awaited."""
 
 
@@ -426,7 +433,7 @@ def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, exec
 
 
 def follow_the_games(
-    client: OperatorClient, ledger: SqlLedger, signature: Authenticator, call: WebhookCall
+    client: OperatorClient, ledger: SqlLedger, signature: Authenticator, call: MovingCall
 ) -> list[WebhookReceiver]:
     """Fetch, compare, keep, and answer webhooks by it."""
     catalogue = Catalogue(client, Path("games.json"), most_gone=Decimal("0.1"), min_refresh_seconds=5)

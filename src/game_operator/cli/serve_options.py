@@ -17,12 +17,12 @@ from game_operator.protocol.http import is_loopback
 
 if TYPE_CHECKING:
     from game_operator.ledger import SqlLedger
-    from game_operator.models.webhooks import WebhookCall
+    from game_operator.models.webhooks import MovingCall
     from game_operator.telemetry import Telemetry
     from game_operator.webhooks import Authenticator
     from game_operator.webhooks.gate import Instances
 
-    CurrencyOf: TypeAlias = Callable[[WebhookCall], str | None]
+    CurrencyOf: TypeAlias = Callable[[MovingCall], str | None]
 
 #: Until uvicorn listens with as much: connections wait here while the ledger is opened.
 _BACKLOG: Final = 2048

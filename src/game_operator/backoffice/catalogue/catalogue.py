@@ -39,7 +39,7 @@ from game_operator.protocol.http import service_name
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
     from game_operator.ledger import SqlLedger
-    from game_operator.models import WebhookCall
+    from game_operator.models import MovingCall
 
 _LOG = logging.getLogger("game_operator.backoffice")
 _MOST_CHANGES: Final = 1_000
@@ -168,10 +168,9 @@ class Catalogue(Forkable):
             return view.listed[instance_id][1]
         return view.gone[instance_id].instance if instance_id in view.gone else None
 
-    def currency_of(self, call: "WebhookCall") -> str | None:
+    def currency_of(self, call: "MovingCall") -> str | None:
         """Return the currency of the instance that *call* names (spec §2.7); None if it names no known one."""
-        instance_id: object = getattr(call, "instance_id", None)
-        instance = self.instance(instance_id) if isinstance(instance_id, str) else None
+        instance = self.instance(call.instance_id) if call.instance_id is not None else None
         return instance.bet_config.currency if instance else None
 
     def refresh(self) -> list[CatalogueChange]:

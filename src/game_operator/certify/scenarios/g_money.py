@@ -12,7 +12,7 @@ from game_operator.certify.engine.stage import Stage
 from game_operator.certify.engine.steps import Found, NotTried, undone_by_errors
 from game_operator.certify.report.verdicts import KnownCause, Weight
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import DepositCall, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall, WithdrawCall
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator.provider.delivery import Carried
 from game_operator.provider.requests import BetCalls
@@ -266,7 +266,7 @@ class _Table:
         withdraw, first = self.random.choice(self.cancelled)
         self.at.stays_cancelled(withdraw, first, "a withdraw after its rollback")
 
-    def _moves(self, call: WebhookCall, title: str) -> None:
+    def _moves(self, call: MovingCall, title: str) -> None:
         self._keep(self.answered, (call, self.at.accepts(call, title)))
 
     def _keep(self, kept: list[T], new: T) -> None:
