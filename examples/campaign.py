@@ -4,8 +4,7 @@ import tempfile
 from decimal import Decimal
 from pathlib import Path
 
-from game_operator import CampaignRefusedError
-from game_operator.backoffice import Campaign
+from game_operator.backoffice import Campaign, CampaignRefusedError
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
 

@@ -10,9 +10,9 @@ import tempfile
 from decimal import Decimal
 from pathlib import Path
 
+from game_operator import DepositCall, Reply
 from game_operator.backoffice import case_file, check_case_file
 from game_operator.ledger import SqlLedger
-from game_operator.models.webhooks import DepositCall, Reply
 from game_operator.testing import InProcessSandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature

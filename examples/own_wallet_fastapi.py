@@ -20,11 +20,11 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from fastapi import FastAPI
 
-from game_operator import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
 from game_operator.provider.caller import WebhookCaller
 from game_operator.wallet import JoinedWallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 
 PLAYERS = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 

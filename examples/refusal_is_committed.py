@@ -6,8 +6,8 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
+from game_operator import RollbackCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger
-from game_operator.models.webhooks import RollbackCall, WithdrawCall
 
 # The service gave up on this bet before its withdraw arrived, so it sends the rollback first.
 withdraw = WithdrawCall(player_id="player-1", bet_id="bet-1", amount_cents=250)

@@ -5,8 +5,8 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
+from game_operator import BalanceCall, DepositCall, WithdrawCall
 from game_operator.ledger import SqlLedger, TableAccounts
-from game_operator.models.webhooks import BalanceCall, DepositCall, WithdrawCall
 from game_operator.wallet import Wallet
 
 with tempfile.TemporaryDirectory() as folder:

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
-from game_operator import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, RollbackCall, WithdrawCall
 from game_operator.ledger import AsyncSqlLedger
 from game_operator.provider.caller import AsyncWebhookCaller
 from game_operator.wallet import AsyncWallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 
 SERVICE_KEY = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 CALLS: list[WebhookCall] = [

@@ -17,21 +17,19 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator import (
     BalanceCall,
     ConfigurationError,
-    DeliveryInDoubtError,
     DepositCall,
     Profile,
     RequestNotSentError,
     RollbackCall,
     SigningKeyError,
     TransportError,
-    WebhookCall,
     WithdrawCall,
 )
 from game_operator.ledger import MemoryLedger
 from game_operator.protocol.webhook import encode_call
-from game_operator.provider.caller import AsyncWebhookCaller, Delivery, WebhookCaller
+from game_operator.provider.caller import AsyncWebhookCaller, Delivery, DeliveryInDoubtError, WebhookCaller
 from game_operator.wallet import Wallet
-from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import HandledCall, RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 

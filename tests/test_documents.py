@@ -17,10 +17,10 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import DepositCall, WebhookCall, WithdrawCall
+from game_operator import DepositCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
 from game_operator.protocol.webhook_reply import read_reply
-from game_operator.webhooks import HttpReply, WebhookReceiver, asgi_app
+from game_operator.webhooks import HttpReply, WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
 from tests.support.webhooks import signed
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from game_operator import ConfigurationError, Profile, WebhookCall, WithdrawCall
+from game_operator import ConfigurationError, Profile, WithdrawCall
 from game_operator.cli.commands.profile import _FIELDS
 from game_operator.ledger import Terms
 from game_operator.profile import DEFAULT_FIELDS
 from game_operator.protocol.webhook import _WRITTEN
+from game_operator.webhooks import WebhookCall
 from tests.support.wire import examples
 
 DEFAULTS: dict[str, Any] = {

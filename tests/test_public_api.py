@@ -42,7 +42,7 @@ _SECTIONS: Final = {
     "BadRequestError": ("7.3",),
     "AuthenticationError": ("5",),
     "OperatorInactiveError": ("5", "7.3"),
-    "WebhookErrorCode": ("7.1",),
+    "webhooks.WebhookErrorCode": ("7.1",),
     "WithdrawCall": ("3", "4.1"),
     "DepositCall": ("3", "4.1"),
     "RollbackCall": ("3", "4.1"),

@@ -37,36 +37,24 @@ if TYPE_CHECKING:
     from game_operator.client.async_ import AsyncOperatorClient as AsyncOperatorClient
     from game_operator.client.base import Exchange as Exchange
     from game_operator.client.sync import OperatorClient as OperatorClient
-    from game_operator.codes import BetState as BetState
     from game_operator.codes import GameStatus as GameStatus
     from game_operator.codes import Genre as Genre
     from game_operator.codes import GrantErrorCode as GrantErrorCode
-    from game_operator.codes import WebhookErrorCode as WebhookErrorCode
     from game_operator.errors import AccountExistsError as AccountExistsError
     from game_operator.errors import AccountNotFoundError as AccountNotFoundError
-    from game_operator.errors import AdjustmentRefusedError as AdjustmentRefusedError
     from game_operator.errors import ApiError as ApiError
     from game_operator.errors import AuthenticationError as AuthenticationError
     from game_operator.errors import BadRequestError as BadRequestError
-    from game_operator.errors import CampaignRefusedError as CampaignRefusedError
     from game_operator.errors import ConfigurationError as ConfigurationError
-    from game_operator.errors import DeliveryInDoubtError as DeliveryInDoubtError
-    from game_operator.errors import FindingError as FindingError
     from game_operator.errors import FreeBetRejectedError as FreeBetRejectedError
     from game_operator.errors import GameOperatorError as GameOperatorError
-    from game_operator.errors import InstancesUnavailableError as InstancesUnavailableError
-    from game_operator.errors import LeaseLostError as LeaseLostError
     from game_operator.errors import LedgerError as LedgerError
-    from game_operator.errors import LedgerUnavailableError as LedgerUnavailableError
     from game_operator.errors import MalformedCallError as MalformedCallError
     from game_operator.errors import NoAnswerError as NoAnswerError
     from game_operator.errors import OperatorInactiveError as OperatorInactiveError
     from game_operator.errors import OutcomeUnknownError as OutcomeUnknownError
     from game_operator.errors import RateLimitedError as RateLimitedError
-    from game_operator.errors import RepairRefusedError as RepairRefusedError
     from game_operator.errors import RequestNotSentError as RequestNotSentError
-    from game_operator.errors import RetryRefusedError as RetryRefusedError
-    from game_operator.errors import RunError as RunError
     from game_operator.errors import SchemaError as SchemaError
     from game_operator.errors import ServiceError as ServiceError
     from game_operator.errors import SessionTokenError as SessionTokenError
@@ -74,7 +62,6 @@ if TYPE_CHECKING:
     from game_operator.errors import TransactionRequiredError as TransactionRequiredError
     from game_operator.errors import TransportError as TransportError
     from game_operator.errors import UnexpectedResponseError as UnexpectedResponseError
-    from game_operator.errors import UnknownSourceError as UnknownSourceError
     from game_operator.errors import WebhookError as WebhookError
     from game_operator.errors import WebhookSignatureError as WebhookSignatureError
     from game_operator.models import BalanceCall as BalanceCall
@@ -82,7 +69,6 @@ if TYPE_CHECKING:
     from game_operator.models import BetNotFound as BetNotFound
     from game_operator.models import ClosedBet as ClosedBet
     from game_operator.models import DepositCall as DepositCall
-    from game_operator.models import FreeBet as FreeBet
     from game_operator.models import GameInfo as GameInfo
     from game_operator.models import GameInstance as GameInstance
     from game_operator.models import GrantAccepted as GrantAccepted
@@ -93,7 +79,6 @@ if TYPE_CHECKING:
     from game_operator.models import RolledBackBet as RolledBackBet
     from game_operator.models import RoundFound as RoundFound
     from game_operator.models import RoundNotFound as RoundNotFound
-    from game_operator.models import WebhookCall as WebhookCall
     from game_operator.models import WithdrawCall as WithdrawCall
     from game_operator.money import Cents as Cents
     from game_operator.profile import Profile as Profile
@@ -113,19 +98,17 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".client.async_": "AsyncOperatorClient",
             ".client.base": "Exchange",
             ".client.sync": "OperatorClient",
-            ".codes": "BetState GameStatus Genre GrantErrorCode WebhookErrorCode",
+            ".codes": "GameStatus Genre GrantErrorCode",
             ".errors": (
-                "AccountExistsError AccountNotFoundError AdjustmentRefusedError ApiError AuthenticationError "
-                "BadRequestError CampaignRefusedError ConfigurationError DeliveryInDoubtError FindingError "
-                "FreeBetRejectedError GameOperatorError InstancesUnavailableError LeaseLostError LedgerError "
-                "LedgerUnavailableError MalformedCallError NoAnswerError OperatorInactiveError OutcomeUnknownError "
-                "RateLimitedError RepairRefusedError RequestNotSentError RetryRefusedError RunError SchemaError "
-                "ServiceError SessionTokenError SigningKeyError TransactionRequiredError TransportError "
-                "UnexpectedResponseError UnknownSourceError WebhookError WebhookSignatureError"
+                "AccountExistsError AccountNotFoundError ApiError AuthenticationError BadRequestError "
+                "ConfigurationError FreeBetRejectedError GameOperatorError LedgerError MalformedCallError "
+                "NoAnswerError OperatorInactiveError OutcomeUnknownError RateLimitedError RequestNotSentError "
+                "SchemaError ServiceError SessionTokenError SigningKeyError TransactionRequiredError TransportError "
+                "UnexpectedResponseError WebhookError WebhookSignatureError"
             ),
             ".models": (
-                "BalanceCall BetConfig BetNotFound ClosedBet DepositCall FreeBet GameInfo GameInstance GrantAccepted "
-                "MovingCall OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WebhookCall WithdrawCall"
+                "BalanceCall BetConfig BetNotFound ClosedBet DepositCall GameInfo GameInstance GrantAccepted "
+                "MovingCall OpenBet Reply RollbackCall RolledBackBet RoundFound RoundNotFound WithdrawCall"
             ),
             ".money": "Cents",
             ".profile": "Profile",

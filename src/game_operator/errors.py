@@ -39,6 +39,10 @@ Every error this package raises, in one tree.
         ├── TransactionRequiredError      connection= without an open transaction
         └── LedgerUnavailableError        the database is down, locked or full: repeat the call
 
+``game_operator`` has what calls, webhooks and accounts raise; ``game_operator.backoffice`` has the errors of
+campaigns, runs, leases, findings and repairs; ``game_operator.ledger``, ``game_operator.webhooks`` and
+``game_operator.provider.caller`` have the others.
+
 What a program branches on is an attribute; ``str()`` is written for the person on call. Every error
 pickles and copies. None holds a key, a signature, a token or a live request.
 """

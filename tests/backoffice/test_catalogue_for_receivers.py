@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from game_operator import InstancesUnavailableError, Profile
+from game_operator import Profile
 from game_operator.backoffice import Catalogue
 from game_operator.ledger import SqlLedger
 from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver
+from game_operator.webhooks import InstancesUnavailableError, RsaSignature, WebhookReceiver
 from tests.support.catalogues import ListedGames, named
 from tests.support.webhooks import DEPOSIT, WITHDRAW, Handler, code_of, encoded, signed
 from tests.support.wire import game, wire

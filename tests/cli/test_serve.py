@@ -25,19 +25,18 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from game_operator import (
     BalanceCall,
-    BetState,
     DepositCall,
     Profile,
     RollbackCall,
     TransportError,
-    WebhookCall,
     WithdrawCall,
 )
 from game_operator.cli.keys import KeyFiles, write_pair
-from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger import BetState, SqlLedger, TableAccounts
 from game_operator.ledger.engine.tables import VERSION
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.caller import Delivery, WebhookCaller
+from game_operator.webhooks import WebhookCall
 from tests.cli.support import Forked, Run, started, stopped
 from tests.support.raw_sql import run as run_sql
 

@@ -17,14 +17,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from game_operator import BalanceCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, WithdrawCall
 from game_operator.cli.keys import KeyFiles
 from game_operator.cli.serve_connections import Connections, ServeProtocol, most_connections
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.provider.caller import WebhookCaller
 from game_operator.provider.delivery import Delivery
-from game_operator.webhooks import Reply, RsaSignature, WebhookReceiver, asgi_app, success
+from game_operator.webhooks import Reply, RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success
 from tests.cli.support import Forked, stopped
 from tests.support.proxies import WEBSOCKETS, behind, leave_a_request, needs
 from tests.support.servers import PATIENCE_SECONDS, RawClient, asgi_server, reply_to, request_bytes

@@ -15,15 +15,13 @@ from game_operator import (
     BalanceCall,
     Cents,
     DepositCall,
-    FreeBet,
     MovingCall,
     Reply,
     RollbackCall,
-    WebhookCall,
-    WebhookErrorCode,
     WithdrawCall,
 )
 from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS, error, problem_of_id, success
+from game_operator.webhooks import FreeBet, WebhookCall, WebhookErrorCode
 from tests.support.spread import spread
 from tests.support.wire import TEXT, examples
 

@@ -19,11 +19,9 @@ from hypothesis import given, strategies
 from game_operator import (
     BalanceCall,
     DepositCall,
-    FreeBet,
     MalformedCallError,
     Profile,
     RollbackCall,
-    WebhookCall,
     WithdrawCall,
 )
 from game_operator.models.webhooks import LONGEST_ID, LONGEST_TX_ID, MAX_AMOUNT_CENTS
@@ -39,6 +37,7 @@ from game_operator.protocol.webhook import (
     read_batch,
     read_call,
 )
+from game_operator.webhooks import FreeBet, WebhookCall
 from tests.support.spread import spread
 from tests.support.webhooks import DEPOSIT, GENUINE, ROLLBACK, WITHDRAW
 from tests.support.wire import JSON_VALUES, examples, hole, wire

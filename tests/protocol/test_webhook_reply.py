@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies
 
-from game_operator import Cents, MalformedCallError, Profile, Reply, WebhookErrorCode
+from game_operator import Cents, MalformedCallError, Profile, Reply
 from game_operator.models.webhooks import error, success
 from game_operator.protocol.webhook_reply import (
     encode_batch_reply,
@@ -17,6 +17,7 @@ from game_operator.protocol.webhook_reply import (
     read_batch_reply,
     read_reply,
 )
+from game_operator.webhooks import WebhookErrorCode
 from tests.support.wire import JSON_VALUES, TEXT, examples
 from tests.test_money import hostile_context
 

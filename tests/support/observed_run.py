@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import REGISTRY
 
-from game_operator import DepositCall, RetryPolicy, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import DepositCall, RetryPolicy, RollbackCall, WithdrawCall
 from game_operator.backoffice import Reconciler
 from game_operator.errors import ServiceError
 from game_operator.ledger import SqlLedger
@@ -30,7 +30,7 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.telemetry import Telemetry
 from game_operator.testing import InProcessSandbox
 from game_operator.wallet import Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 from game_operator.webhooks.asgi import AsgiApp
 from tests.support.webhooks import signed
 

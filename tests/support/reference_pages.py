@@ -99,10 +99,15 @@ def _codes() -> Iterator[str]:
     yield from (
         "## Errors in Python",
         "",
-        "Every class is in `game_operator`. What a program branches on is an attribute of",
+        "A program branches on attributes of an error. [The classes](api/errors.md) say where to import them from.",
+        "",
+        "```text",
     )
-    yield from ("the error: [the classes](api/errors.md).", "", "```text")
-    yield from ((cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\nWhat a")[0]), "```", "")
+    yield from (
+        (cleandoc(errors.__doc__ or "").partition("::\n\n")[2].partition("\n\n``game_op")[0]),
+        "```",
+        "",
+    )
     yield from ("## Exit codes of the command", "")
     yield from _table("Code", "Meaning", rows=_exit_codes())
     yield from ("## A grant that is refused (spec §7.2)", "")

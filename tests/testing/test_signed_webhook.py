@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from game_operator import BalanceCall, ConfigurationError, DepositCall, Profile, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, ConfigurationError, DepositCall, Profile, RollbackCall, WithdrawCall
 from game_operator.protocol.webhook import encode_call
 from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.testing import InProcessSandbox, SignedWebhook, WebhookSigner
-from game_operator.webhooks import RsaSignature, WebhookReceiver
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver
 from tests.support.webhooks import Handler, code_of
 
 BET = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, round_id="r1")

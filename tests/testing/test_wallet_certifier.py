@@ -15,14 +15,14 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from game_operator import BalanceCall, DepositCall, Profile, Reply, RollbackCall, WebhookCall, WithdrawCall
+from game_operator import BalanceCall, DepositCall, Profile, Reply, RollbackCall, WithdrawCall
 from game_operator.certify import Outcome, Supplies, scenarios
 from game_operator.errors import ConfigurationError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.provider.keys import ThrowAwayKeys
 from game_operator.testing import WalletCertifier, WebhookSigner, asgi_wallet, wsgi_wallet
 from game_operator.wallet import AsyncWallet, Wallet
-from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, success, wsgi_app
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success, wsgi_app
 
 pytest_plugins = ["pytester"]
 

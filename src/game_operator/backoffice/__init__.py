@@ -1,5 +1,5 @@
 """
-The daily work of an operator, on top of the client and the ledger.
+The daily work of an operator, on top of the client and the ledger, with its errors.
 
 Names are loaded when they are first used.
 """
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from game_operator.backoffice.reconcile.judge import Verdict as Verdict
     from game_operator.backoffice.reconcile.reconciler import Reconciler as Reconciler
     from game_operator.backoffice.reconcile.report import ReconcileReport as ReconcileReport
+    from game_operator.errors import CampaignRefusedError as CampaignRefusedError
+    from game_operator.errors import FindingError as FindingError
+    from game_operator.errors import LeaseLostError as LeaseLostError
+    from game_operator.errors import RepairRefusedError as RepairRefusedError
+    from game_operator.errors import RunError as RunError
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -33,5 +38,6 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".reconcile.judge": "Verdict",
             ".reconcile.reconciler": "Reconciler",
             ".reconcile.report": "ReconcileReport",
+            "game_operator.errors": "CampaignRefusedError FindingError LeaseLostError RepairRefusedError RunError",
         },
     )

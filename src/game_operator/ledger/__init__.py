@@ -5,6 +5,11 @@ from typing import TYPE_CHECKING
 from game_operator._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from game_operator.codes import BetState as BetState
+    from game_operator.errors import AdjustmentRefusedError as AdjustmentRefusedError
+    from game_operator.errors import LedgerUnavailableError as LedgerUnavailableError
+    from game_operator.errors import RetryRefusedError as RetryRefusedError
+    from game_operator.errors import UnknownSourceError as UnknownSourceError
     from game_operator.ledger.api import Account as Account
     from game_operator.ledger.api import Accounts as Accounts
     from game_operator.ledger.api import AsyncAccounts as AsyncAccounts
@@ -52,5 +57,9 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".books.prune": "PruneReport",
             ".books.totals": "TotalsClose TotalsReport TotalsRow",
             ".books.verify": "BooksReport Finding",
+            "game_operator.codes": "BetState",
+            "game_operator.errors": (
+                "AdjustmentRefusedError LedgerUnavailableError RetryRefusedError UnknownSourceError"
+            ),
         },
     )

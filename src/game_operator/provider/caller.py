@@ -24,7 +24,7 @@ from game_operator.transport.async_ import AsyncWire
 from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.transport.sync import Wire
 
-__all__ = ["AsyncWebhookCaller", "Delivery", "WebhookCaller"]
+__all__ = ["AsyncWebhookCaller", "Delivery", "DeliveryInDoubtError", "WebhookCaller"]
 
 #: A wallet's answers are short; one to a batch has a thousand of them.
 _MOST_BYTES: Final = 1_048_576

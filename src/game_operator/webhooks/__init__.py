@@ -4,6 +4,8 @@ Answering the service's four webhooks (spec §2.1, §4.1): authenticate, read, h
 A process that serves webhooks loads no HTTP client, no database driver and no web framework through this package.
 """
 
+from game_operator.codes import WebhookErrorCode as WebhookErrorCode
+from game_operator.errors import InstancesUnavailableError as InstancesUnavailableError
 from game_operator.models.webhooks import BalanceCall as BalanceCall
 from game_operator.models.webhooks import DepositCall as DepositCall
 from game_operator.models.webhooks import FreeBet as FreeBet

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from game_operator import ConfigurationError, DepositCall, RunError
-from game_operator.backoffice import Campaign
+from game_operator import ConfigurationError, DepositCall
+from game_operator.backoffice import Campaign, RunError
 from game_operator.backoffice.campaigns import Counted, GrantResult, granting
 from game_operator.backoffice.campaigns.granting import MOST_ATTEMPTS
 from game_operator.backoffice.journal.journal import Journal

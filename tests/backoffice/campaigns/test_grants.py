@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from game_operator import CampaignRefusedError
+from game_operator.backoffice import CampaignRefusedError
 from game_operator.backoffice.campaigns.grants import (
     Grant,
     check_name,

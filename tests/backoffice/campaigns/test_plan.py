@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-from game_operator import CampaignRefusedError, ConfigurationError, RunError
-from game_operator.backoffice import Campaign, Catalogue
+from game_operator import ConfigurationError
+from game_operator.backoffice import Campaign, CampaignRefusedError, Catalogue, RunError
 from game_operator.backoffice.campaigns import GrantState
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger, TableAccounts
 from tests.support.catalogues import named

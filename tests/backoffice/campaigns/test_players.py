@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from game_operator import CampaignRefusedError
+from game_operator.backoffice import CampaignRefusedError
 from game_operator.backoffice.campaigns.players import Asked, Problem, rows_of
 
 HEADER = "player_id,instance_id,count,wager_amount_cents,expire_duration_millis\n"
