@@ -158,19 +158,19 @@ def may_play(connection: "psycopg.Connection[Any]", player_id: str) -> bool:
     return connection.execute(query, [player_id]).fetchone() is not None
 
 
-def bet(bet_id: str, cents: int) -> WithdrawCall:
+def bet(bet_id: str, wager_cents: int) -> WithdrawCall:
     """Return a bet of Ann's."""
-    return WithdrawCall(player_id="ann", bet_id=bet_id, amount_cents=cents, tx_id=f"withdraw:{bet_id}")
+    return WithdrawCall(player_id="ann", bet_id=bet_id, amount_cents=wager_cents, tx_id=f"withdraw:{bet_id}")
 
 
-def win(bet_id: str, cents: int) -> DepositCall:
+def win(bet_id: str, won_cents: int) -> DepositCall:
     """Return what a bet of Ann's won."""
-    return DepositCall(player_id="ann", bet_id=bet_id, amount_cents=cents, tx_id=f"deposit:{bet_id}")
+    return DepositCall(player_id="ann", bet_id=bet_id, amount_cents=won_cents, tx_id=f"deposit:{bet_id}")
 
 
 def tell(what: str, reply: Reply) -> None:
     """Print a reply."""
-    print(f"{what}:", reply.code or "SUCCESS", reply.balance)
+    print(f"{what}:", reply.code or "SUCCESS", reply.balance_amount)
 
 
 def in_threads(url: str) -> None:

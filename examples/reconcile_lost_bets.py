@@ -30,7 +30,7 @@ with TemporaryDirectory() as folder, SqlLedger(f"sqlite:///{Path(folder, 'wallet
         print("dry run:", {str(name): tally.bets for name, tally in report.verdicts.items()}, ledger.balance("ann"))
 
         report = reconciler.run(repair=True, max_bets=10, max_total_cents=5_000, actor="ann.lee", reason="incident 42")
-        print("repair:", report.repaired.bets, "bets,", report.repaired.cents, "cents,", ledger.balance("ann"))
+        print("repair:", report.repaired.bets, "bets,", report.repaired.total_cents, "cents,", ledger.balance("ann"))
 
         late = provider.release_held(lost=True)
         print("late calls:", [each.path for each in late], ledger.balance("ann"), list(reconciler.findings()))

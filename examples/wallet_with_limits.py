@@ -22,14 +22,14 @@ def may_bet(call: WithdrawCall, account: Account, _connection: object) -> str | 
     return None
 
 
-def bet(bet_id: str, cents: int) -> WithdrawCall:
+def bet(bet_id: str, wager_cents: int) -> WithdrawCall:
     """Return Ann's bet."""
-    return WithdrawCall(player_id="ann", bet_id=bet_id, amount_cents=cents)
+    return WithdrawCall(player_id="ann", bet_id=bet_id, amount_cents=wager_cents)
 
 
 def tell(what: str, reply: Reply) -> None:
     """Print a reply."""
-    print(f"{what}:", reply.code or "SUCCESS", reply.balance)
+    print(f"{what}:", reply.code or "SUCCESS", reply.balance_amount)
 
 
 wallet = Wallet(MemoryLedger({"ann": 10_000}), may_bet=may_bet)

@@ -27,15 +27,15 @@ from game_operator.webhooks import (
 
 
 class PocketMoney:
-    """Balances in cents, by player."""
+    """Balances by player."""
 
     def __init__(self) -> None:
-        self.cents = {"p1": 10_000}
+        self.balances_cents = {"p1": 10_000}
         self.wagers: dict[str, int] = {}
 
     def withdraw(self, call: WithdrawCall) -> Reply:
         """A player places a bet."""
-        balance = self.cents[call.player_id]
+        balance = self.balances_cents[call.player_id]
         if balance < call.amount_cents:
             return error("INSUFFICIENT_BALANCE", balance_cents=balance)
         self.wagers[call.bet_id] = call.amount_cents
@@ -48,16 +48,16 @@ class PocketMoney:
     def rollback(self, call: RollbackCall) -> Reply:
         """A bet is cancelled before it starts."""
         if call.bet_id not in self.wagers:
-            return error("BET_NOT_FOUND", balance_cents=self.cents[call.player_id])
+            return error("BET_NOT_FOUND", balance_cents=self.balances_cents[call.player_id])
         return self._moved(call.player_id, self.wagers.pop(call.bet_id))
 
     def player_balance(self, call: BalanceCall) -> Reply:
         """The service asks for the balance."""
         return self._moved(call.player_id, 0)
 
-    def _moved(self, player_id: str, cents: int) -> Reply:
-        self.cents[player_id] += cents
-        return success(balance_cents=self.cents[player_id])
+    def _moved(self, player_id: str, delta_cents: int) -> Reply:
+        self.balances_cents[player_id] += delta_cents
+        return success(balance_cents=self.balances_cents[player_id])
 
 
 def why(handled: HandledCall) -> None:

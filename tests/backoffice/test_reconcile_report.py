@@ -136,7 +136,14 @@ def test_hostile_text_is_data_in_every_format(journal: Journal) -> None:
     odd = ItemResult("odd", HOSTILE, {"detail": HOSTILE}, 1)
     run = begun(journal, settled, left, odd, service=HOSTILE, actor=HOSTILE, reason=HOSTILE)
     finding = NewFinding(
-        HOSTILE, key, HOSTILE, player_id=HOSTILE, account=HOSTILE, cents=5, owed_cents=-7, evidence=HOSTILE.encode()
+        HOSTILE,
+        key,
+        HOSTILE,
+        player_id=HOSTILE,
+        account=HOSTILE,
+        at_stake_cents=5,
+        owed_cents=-7,
+        evidence=HOSTILE.encode(),
     )
     found(journal, run, finding)
     journal.set_state(run.id, "stopped", HOSTILE)
@@ -179,10 +186,12 @@ def test_what_a_page_says(journal: Journal, clock: Clock) -> None:
         judged("b2", Verdict.SETTLE, 50, left_by="brake"),
         judged("b3", Verdict.AGREES, 0),
     )
-    late = NewFinding("late_deposit", "b9", "It came late.", "tx9", cents=700, owed_cents=300)
+    late = NewFinding("late_deposit", "b9", "It came late.", "tx9", at_stake_cents=700, owed_cents=300)
     found(journal, None, late)
-    young = NewFinding("amount_differs", "b4", "By 1.00.", player_id="p4", cents=200, owed_cents=100, evidence=b"<raw>")
-    old = NewFinding("missing_there", "b5", "Not there.", cents=400)
+    young = NewFinding(
+        "amount_differs", "b4", "By 1.00.", player_id="p4", at_stake_cents=200, owed_cents=100, evidence=b"<raw>"
+    )
+    old = NewFinding("missing_there", "b5", "Not there.", at_stake_cents=400)
     found(journal, run, young, at_millis=NOW - 1_000)
     found(journal, run, old, at_millis=NOW - 8 * DAY)
     text = page_of(report_of(journal, run)).text
@@ -241,15 +250,19 @@ def test_json_and_rows_have_whole_cents(journal: Journal) -> None:
     report = report_of(journal, run)
     document = json.loads(report.to_json())
     assert document["verdicts"] == {
-        "amount_differs": {"bets": 1, "cents": 300},
-        "settled": {"bets": 1, "cents": 1_234_567},
+        "amount_differs": {"bets": 1, "total_cents": 300},
+        "settled": {"bets": 1, "total_cents": 1_234_567},
     }
-    assert document["repaired"] == {"bets": 1, "cents": 1_234_567}
+    assert document["repaired"] == {"bets": 1, "total_cents": 1_234_567}
     assert document["unseen"] == UNSEEN
     rows = {row["bet_id"]: row for row in report.rows()}
-    assert (rows["b2"]["verdict"], rows["b2"]["cents"], rows["b2"]["owed_cents"]) == ("amount_differs", 300, -100)
+    assert (rows["b2"]["verdict"], rows["b2"]["at_stake_cents"], rows["b2"]["owed_cents"]) == (
+        "amount_differs",
+        300,
+        -100,
+    )
     table = list(csv.DictReader(io.StringIO(report.to_csv(), newline="")))
-    assert [(row["bet_id"], row["cents"], row["owed_cents"]) for row in table] == [
+    assert [(row["bet_id"], row["at_stake_cents"], row["owed_cents"]) for row in table] == [
         ("b1", "1234567", ""),
         ("b2", "300", "-100"),
     ]

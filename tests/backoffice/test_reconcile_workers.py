@@ -76,7 +76,7 @@ class World:
         report = reconciler.report()
         assert report.run.state == "finished"
         assert Counter(row["verdict"] for row in report.rows()) == {"settled": BETS}
-        assert (report.repaired.bets, report.repaired.cents) == (BETS, self.won_cents)
+        assert (report.repaired.bets, report.repaired.total_cents) == (BETS, self.won_cents)
         assert report.run.moved_count == BETS
         assert self.ledger.balance("p1") == 100_000 - 100 * BETS + self.won_cents
         assert self.ledger.verify().findings == ()

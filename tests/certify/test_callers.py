@@ -276,7 +276,7 @@ class _TrustingProxies:
 @pytest.fixture
 def allowing() -> AsgiApp:
     """A wallet that answers 127.0.0.1 alone."""
-    ledger = MemoryLedger(opening={PLAYER: 100_000, OTHER: 100_000})
+    ledger = MemoryLedger(opening_cents={PLAYER: 100_000, OTHER: 100_000})
     public_key: RSAPublicKey = service_key().public_key()
     authenticator = AllOf(IpAllowList(["127.0.0.1"]), RsaSignature(public_key))
     return asgi_app(WebhookReceiver(authenticator=authenticator), Wallet(ledger))

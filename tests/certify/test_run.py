@@ -195,7 +195,7 @@ def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
     """After a scenario that moved more than forty wagers, both players have what they had, and the next begins so."""
 
     def play(at: Stage) -> None:
-        bet = at.bet(cents=30_000)
+        bet = at.bet(wager_cents=30_000)
         at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
         at.accepts(bet.deposit(30_000 + drift), "its deposit", moves=30_000 + drift)
 
@@ -211,7 +211,7 @@ def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> N
     """Up to forty wagers stay where they are until then: putting them back takes more calls than most scenarios."""
 
     def play(at: Stage) -> None:
-        bet = at.bet(cents=30_000)
+        bet = at.bet(wager_cents=30_000)
         at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
         at.accepts(bet.deposit(10_000), "its deposit", moves=10_000)
 
@@ -235,7 +235,7 @@ def test_balances_are_put_back_without_jackpots() -> None:
     wallet = opened(PaysNoJackpots)
 
     def play(at: Stage) -> None:
-        at.accepts(at.bet(cents=50_000).withdraw(), "a withdraw", moves=-50_000)
+        at.accepts(at.bet(wager_cents=50_000).withdraw(), "a withdraw", moves=-50_000)
 
     before = wallet.balance_cents(PLAYER)
     assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
@@ -525,7 +525,7 @@ def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
     """A scenario that is broken off while nearly all is wagered leaves nobody without money."""
 
     def play(at: Stage) -> None:
-        at.accepts(at.bet(cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
+        at.accepts(at.bet(wager_cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
         while True:
             at.ask(BalanceCall(player_id=at.other.id), "a balance check")
 

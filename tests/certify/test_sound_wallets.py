@@ -122,7 +122,7 @@ def test_a_limit_of_a_day_is_no_mistake() -> None:
 
 def test_a_wager_can_be_named() -> None:
     """Then nothing is refused before it is found."""
-    report = certified(LimitsWagers, wager=Decimal("0.50"), only=["A02", "B01", "D02", "H06"])
+    report = certified(LimitsWagers, wager_amount=Decimal("0.50"), only=["A02", "B01", "D02", "H06"])
     hold_passed(report)
     first = next(each for each in report.verdict("A02").exchanges if each.path == "/withdraw")
     assert b'"amount":50,' in first.request_body
@@ -130,16 +130,16 @@ def test_a_wager_can_be_named() -> None:
 
 def test_a_wager_is_a_twentieth_of_what_a_player_has_at_most() -> None:
     """A lower one is not played without a word: the wallet may not take it."""
-    certified(PlainWallet, wager=Decimal("50.00"), only=["A02"])
+    certified(PlainWallet, wager_amount=Decimal("50.00"), only=["A02"])
     with pytest.raises(ConfigurationError, match=r"The wager 50\.01 is more than a twentieth of the 1000\.00 that the"):
-        certified(PlainWallet, wager=Decimal("50.01"), only=["A02"])
+        certified(PlainWallet, wager_amount=Decimal("50.01"), only=["A02"])
 
 
 @pytest.mark.parametrize("wager", [Decimal(0), Decimal(-1), Decimal("0.001"), Decimal("NaN"), Decimal("1e12"), 0.5])
 def test_a_wager_that_cannot_be_wagered_is_refused(wager: Any) -> None:
     """Before anything is sent."""
     with pytest.raises(ConfigurationError, match="is not an amount that can be wagered"):
-        certified(PlainWallet, wager=wager)
+        certified(PlainWallet, wager_amount=wager)
 
 
 class KnowsItsGames(PlainWallet):

@@ -751,7 +751,7 @@ class Ready:
 
     def __init__(self, public_key: RSAPublicKey) -> None:
         self.blocked: set[str] = set()
-        self.ledger = MemoryLedger(opening=OPENING)
+        self.ledger = MemoryLedger(opening_cents=OPENING)
         self._receiver = WebhookReceiver(authenticator=RsaSignature(public_key), instances=None)
         self._wallet = Wallet(
             self.ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in self.blocked else None

@@ -160,11 +160,11 @@ def test_json_has_amounts_in_cents(world: World) -> None:
     dry = world.quick("--json")
     assert dry.code == 1
     document = dry.document
-    assert document["verdicts"] == {"settle": {"bets": 1, "cents": 1_250}}
-    assert (document["open"], document["brakes_left"]) == ({"bets": 1, "cents": 1_250}, None)
+    assert document["verdicts"] == {"settle": {"bets": 1, "total_cents": 1_250}}
+    assert (document["open"], document["brakes_left"]) == ({"bets": 1, "total_cents": 1_250}, None)
     repaired = world.quick(*REPAIR, "--json").document
-    assert repaired["repaired"] == {"bets": 1, "cents": 1_250}
-    assert repaired["brakes_left"] == {"bets": 9, "cents": 98_750}
+    assert repaired["repaired"] == {"bets": 1, "total_cents": 1_250}
+    assert repaired["brakes_left"] == {"bets": 9, "total_cents": 98_750}
     assert (repaired["actor"], repaired["reason"]) == ("ann", "deposits were lost")
     bet = world.ledger.bet(bet_id)
     assert bet is not None

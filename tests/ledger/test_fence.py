@@ -100,12 +100,12 @@ def connected(url: str) -> Any:
 
 
 _FINDING = (
-    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, cents, first_at_millis, last_at_millis, seen) "
-    "VALUES (1, 'amount_differs', '', 'b1', '', 'd', 1, 1, 1, 1)"
+    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, "
+    "last_at_millis, seen) VALUES (1, 'amount_differs', '', 'b1', '', 'd', 1, 1, 1, 1)"
 )
 _OWED = (
-    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, "
-    "first_at_millis, last_at_millis, seen) "
+    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, "
+    "owed_cents, first_at_millis, last_at_millis, seen) "
     "VALUES (2, 'late_deposit', '', 'b5', 't', 'p1', 'p1', 'd', 700, 200, 1, 1, 1)"
 )
 

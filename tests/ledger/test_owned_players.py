@@ -189,8 +189,8 @@ REFUSALS: dict[str, type[LedgerError]] = {"repairing": RepairRefusedError, "payi
 
 
 _OWED = (
-    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, "
-    "first_at_millis, last_at_millis, seen) "
+    "INSERT INTO {p}findings (id, kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, "
+    "owed_cents, first_at_millis, last_at_millis, seen) "
     "VALUES (1, 'late_deposit', '', 'b2', 't', 'q1', 'q1', 'd', 700, 200, 1, 1, 1)"
 )
 

@@ -73,7 +73,7 @@ def test_what_is_owed_is_posted(
     """The account ends with what the late call says is due, and the finding is resolved by who paid, and why."""
     (number,) = owed_for(ledger, first, call)
     before = findings(ledger)[0]
-    assert (before.owed_cents, before.cents, before.paid_cents) == (owed_cents, due_cents, None)
+    assert (before.owed_cents, before.at_stake_cents, before.paid_cents) == (owed_cents, due_cents, None)
     seen: list[Any] = []
     found, outcome = pay(ledger, number, after=lambda *given: seen.append(given[:2]))
     assert (outcome.code, outcome.applied, outcome.balance_cents) == (None, True, OPENING + due_cents)
@@ -169,12 +169,12 @@ def test_any_payments_leave_what_the_last_one_says(sqlite_url: str, seed: int) -
             mine = [found for found in findings(ledger) if found.subject == bet_id]
             random.shuffle(mine)
             for found in mine[: random.randrange(len(mine) + 1)]:
-                if found.cents == due:
+                if found.at_stake_cents == due:
                     with pytest.raises(FindingError, match="Nothing is owed"):
                         pay(ledger, found.id)
                 else:
-                    assert pay(ledger, found.id)[0].paid_cents == found.cents - due
-                due = found.cents
+                    assert pay(ledger, found.id)[0].paid_cents == found.at_stake_cents - due
+                due = found.at_stake_cents
                 assert ledger.balance("p1") == money - 500 + due
             money += due - 500
         assert ledger.verify().findings == ()
@@ -210,8 +210,8 @@ def _new_finding(url: str, *, owed_cents: int | None = 200, subject: str = "b1",
     """Leave a finding as a reconciliation might."""
     run(
         url,
-        "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, cents, owed_cents, first_at_millis, "
-        "last_at_millis, seen) VALUES (7, 'amount_differs', ?, ?, '', '', 700, ?, 1, 1, 1)",
+        "INSERT INTO {p}findings (id, kind, source, subject, tx_id, detail, at_stake_cents, owed_cents, "
+        "first_at_millis, last_at_millis, seen) VALUES (7, 'amount_differs', ?, ?, '', '', 700, ?, 1, 1, 1)",
         source,
         subject,
         owed_cents,

@@ -239,7 +239,8 @@ class _RepairMachine(_SqliteMachine):
     def late_calls_are_known(self) -> None:
         """What each late call says is due is kept once, with what was paid for it."""
         kept = {
-            (found.subject, found.kind, found.tx_id): [found.cents, found.paid_cents] for found in findings(self.sql)
+            (found.subject, found.kind, found.tx_id): [found.at_stake_cents, found.paid_cents]
+            for found in findings(self.sql)
         }
         assert kept == self.model.late
 

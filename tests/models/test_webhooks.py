@@ -248,11 +248,26 @@ def test_any_text_is_an_id_or_is_told_why_not(text: str) -> None:
     assert bool(problem) == (not text.strip() or len(text) > 20 or "\0" in text)
 
 
+def test_amounts_are_units_of_the_currency() -> None:
+    """Beside each field of cents that a call may have stands its exact Decimal, or None where none was reported."""
+    assert str(WithdrawCall(**WITHDRAW | {"amount_cents": 1_250}).amount) == "12.50"
+    settled = DepositCall(**DEPOSIT | {"amount_cents": 10**15, "wager_cents": 1, "won_cents": 0})
+    assert list(map(str, (settled.amount, settled.wager_amount, settled.won_amount))) == [
+        "10000000000000.00",
+        "0.01",
+        "0.00",
+    ]
+    bare = DepositCall(**DEPOSIT)
+    assert (bare.wager_amount, bare.won_amount) == (None, None)
+    cancelled = RollbackCall(**ROLLBACK | {"amount_cents": 5})
+    assert (cancelled.amount, RollbackCall(**ROLLBACK).amount) == (Decimal("0.05"), None)
+
+
 def test_success() -> None:
     """The balance in cents or in currency units; the time is filled in when the reply is closed (spec §2.1)."""
     reply = success(balance_cents=1250)
     assert reply == success(balance=Decimal("12.5")) == Reply(balance_cents=Cents(1250))
-    assert (reply.type, reply.code, reply.balance, reply.timestamp) == ("SUCCESS", None, Decimal("12.50"), None)
+    assert (reply.type, reply.code, reply.balance_amount, reply.timestamp) == ("SUCCESS", None, Decimal("12.50"), None)
     assert success(balance_cents=0, timestamp=5).timestamp == 5
 
 
@@ -262,14 +277,15 @@ def test_error() -> None:
     assert (reply.type, reply.code, reply.balance_cents, reply.timestamp) == ("ERROR", "INSUFFICIENT_BALANCE", -1, 7)
     assert type(reply.code) is str
     plain = error("MY_OWN_CODE_7")
-    assert (plain.code, plain.balance_cents, plain.balance, plain.timestamp) == ("MY_OWN_CODE_7", None, None, None)
-    assert error("PLAYER_BLOCKED", balance_cents=5).balance == Decimal("0.05")
+    assert (plain.code, plain.balance_cents, plain.timestamp) == ("MY_OWN_CODE_7", None, None)
+    assert plain.balance_amount is None
+    assert error("PLAYER_BLOCKED", balance_cents=5).balance_amount == Decimal("0.05")
 
 
 @pytest.mark.parametrize("balance", ["0", "0.00", "-0.009", "12.509"])
 def test_balances_are_rounded_down_where_they_are_finer(balance: str) -> None:
     """The player never sees more than there is (docs/decisions/0012)."""
-    shown = success(balance=Decimal(balance)).balance
+    shown = success(balance=Decimal(balance)).balance_amount
     assert shown is not None
     assert 0 <= Decimal(balance) - shown < Decimal("0.01")
 

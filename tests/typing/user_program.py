@@ -363,6 +363,16 @@ async def own_transaction() -> AsyncIterator[object]:
 def after(call: MovingCall, outcome: Outcome, connection: sqlite3.Connection) -> None:
     """Run statements of the user's own."""
     assert_type(outcome.applied, bool)
+    assert_type(outcome.balance_cents, Cents | None)
+    assert_type(outcome.balance_amount, Decimal | None)
+    match call:
+        case WithdrawCall():
+            assert_type(call.amount, Decimal)
+        case DepositCall():
+            assert_type((call.amount, call.wager_amount), tuple[Decimal, Decimal | None])
+            assert_type(call.won_amount, Decimal | None)
+        case RollbackCall():
+            assert_type(call.amount, Decimal | None)
     connection.execute("SELECT 1", (call.player_id,))
 
 
@@ -421,8 +431,8 @@ def reconcile(client: OperatorClient, wallet: Wallet, joined: JoinedWallet, exec
     assert_type(report, ReconcileReport)
     with Reconciler.from_factory(make_both, rate_per_second=5.0) as shared:
         assert_type(shared.run_some(seconds=60), ReconcileReport)
-    assert_type(report.verdicts[Verdict.SETTLED].cents + report.repaired.bets + report.held_back.bets, int)
-    assert_type(report.settled_before.cents + report.test_bets["OPEN"].bets, int)
+    assert_type(report.verdicts[Verdict.SETTLED].total_cents + report.repaired.bets + report.held_back.bets, int)
+    assert_type(report.settled_before.total_cents + report.test_bets["OPEN"].bets, int)
     for finding in reconciler.findings(resolved=True, bet_id="b1"):
         reconciler.resolve(finding.id, actor="ann", reason="paid by bank", pay=finding.owed_cents is not None)
         reconciler.resolve(finding.id, actor="ann", reason="a claim paid some", pay=True, counting_claims=["tx-1"])

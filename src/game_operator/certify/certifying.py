@@ -82,7 +82,7 @@ def certify(
     supplies: Supplies | None = None,
     instance_id: str | None = None,
     game: str | None = None,
-    wager: Decimal | None = None,
+    wager_amount: Decimal | None = None,
     headers: HeadersToSend = (),
     ssl_context: ssl.SSLContext | None = None,
     timeout: float = 5.0,
@@ -111,8 +111,8 @@ def certify(
         supplies: What more can be done to the wallet; scenarios that need it are skipped without.
         instance_id: The game instance that is played; a wallet that knows its instances refuses others.
         game: The game that is played, for a wallet that knows its games; a made-up one if None.
-        wager: In currency units, a wager that the wallet takes; None for at most 5.00, and for less or more where the
-            wallet answers that this is beyond a limit.
+        wager_amount: A wager in currency units that the wallet takes; None for at most 5.00, and for less or more where
+            the wallet answers that this is beyond a limit.
         headers: More headers for each request; a report shows their names alone.
         ssl_context: Whom to trust over https.
         timeout: Seconds for one request.
@@ -176,7 +176,7 @@ def certify(
         allowance=Allowance(deadline, stopping),
         shown_headers=tuple(name for name, _ in extra),
         with_signatures=with_signatures,
-        **_what_is_played(game, wager),
+        **_what_is_played(game, wager_amount),
     )
     return _certified(url, run, chosen, on_verdict)
 
@@ -193,7 +193,7 @@ def certify_in_process(
     supplies: Supplies | None = None,
     instance_id: str | None = None,
     game: str | None = None,
-    wager: Decimal | None = None,
+    wager_amount: Decimal | None = None,
     deadline: float = 600.0,
     on_verdict: OnVerdict | None = None,
     run_id: str | None = None,
@@ -228,7 +228,7 @@ def certify_in_process(
         instance_id=instance_id,
         allowance=Allowance(deadline, stopping),
         with_signatures=with_signatures,
-        **_what_is_played(game, wager),
+        **_what_is_played(game, wager_amount),
     )
     return _certified("", run, chosen, on_verdict)
 
@@ -279,20 +279,20 @@ def _certified(url: str, run: Run, chosen: tuple[Scenario, ...], on_verdict: OnV
     )
 
 
-def _what_is_played(game: str | None, wager: Decimal | None) -> dict[str, Any]:  # Any: each as Run has it.
-    """Return the fields of a run for *game* and *wager*."""
+def _what_is_played(game: str | None, wager_amount: Decimal | None) -> dict[str, Any]:  # Any: each as Run has it.
+    """Return the fields of a run for *game* and *wager_amount*."""
     if game is not None and (what := problem_of_id(game, LONGEST_ID)):
         raise ConfigurationError(f"The game {shown(game)} is invalid: it {what}.", setting="game")
     wager_cents = None
-    if wager is not None:
+    if wager_amount is not None:
         try:
-            wager_cents = int(cents_from_amount(wager))
+            wager_cents = int(cents_from_amount(wager_amount))
         except (TypeError, ValueError):
             wager_cents = 0
         if not 1 <= wager_cents <= _MOST_CENTS:
             raise ConfigurationError(
-                f"The wager {shown(str(wager))} is not an amount that can be wagered.",
-                setting="wager",
+                f"The wager {shown(str(wager_amount))} is not an amount that can be wagered.",
+                setting="wager_amount",
                 remedy="Pass an exact amount above 0 in currency units: 0.50 as --wager, Decimal('0.50') in a program.",
             )
     return {"game": game or "certify", "observed": Observed(wager_cents=wager_cents)}
@@ -388,7 +388,7 @@ def _check_wager(run: Run) -> None:
         raise ConfigurationError(
             f"The wager {amount_from_cents(wager_cents)} is more than a twentieth of the {amount_from_cents(cents)} "
             f"that the player {shown(player_id)} has.",
-            setting="wager",
+            setting="wager_amount",
             remedy=f"Give both players at least {amount_from_cents(PAYS * wager_cents)}, or name a lower wager.",
         )
 

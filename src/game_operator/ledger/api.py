@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 
 from game_operator.codes import BetState, WebhookErrorCode
@@ -22,7 +23,7 @@ from game_operator.models.webhooks import (
     WithdrawCall,
     problem_of_id,
 )
-from game_operator.money import Cents
+from game_operator.money import Cents, amount_from_cents
 from game_operator.profile import Profile, unusual
 
 #: What a BIGINT holds. A credit beyond it moves nothing.
@@ -169,6 +170,11 @@ class Outcome(_InTransaction):
     def refused(self) -> bool:
         """Whether the answer is an ERROR."""
         return self.code is not None
+
+    @property
+    def balance_amount(self) -> Decimal | None:
+        """The balance to answer with in currency units; None if the reply has none."""
+        return None if self.balance_cents is None else amount_from_cents(self.balance_cents)
 
     def reply(self) -> Reply:
         """

@@ -108,19 +108,19 @@ class MemoryLedger(AbstractContextManager["MemoryLedger"]):
     A Ledger that keeps everything in this process; safe to share between threads.
 
     Args:
-        opening: Balances in cents by player id, for accounts that are open from the start.
+        opening_cents: Balances by player id, for accounts that are open from the start.
         clock_millis: The clock, in Unix milliseconds.
     """
 
     def __init__(
         self,
-        opening: Mapping[str, int] | None = None,
+        opening_cents: Mapping[str, int] | None = None,
         *,
         clock_millis: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._lock = RLock()
         self._tables = _Tables(clock_millis)
-        for player_id, cents in (opening or {}).items():
+        for player_id, cents in (opening_cents or {}).items():
             self.open_account(player_id, Decimal(cents).scaleb(-2))
 
     def __exit__(self, *_exc: object) -> None:

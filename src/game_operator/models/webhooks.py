@@ -66,6 +66,10 @@ def _check_int(name: str, value: object, *, least: int, most: int) -> None:
         raise ValueError(f"{name} must be from {least} to {most}, not {shown(value)}")
 
 
+def _amount(cents: int | None) -> Decimal | None:
+    return None if cents is None else amount_from_cents(cents)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeBet:
     """
@@ -157,6 +161,11 @@ class WithdrawCall(_BetCall):
             object.__setattr__(self, "tx_id", f"withdraw:{self.action.lower()}:{self.bet_id}")
         _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
 
+    @property
+    def amount(self) -> Decimal:
+        """The wager in currency units, with two decimals."""
+        return amount_from_cents(self.amount_cents)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepositCall(_BetCall):
@@ -204,6 +213,21 @@ class DepositCall(_BetCall):
             object.__setattr__(self, "tx_id", f"deposit:{self.action.lower()}:{self.bet_id}")
         _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
 
+    @property
+    def amount(self) -> Decimal:
+        """What is credited in currency units, with two decimals."""
+        return amount_from_cents(self.amount_cents)
+
+    @property
+    def wager_amount(self) -> Decimal | None:
+        """The reported wager in currency units, or None."""
+        return _amount(self.wager_cents)
+
+    @property
+    def won_amount(self) -> Decimal | None:
+        """The reported win in currency units, or None."""
+        return _amount(self.won_cents)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackCall(_BetCall):
@@ -231,6 +255,11 @@ class RollbackCall(_BetCall):
         _check_id("action", self.action)
         if self.tx_id is not None:
             _check_id("tx_id", self.tx_id, LONGEST_TX_ID)
+
+    @property
+    def amount(self) -> Decimal | None:
+        """The reported amount in currency units, or None."""
+        return _amount(self.amount_cents)
 
 
 WebhookCall: TypeAlias = WithdrawCall | DepositCall | RollbackCall | BalanceCall
@@ -276,9 +305,9 @@ class Reply:
         return "SUCCESS" if self.code is None else "ERROR"
 
     @property
-    def balance(self) -> Decimal | None:
+    def balance_amount(self) -> Decimal | None:
         """The balance in currency units, or None."""
-        return None if self.balance_cents is None else amount_from_cents(self.balance_cents)
+        return _amount(self.balance_cents)
 
 
 def success(*, balance: Decimal | None = None, balance_cents: int | None = None, timestamp: int | None = None) -> Reply:

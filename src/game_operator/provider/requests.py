@@ -46,10 +46,10 @@ class BetCalls:
         fields = self._fields(amount_cents=self.wager_cents, tx_id=tx_id, action=self.action, round_id=self.round_id)
         return RollbackCall(**fields | changes)
 
-    def jackpot(self, cents: int) -> DepositCall:
+    def jackpot(self, amount_cents: int) -> DepositCall:
         """Return the call that pays a jackpot on top of it."""
         pool = {"action": "JACKPOT", "jackpot_id": f"pool:{self.game}"}
-        return DepositCall(**self._fields(amount_cents=cents, round_id=self.round_id, **pool))
+        return DepositCall(**self._fields(amount_cents=amount_cents, round_id=self.round_id, **pool))
 
     def _fields(self, **own: Any) -> dict[str, Any]:
         """Return what all its calls have, and what one of them has of its own."""

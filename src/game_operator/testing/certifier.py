@@ -41,7 +41,7 @@ class _Given(NamedTuple):
     skip: Iterable[str]
     instance_id: str | None
     game: str | None
-    wager: Decimal | None
+    wager_amount: Decimal | None
     deadline: float
 
 
@@ -78,7 +78,7 @@ class WalletCertifier:
         supplies: Supplies | None = None,
         instance_id: str | None = None,
         game: str | None = None,
-        wager: Decimal | None = None,
+        wager_amount: Decimal | None = None,
         prefix: str = "",
         deadline: float = 60.0,
         check: bool = True,
@@ -103,7 +103,7 @@ class WalletCertifier:
             supplies: What more can be done to the wallet; scenarios that need it are skipped without.
             instance_id: The game instance that is played, for a wallet that knows its own.
             game: The game that is played, for a wallet that knows its games.
-            wager: In currency units, a wager that the wallet takes; None for at most 5.00.
+            wager_amount: A wager in currency units that the wallet takes; None for at most 5.00.
             prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
             deadline: Seconds for all; what is not played by then failed.
             check: False fails nothing: look at the report yourself.
@@ -118,7 +118,7 @@ class WalletCertifier:
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
         report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
         self._show(report, seen, check=check)
         return report
@@ -135,7 +135,7 @@ class WalletCertifier:
         supplies: Supplies | None = None,
         instance_id: str | None = None,
         game: str | None = None,
-        wager: Decimal | None = None,
+        wager_amount: Decimal | None = None,
         prefix: str = "",
         deadline: float = 60.0,
         check: bool = True,
@@ -158,7 +158,7 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager, deadline)
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
         async with _bridged_to_this_loop() as bridge:
             run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
             done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))

@@ -88,7 +88,7 @@ def test_findings(result: GrantAccepted | GameOperatorError, in_doubt: bool, kin
     finding = answer_of(result, GRANT, "c/p1", in_doubt=in_doubt).finding
     assert (finding and finding.kind) == kind
     if finding is not None:
-        assert (finding.subject, finding.tx_id, finding.player_id, finding.cents) == ("c/p1", "i1", "p1", 500)
+        assert (finding.subject, finding.tx_id, finding.player_id, finding.at_stake_cents) == ("c/p1", "i1", "p1", 500)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_duplicate_without_doubt_counts_as_granted(service: GrantingService, b
     result = next(each for each in made.results() if each.player_id == f"p{number}")
     assert (result.state, result.error_code, result.attempts) == ("granted", "DUPLICATE_REFERENCE_ID", 1)
     (finding,) = report.findings
-    assert (finding.kind, finding.subject, finding.player_id, finding.cents) == (
+    assert (finding.kind, finding.subject, finding.player_id, finding.at_stake_cents) == (
         "grant_duplicate",
         f"summer/p{number}",
         f"p{number}",

@@ -248,7 +248,7 @@ def test_async_clients_and_ledgers_are_refused(
     other = AsyncOperatorClient("https://api.example.com", "acme", private_key)
     with pytest.raises(TypeError, match="client is async"):
         Campaign(other, memory, "summer")  # type: ignore[arg-type]
-    for ledger in (AsyncSqlLedger("sqlite:///:memory:"), MemoryLedger(opening={}), None):
+    for ledger in (AsyncSqlLedger("sqlite:///:memory:"), MemoryLedger(opening_cents={}), None):
         with pytest.raises(TypeError, match="ledger must be an open SqlLedger"):
             Campaign(service.client, ledger, "summer")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="client must be an OperatorClient"):

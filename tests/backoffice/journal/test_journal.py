@@ -59,7 +59,7 @@ def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> 
     assert journal.under_way("reconcile", "", "https://service|acme") == run
     first = journal.claim(run.id, "one")
     assert first is not None
-    assert [(item.key, item.values, item.cents, item.state) for item in first.items] == [
+    assert [(item.key, item.values, item.at_stake_cents, item.state) for item in first.items] == [
         ("a", {"of": "a"}, 100, ""),
         ("b", {"of": "b"}, 100, ""),
     ]
@@ -69,10 +69,10 @@ def test_a_run_from_its_beginning_to_its_end(journal: Journal, clock: Clock) -> 
     assert journal.claim(run.id, "three") is None
     assert journal.waiting(run.id) == (clock.millis + 60_000, 2)
     clock.millis += 5
-    finding = NewFinding("amount_differs", "b", "The amount differs.", cents=7)
+    finding = NewFinding("amount_differs", "b", "The amount differs.", at_stake_cents=7)
     results = [
         ItemResult("a", "agrees", {"won": 3}, evidence=b"{}", digest=b"d"),
-        ItemResult("b", "amount_differs", {}, cents=7),
+        ItemResult("b", "amount_differs", {}, at_stake_cents=7),
     ]
     journal.save(first, results, findings=[finding], done=True)
     journal.save(second, [ItemResult("c", "agrees", {})], done=True)
@@ -287,7 +287,13 @@ def test_items_are_added_to_a_chunk_that_is_being_worked_on(ledger: SqlLedger) -
     assert added == {"d"}
     found = journal.item(run.id, "d")
     assert found is not None
-    assert (found.chunk, found.place, found.values, found.cents, found.state) == (chunk.number, 2, {"of": "d"}, 7, "")
+    assert (found.chunk, found.place, found.values, found.at_stake_cents, found.state) == (
+        chunk.number,
+        2,
+        {"of": "d"},
+        7,
+        "",
+    )
 
 
 def test_a_service_that_asks_for_centuries(journal: Journal, clock: Clock) -> None:

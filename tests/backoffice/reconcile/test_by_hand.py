@@ -122,7 +122,7 @@ def test_a_refund_takes_not_found_alone(world: World) -> None:
     assert world.reconciler.refund("lost", **BY).applied
     assert world.ledger.balance("p1") == before + 200
     (kept,) = world.reconciler.findings(resolved=True, bet_id="lost")
-    assert (kept.kind, kept.resolved_by, kept.resolution, kept.cents) == ("refunded", "ann", "seen", 200)
+    assert (kept.kind, kept.resolved_by, kept.resolution, kept.at_stake_cents) == ("refunded", "ann", "seen", 200)
 
 
 def test_a_process_leaves_and_the_run_goes_on(world: World) -> None:

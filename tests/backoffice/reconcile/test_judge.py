@@ -157,9 +157,9 @@ def test_no_answer_and_one_that_cannot_be_read(state: BetState | None) -> None:
     """Both are findings, with the wager at stake and the problem."""
     stake = WAGER if state not in (None, TOMBSTONE) else 0
     unread = judged(Ours(bet(state)), None, problem="garbage")
-    assert (unread.verdict, unread.detail, unread.cents) == (V.UNREADABLE, "garbage", stake)
+    assert (unread.verdict, unread.detail, unread.at_stake_cents) == (V.UNREADABLE, "garbage", stake)
     unanswered = judged(Ours(bet(state)), None, problem="no route", answered=False)
-    assert (unanswered.verdict, unanswered.detail, unanswered.cents) == (V.NO_ANSWER, "no route", stake)
+    assert (unanswered.verdict, unanswered.detail, unanswered.at_stake_cents) == (V.NO_ANSWER, "no route", stake)
 
 
 @pytest.mark.parametrize("there", ["CLOSED", "ROLLED_BACK"])

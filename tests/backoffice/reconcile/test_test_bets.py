@@ -109,8 +109,8 @@ def test_one_line_of_each_report(desk: Desk, capsys: pytest.CaptureFixture[str])
     assert (told.count("Test bets"), told.count(line)) == (1, 1)
     assert line in report.to_html()
     assert json.loads(report.to_json())["test_bets"] == {
-        "CLOSED": {"bets": 2, "cents": 1_000},
-        "OPEN": {"bets": 1, "cents": 500},
+        "CLOSED": {"bets": 2, "total_cents": 1_000},
+        "OPEN": {"bets": 1, "total_cents": 500},
     }
 
 

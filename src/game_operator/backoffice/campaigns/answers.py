@@ -147,7 +147,7 @@ def _finding(kind: str, detail: str, grant: Grant, reference_id: str, body: byte
         detail,
         tx_id=grant.instance_id,
         player_id=grant.player_id,
-        cents=grant.exposure_cents,
+        at_stake_cents=grant.exposure_cents,
         evidence=body,
     )
 

@@ -212,7 +212,7 @@ class Granting:
         data = {"terms": values["terms"], "sent_at_millis": sent_at_millis, **answer.facts}
         self._journal.save(
             chunk,
-            [ItemResult(item.key, state, data, item.cents, answer.evidence)],
+            [ItemResult(item.key, state, data, item.at_stake_cents, answer.evidence)],
             findings=() if answer.finding is None else (answer.finding,),
             paced=answer.paced,
             again_millis=again_millis,

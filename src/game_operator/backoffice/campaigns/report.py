@@ -150,7 +150,7 @@ def report_on(journal: Journal, run: Run) -> CampaignReport:
     for page in _by_player(journal.items(run.id, state=GrantState.GRANTED)):
         for item in (item for items in page.values() for item in items):
             granted += 1
-            exposure[currencies[grant_in(item).instance_id]] += item.cents
+            exposure[currencies[grant_in(item).instance_id]] += item.at_stake_cents
             first, last = min(first, item.values["sent_at_millis"]), max(last, item.at_millis or 0)
         for currency, cents in _claimed(journal, run.source, page):
             claims += 1

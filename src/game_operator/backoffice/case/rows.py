@@ -53,7 +53,7 @@ class KeptLook(NamedTuple):
     reason: str | None
     verdict: str
     data: str
-    cents: int
+    at_stake_cents: int
     evidence: bytes | None
     digest: bytes | None
     at_millis: int | None
@@ -76,8 +76,9 @@ class KeptRows(NamedTuple):
         return not (self.bet or self.calls or self.anomalies or self.findings or self.looks)
 
 
+# As in KeptLook.
 _LOOK_COLUMNS = (
-    "r.id, r.service, r.actor, r.reason, i.state, i.data, i.cents, i.evidence, i.digest, i.at_millis"  # As in KeptLook.
+    "r.id, r.service, r.actor, r.reason, i.state, i.data, i.at_stake_cents, i.evidence, i.digest, i.at_millis"
 )
 
 

@@ -316,7 +316,7 @@ class Journal:
             (
                 each.state,
                 _encode(each.data),
-                each.cents,
+                each.at_stake_cents,
                 each.evidence,
                 each.digest,
                 now,
@@ -461,7 +461,7 @@ def add_items_script(
     if (yield Execute(sql["add_chunks"], chunks, many=True)) != len(chunks):
         raise ConflictError
     rows = [
-        [each.key, first + place // chunk_size, place % chunk_size, _encode(each.data), each.cents]
+        [each.key, first + place // chunk_size, place % chunk_size, _encode(each.data), each.at_stake_cents]
         for place, each in enumerate(items)
     ]
     return len((yield Execute(sql["add_items"], (run_id, json.dumps(rows)))))
@@ -469,7 +469,7 @@ def add_items_script(
 
 def add_items_to_script(dialect: SqlDialect, chunk: Chunk, items: Sequence[NewItem]) -> Script[set[str]]:
     """Add items to a chunk that is being worked on; return the keys of those that the run did not have."""
-    rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.cents] for each in items]
+    rows = [[each.key, chunk.number, len(chunk.items), _encode(each.data), each.at_stake_cents] for each in items]
     added = yield Execute(_sql(dialect)["add_items"], (chunk.run_id, json.dumps(rows)))
     return {row[0] for row in added}
 

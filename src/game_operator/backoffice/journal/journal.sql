@@ -41,7 +41,7 @@ ON CONFLICT DO NOTHING RETURNING number
 INSERT INTO {prefix}chunks (run_id, number, state, ready_at_millis) VALUES (?, ?, 'ready', ?) ON CONFLICT DO NOTHING
 
 -- name: add_items
-INSERT INTO {prefix}items (run_id, key, chunk, place, state, data, cents)
+INSERT INTO {prefix}items (run_id, key, chunk, place, state, data, at_stake_cents)
 SELECT CAST(? AS bigint), item ->> 0, CAST(item ->> 1 AS bigint), CAST(item ->> 2 AS bigint), '', item ->> 3,
     CAST(item ->> 4 AS bigint)
 FROM {rows} WHERE true ON CONFLICT (run_id, key) DO NOTHING RETURNING key
@@ -87,10 +87,10 @@ SELECT {item_columns} FROM {prefix}items WHERE run_id = ? AND key > ? ORDER BY k
 SELECT {item_columns} FROM {prefix}items WHERE run_id = ? AND key > ? AND state = ? ORDER BY key LIMIT ?
 
 -- name: counts
-SELECT state, COUNT(*), SUM(cents) FROM {prefix}items WHERE run_id = ? GROUP BY state ORDER BY state
+SELECT state, COUNT(*), SUM(at_stake_cents) FROM {prefix}items WHERE run_id = ? GROUP BY state ORDER BY state
 
 -- name: save
-UPDATE {prefix}items SET state = ?, data = ?, cents = ?, evidence = ?, digest = ?, at_millis = ?
+UPDATE {prefix}items SET state = ?, data = ?, at_stake_cents = ?, evidence = ?, digest = ?, at_millis = ?
 WHERE run_id = ? AND key = ?
 
 -- name: begin_items
@@ -119,7 +119,7 @@ SELECT id FROM {prefix}runs
 WHERE kind = ? AND source = ? AND service = ? AND actor = ? AND id < ? AND moved_count > 0 AND ended_at_millis > ?
 
 -- name: moved_items
-SELECT at_millis, cents FROM {prefix}items WHERE run_id = ? AND state = ? AND at_millis > ?
+SELECT at_millis, at_stake_cents FROM {prefix}items WHERE run_id = ? AND state = ? AND at_millis > ?
 
 -- name: document
 SELECT body FROM {prefix}documents WHERE name = ?

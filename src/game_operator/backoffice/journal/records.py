@@ -83,7 +83,7 @@ class Item(NamedTuple):
         chunk, place: The chunk that has it, and its place there.
         state: ``""`` before it was judged; then the verdict, or what became of the grant.
         data: What else is known of it, as JSON.
-        cents: The money at stake.
+        at_stake_cents: The money at stake.
         attempts: How often it was begun.
         evidence: The bytes that the state rests on, or None.
         digest: SHA-256 of what has to be equal in two looks, or None.
@@ -95,7 +95,7 @@ class Item(NamedTuple):
     place: int
     state: str
     data: str
-    cents: int
+    at_stake_cents: int
     attempts: int
     evidence: bytes | None
     digest: bytes | None
@@ -112,7 +112,7 @@ class NewItem(NamedTuple):
 
     key: str
     data: Mapping[str, Any]
-    cents: int = 0
+    at_stake_cents: int = 0
 
 
 class Chunk(NamedTuple):
@@ -130,6 +130,6 @@ class ItemResult(NamedTuple):
     key: str
     state: str
     data: Mapping[str, Any]
-    cents: int = 0
+    at_stake_cents: int = 0
     evidence: bytes | None = None
     digest: bytes | None = None

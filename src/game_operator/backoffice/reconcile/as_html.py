@@ -41,7 +41,7 @@ class Age(NamedTuple):
 
     words: str
     findings: int
-    cents: int
+    total_cents: int
 
 
 class Reported(Protocol):
@@ -110,7 +110,7 @@ def _ages(report: Reported) -> Iterator[Age]:
     for until, text in _AGES:
         found = [each for each in report.findings if after < each.age_millis(report.now_millis) <= until]
         if found:
-            yield Age(text, len(found), sum(each.cents for each in found))
+            yield Age(text, len(found), sum(each.at_stake_cents for each in found))
         after = until
 
 

@@ -16,10 +16,10 @@ _COUNTED_MILLIS: Final = 20 * 3_600_000
 
 
 class Tally(NamedTuple):
-    """How many bets there are, and the money at stake in cents."""
+    """How many bets there are, and the money at stake in all."""
 
     bets: int
-    cents: int
+    total_cents: int
 
 
 def settled_before(journal: Journal, run: Run, now_millis: int) -> list[tuple[int, int]]:

@@ -88,11 +88,11 @@ def pay(
 def _due_cents(found: Finding, ledger: SqlLedger) -> int | None:
     """Return what the account should have got, also where a claim keeps a finding from saying what is owed."""
     if found.owed_cents is not None or found.kind in LATE_KINDS:
-        return found.cents
+        return found.at_stake_cents
     there = bet_in(found.evidence or b"", found.subject)
     ours = read_with(ledger, partial(ours_of, {found.subject}, found.source))[found.subject]
     judged = judge(ours._replace(claim=None), Evidence(found.subject, there, b""), Limits(0, 0, None))
-    return None if judged.owed_cents is None or judged.verdict != found.kind else judged.cents
+    return None if judged.owed_cents is None or judged.verdict != found.kind else judged.at_stake_cents
 
 
 class Patience(NamedTuple):
@@ -213,7 +213,7 @@ def _refunded(
         reason,
         player_id=bet.player_id,
         account=bet.account,
-        cents=bet.wager_cents,
+        at_stake_cents=bet.wager_cents,
         evidence=evidence.body,
     )
     yield from dialect.store_findings(source, [found])

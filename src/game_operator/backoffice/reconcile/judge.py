@@ -122,13 +122,13 @@ class Judgement(NamedTuple):
     Attributes:
         verdict: The verdict.
         detail: The same for a person, with the values that differ.
-        cents: The money at stake; where something is owed, all that the account should have got for the bet.
+        at_stake_cents: The money at stake; where something is owed, all that the account should have got for the bet.
         owed_cents: What is owed to the account, below zero if it has too much; None if that is not known.
     """
 
     verdict: Verdict
     detail: str = ""
-    cents: int = 0
+    at_stake_cents: int = 0
     owed_cents: int | None = None
 
 

@@ -101,8 +101,8 @@ def result_of(looked: Looked, judgement: Judgement, *, again: bool = False, by: 
         data["again"] = True
     if by:
         data["left_by"] = by
-    evidence = looked.evidence
-    return ItemResult(looked.key, str(judgement.verdict), data, judgement.cents, evidence.body, evidence.digest)
+    verdict, evidence = str(judgement.verdict), looked.evidence
+    return ItemResult(looked.key, verdict, data, judgement.at_stake_cents, evidence.body, evidence.digest)
 
 
 def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
@@ -120,7 +120,7 @@ def finding_of(looked: Looked, judgement: Judgement) -> NewFinding:
         tx_id=looked.ours.claim or "" if verdict is Verdict.CLAIMED and is_ended else "",
         player_id=player_id,
         account=None if bet is None else bet.account,
-        cents=judgement.cents,
+        at_stake_cents=judgement.at_stake_cents,
         owed_cents=judgement.owed_cents,
         evidence=looked.evidence.body,
     )

@@ -87,6 +87,6 @@ WHERE source = ? AND subject = ? AND tx_id = '' AND resolved_at_millis IS NULL A
 -- What a late call has left says what is owed as it is now; nothing where a claim may have paid it.
 -- name: judge_late_again
 UPDATE {prefix}findings SET owed_cents = CASE
-    WHEN CAST(? AS bigint) = 1 THEN NULL WHEN cents <= CAST(? AS bigint) THEN cents - ?
-    WHEN cents <= CAST(? AS bigint) THEN 0 ELSE cents - ? END
+    WHEN CAST(? AS bigint) = 1 THEN NULL WHEN at_stake_cents <= CAST(? AS bigint) THEN at_stake_cents - ?
+    WHEN at_stake_cents <= CAST(? AS bigint) THEN 0 ELSE at_stake_cents - ? END
 WHERE source = ? AND subject = ? AND kind IN {late} AND resolved_at_millis IS NULL

@@ -24,7 +24,7 @@ _MOST_FINDINGS: Final = 1_000
 _COLUMNS: Final = (
     "bet_id",
     "verdict",
-    "cents",
+    "at_stake_cents",
     "owed_cents",
     "here",
     "there",
@@ -86,7 +86,7 @@ class ReconcileReport:
             f"{state} {bets} ({amount_from_cents(cents)})" for state, (bets, cents) in self.test_bets.items()
         )
         total = self.verdicts[Verdict.TEST_BET]
-        return f"Test bets, left out: {total.bets}, {amount_from_cents(total.cents)} in all: {states}."
+        return f"Test bets, left out: {total.bets}, {amount_from_cents(total.total_cents)} in all: {states}."
 
     @property
     def brakes_left(self) -> Tally | None:
@@ -95,10 +95,10 @@ class ReconcileReport:
         if not options.get("repair"):
             return None
         bets, cents = int(options["max_bets"]), int(options["max_total_cents"])
-        return Tally(max(0, bets - run.moved_count - before.bets), max(0, cents - run.moved_cents - before.cents))
+        return Tally(max(0, bets - run.moved_count - before.bets), max(0, cents - run.moved_cents - before.total_cents))
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each bet of the run: bet_id, verdict, cents, at_millis, and what else is known of it."""
+        """Yield a row for each bet: bet_id, verdict, at_stake_cents, at_millis, and what else is known of it."""
         for item in self._journal.items(self.run.id):
             yield _row(item)
 
@@ -192,14 +192,14 @@ def report_of(journal: Journal, run: Run) -> ReconcileReport:
 def _test_bets(journal: Journal, run: Run) -> dict[str, Tally]:
     cents: dict[str, list[int]] = {}
     for each in journal.items(run.id, state=str(Verdict.TEST_BET)):
-        cents.setdefault(each.values["here"], []).append(each.cents)
+        cents.setdefault(each.values["here"], []).append(each.at_stake_cents)
     return {state: Tally(len(each), sum(each)) for state, each in sorted(cents.items())}
 
 
 def _held_back(journal: Journal, run: Run) -> Tally:
     states = (str(Verdict.SETTLE), str(Verdict.REFUND))
     left = (each for state in states for each in journal.items(run.id, state=state))
-    held = [each.cents for each in left if each.values.get("left_by")]
+    held = [each.at_stake_cents for each in left if each.values.get("left_by")]
     return Tally(len(held), sum(held))
 
 
@@ -257,7 +257,7 @@ def finding_document(found: Finding, now_millis: int) -> dict[str, Any]:
         "bet_id": found.subject,
         "player_id": found.player_id,
         "detail": found.detail,
-        "cents": found.cents,
+        "at_stake_cents": found.at_stake_cents,
         "owed_cents": found.owed_cents,
         "first_at_millis": found.first_at_millis,
         "last_at_millis": found.last_at_millis,
@@ -273,9 +273,10 @@ def finding_document(found: Finding, now_millis: int) -> dict[str, Any]:
 
 def _sum(counts: Mapping[str, Tally], *verdicts: Verdict) -> Tally:
     found = [counts[verdict] for verdict in verdicts if verdict in counts]
-    return Tally(sum(each.bets for each in found), sum(each.cents for each in found))
+    return Tally(sum(each.bets for each in found), sum(each.total_cents for each in found))
 
 
 def _row(item: Item) -> dict[str, Any]:
     values = {name: value for name, value in item.values.items() if name != "again"}
-    return {"bet_id": item.key, "verdict": item.state, "cents": item.cents, "at_millis": item.at_millis, **values}
+    row = {"bet_id": item.key, "verdict": item.state, "at_stake_cents": item.at_stake_cents}
+    return {**row, "at_millis": item.at_millis, **values}

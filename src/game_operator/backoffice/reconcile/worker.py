@@ -300,7 +300,7 @@ class Worker:
         if looked.first in (None, looked.evidence.digest) or not looked.evidence.answered or not is_open:
             return judgement
         detail = f"The provider's second answer differs from its first. {judgement.detail}".strip()
-        return Judgement(Verdict.ANSWERS_DIFFER, detail, judgement.cents)
+        return Judgement(Verdict.ANSWERS_DIFFER, detail, judgement.at_stake_cents)
 
     def _max_win_cents(self, instance_id: str) -> int | None:
         """Return the most that a bet of a game instance can win, or None if that is unknown."""
@@ -410,7 +410,7 @@ class Worker:
         fits = yield from self._journal.count_moved_script(
             dialect,
             run.id,
-            judgement.cents,
+            judgement.at_stake_cents,
             most=int(options["max_bets"]) - bets,
             most_cents=int(options["max_total_cents"]) - cents,
         )
@@ -436,7 +436,7 @@ class Worker:
 
     def _fail(self, chunk: Chunk, looked: Looked, judgement: Judgement, failed: Exception) -> None:
         detail = f"The bet was not settled: {one_line(f'{type(failed).__name__}: {failed}', 300)}"
-        failure = Judgement(Verdict.FAILED, detail, judgement.cents)
+        failure = Judgement(Verdict.FAILED, detail, judgement.at_stake_cents)
         self._save_unless_settled(chunk, looked.key, [result_of(looked, failure)], [finding_of(looked, failure)])
 
     def _save_unless_settled(

@@ -133,14 +133,14 @@ class Calls:
 
     # Any, below: the changes are fields of the class of what is returned.
 
-    def bet(self, player: Player | None = None, cents: int | None = None, **changes: Any) -> BetCalls:
-        """Return a new bet, with *changes*; of *player*, or of the first; of *cents*, or of a unit."""
+    def bet(self, player: Player | None = None, wager_cents: int | None = None, **changes: Any) -> BetCalls:
+        """Return a new bet, with *changes*; of *player*, or of the first; of *wager_cents*, or of a unit."""
         player, bet_id = player or self.player, self.fresh("bet")
         self.playing[player.id] = player
         bet = BetCalls(
             player_id=player.id,
             bet_id=bet_id,
-            wager_cents=self.unit_cents if cents is None else cents,
+            wager_cents=self.unit_cents if wager_cents is None else wager_cents,
             round_id=f"{bet_id}-round",
             instance_id=self.instance_id,
             game=self.game,
@@ -149,19 +149,19 @@ class Calls:
         self.bets.append(replace(bet, **changes))
         return self.bets[-1]
 
-    def claim(self, cents: int, action: str, player: Player | None = None, **changes: Any) -> DepositCall:
+    def claim(self, amount_cents: int, action: str, player: Player | None = None, **changes: Any) -> DepositCall:
         """Return a new claim, of free bets or a jackpot; raise NotTried if the profile has no such claims."""
         if action not in self.writer.claim_types:
             raise NotTried(f"the profile has no claims of the type {action}")
         player = player or self.player
         self.playing[player.id] = player
         fields = {"bet_id": self.fresh("claim"), "instance_id": self.instance_id, "game": self.game} | changes
-        return DepositCall(player_id=player.id, amount_cents=cents, action=action, **fields)
+        return DepositCall(player_id=player.id, amount_cents=amount_cents, action=action, **fields)
 
-    def jackpots(self, cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
-        """Return a jackpot of *cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
-        cents = self.unit_cents if cents is None else cents
-        return [self.claim(cents, "JACKPOT", player)] if "JACKPOT" in self.writer.claim_types else []
+    def jackpots(self, amount_cents: int | None = None, player: Player | None = None) -> list[DepositCall]:
+        """Return a jackpot of *amount_cents*, or of a unit, in a list; an empty list if the profile has no jackpots."""
+        amount_cents = self.unit_cents if amount_cents is None else amount_cents
+        return [self.claim(amount_cents, "JACKPOT", player)] if "JACKPOT" in self.writer.claim_types else []
 
     def request(self, call: WebhookCall, title: str, *, seal: Seal | None = None) -> Request:
         """Return *call* as the service posts it; the same bytes whenever it is asked for the same call."""

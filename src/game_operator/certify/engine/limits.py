@@ -22,7 +22,7 @@ def find_wager(at: Stage) -> None:
         cents = usual_cents * part // of
         if not 1 <= cents <= at.player.opening_cents:
             continue
-        bet = at.bet(cents=cents)
+        bet = at.bet(wager_cents=cents)
         placed = at.send(at.request(bet.withdraw(), f"a withdraw of {cents} cents, to find a wager within the limits"))
         if placed.succeeded:
             at.send(at.request(bet.rollback(), "its rollback"))

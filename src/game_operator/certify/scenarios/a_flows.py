@@ -96,7 +96,7 @@ def a05(at: Stage) -> None:
     first = at.bet()
     # Half a unit may be less than the wallet takes.
     wagers = at.unit_cents if at.observed.is_limited else max(1, at.unit_cents // 2), at.unit_cents
-    cancelled, last = (at.bet(cents=cents, round_id=first.round_id) for cents in wagers)
+    cancelled, last = (at.bet(wager_cents=cents, round_id=first.round_id) for cents in wagers)
     at.placed(first, cancelled, last, title="a withdraw in the round")
     at.accepts(first.deposit(2 * first.wager_cents), "the first bet's deposit")
     at.accepts(cancelled.rollback(), "the second bet's rollback")
@@ -105,10 +105,10 @@ def a05(at: Stage) -> None:
 
 def a06(at: Stage) -> None:
     """A withdraw of exactly the balance leaves 0.00; one of a cent more is refused with the balance."""
-    whole = at.bet(cents=at.player.due_cents)
+    whole = at.bet(wager_cents=at.player.due_cents)
     at.accepts(whole.withdraw(), "a withdraw of all", may_limit=True)
     at.accepts(whole.rollback(), "its rollback")
-    beyond = at.bet(cents=at.player.due_cents + 1)
+    beyond = at.bet(wager_cents=at.player.due_cents + 1)
     heard = at.refuses(beyond.withdraw(), "a withdraw of a cent more", Code.INSUFFICIENT_BALANCE)
     if heard.code == Code.INSUFFICIENT_BALANCE and heard.balance_cents is None:
         at.advise(f"{heard.code} came without the balance, which the service shows to the player", heard)

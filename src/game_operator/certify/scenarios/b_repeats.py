@@ -65,7 +65,7 @@ def b03(at: Stage) -> None:
     if heard.reply != first.reply and time_of(heard) < time_of(second):
         told = "it has the current balance with an earlier time, so that an older balance counts as the newer one"
         at.note(told, Weight.CONTRACT_BROKEN, "", heard)
-    rest = at.bet(cents=at.player.due_cents)
+    rest = at.bet(wager_cents=at.player.due_cents)
     with suppress(NotTried):  # A wallet that limits wagers has shown what it can.
         at.accepts(rest.withdraw(), "a withdraw of all the rest", may_limit=True)
         at.again(bet.withdraw(), first, "the first withdraw again, with no money left")
@@ -148,7 +148,7 @@ def _paid(bet: BetCalls) -> DepositCall:
 
 def b06(at: Stage) -> None:
     """A refusal is final for this tx_id, even if there is money later."""
-    open_bet, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
+    open_bet, beyond = at.bet(), at.bet(wager_cents=at.player.due_cents + 1)
     at.placed(open_bet)
     first = at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     at.accepts(open_bet.deposit(3 * open_bet.wager_cents), "a win that makes it enough")
@@ -227,7 +227,7 @@ def b11(at: Stage) -> None:
     calls += at.jackpots()
     firsts = [(call, at.accepts(call, f"a {call.operation}")) for call in calls]
     at.check_balance(at.ask(unseen.rollback(), "a rollback without its withdraw"), at.player)
-    beyond = at.bet(cents=at.player.due_cents + 1)
+    beyond = at.bet(wager_cents=at.player.due_cents + 1)
     refused = at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     at.act("later", _RETENTION_DAYS - 1)
     for call, first in firsts:
@@ -250,7 +250,7 @@ def b12(at: Stage) -> None:
     title = "a withdraw of a settled bet with another tx_id"
     at.refuses(third, title, code, success_is_advice=True, cause=KnownCause.SETTLED_GONE)
     # Nor is a bet that was cancelled or refused placed by another tx_id.
-    cancelled, beyond = at.bet(), at.bet(cents=at.player.due_cents + 1)
+    cancelled, beyond = at.bet(), at.bet(wager_cents=at.player.due_cents + 1)
     at.refuses(beyond.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     affordable = beyond.withdraw(amount_cents=at.unit_cents, tx_id=_other_tx_id(at, "withdraw"))
     at.refuses(affordable, "a withdraw of the refused bet with another tx_id and less", code)

@@ -63,7 +63,7 @@ def c05(at: Stage) -> None:
 
 def c06(at: Stage) -> None:
     """Nothing was taken, and nothing is given back or won."""
-    bet = at.bet(cents=at.player.due_cents + 1)
+    bet = at.bet(wager_cents=at.player.due_cents + 1)
     refused = at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     title = "a deposit of the refused withdraw's bet"
     at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)

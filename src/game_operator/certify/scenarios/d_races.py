@@ -59,7 +59,7 @@ def d01(at: Stage) -> None:
     many = fitting + _MANY - _FITTING
     if many > _MOST_AT_ONCE:
         raise NotTried(f"within the wallet's limit it takes {fitting} withdraws to wager the whole balance")
-    bets = [at.bet(cents=wager_cents) for _ in range(many)]
+    bets = [at.bet(wager_cents=wager_cents) for _ in range(many)]
     heard = at.answered([at.request(bet.withdraw(), f"one of {many} withdraws at once") for bet in bets])
     taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
     before_cents = at.player.due_cents

@@ -98,7 +98,7 @@ def f03(at: Stage) -> None:
 def f04(at: Stage) -> None:
     """Amounts below 0 are refused; a withdraw of 0 is refused, or a bet, as the profile says."""
     _amounts_refused(at, ("-1", str(-at.unit_cents)))
-    nothing = at.bet(cents=0)
+    nothing = at.bet(wager_cents=0)
     if at.profile.allow_zero_withdraw:
         at.placed(nothing, title="a withdraw of 0")
         at.accepts(nothing.rollback(), "its rollback")

@@ -47,10 +47,10 @@ def g01(at: Stage) -> None:
     most_cents = at.player.due_cents - last_cents
     if most_cents < 1:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and more than {units(last_cents)} is needed")
-    most = at.bet(cents=most_cents)
+    most = at.bet(wager_cents=most_cents)
     at.accepts(most.withdraw(), f"a withdraw of all but {units(last_cents)}", may_limit=True)
     for number in range(last_cents):
-        at.accepts(at.bet(cents=1).withdraw(), f"withdraw {number + 1} of 0.01", may_limit=True)
+        at.accepts(at.bet(wager_cents=1).withdraw(), f"withdraw {number + 1} of 0.01", may_limit=True)
     at.accepts(most.deposit(most_cents), "the first one's deposit, of as much")
 
 
@@ -66,7 +66,7 @@ def g03(at: Stage) -> None:
         raise NotTried(f"the player has {units(at.player.due_cents)}, and a smaller balance is tried")
     _check_understood(at, much_cents)
     _raise_balance(at)
-    credit, back = _credit(at, _MUCH_CENTS - at.player.due_cents), at.bet(cents=much_cents)
+    credit, back = _credit(at, _MUCH_CENTS - at.player.due_cents), at.bet(wager_cents=much_cents)
     steps = (
         (at.request(credit, f"a credit of {units(credit.amount_cents)}"), credit.amount_cents),
         (at.balance_request("the balance after it"), 0),
@@ -81,7 +81,7 @@ def g03(at: Stage) -> None:
 
 def _check_understood(at: Stage, much_cents: int) -> None:
     """Ask whether so much can be wagered: a credit that could not be taken back would stay with the player."""
-    heard = at.ask(at.bet(cents=much_cents).withdraw(), f"a withdraw of {units(much_cents)}, more than there is")
+    heard = at.ask(at.bet(wager_cents=much_cents).withdraw(), f"a withdraw of {units(much_cents)}, more than there is")
     if heard.code == Code.INSUFFICIENT_BALANCE:
         return
     if heard.code in (Code.INVALID_REQUEST, Code.SYSTEM_ERROR):
@@ -102,7 +102,7 @@ def _check_win_is_read(at: Stage, much_cents: int, code: str) -> None:
 def _raise_balance(at: Stage) -> None:
     """Credit ten times what there is, until much is there; each time hold that all of it can be wagered again."""
     while True:
-        whole = at.bet(cents=at.player.due_cents)
+        whole = at.bet(wager_cents=at.player.due_cents)
         # A wallet may ask for a limit after the funds: with too little money nothing shows it.
         at.accepts(whole.withdraw(), f"a withdraw of all of {units(whole.wager_cents)}", may_limit=True)
         at.accepts(whole.rollback(), "its rollback")
@@ -157,7 +157,7 @@ def g05(at: Stage) -> None:
 def _odd_amounts(at: Stage, look: Callable[[Carried], object]) -> None:
     """Wager each odd amount and win the next one; *look* at what is heard of each call."""
     for wager_cents, won_cents in zip(_ODD_CENTS, (*_ODD_CENTS[1:], _ODD_CENTS[0]), strict=True):
-        bet = at.bet(cents=wager_cents)
+        bet = at.bet(wager_cents=wager_cents)
         look(at.accepts(bet.withdraw(), f"a withdraw of {units(wager_cents)}", may_limit=True))
         look(at.accepts(bet.deposit(won_cents), f"a win of {units(won_cents)}"))
 

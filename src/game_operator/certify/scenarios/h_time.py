@@ -116,7 +116,7 @@ def h06_begin(at: Stage) -> None:
         cancelled.rollback(),
     ]
     at.earlier = [(call, at.accepts(call, f"{_named(call)} at the beginning of the run")) for call in calls]
-    beyond = at.bet(cents=at.player.due_cents + 1).withdraw()
+    beyond = at.bet(wager_cents=at.player.due_cents + 1).withdraw()
     refused = at.refuses(beyond, "a withdraw of more than there is, at the beginning", Code.INSUFFICIENT_BALANCE)
     early = at.ask(unseen.rollback(), "a rollback without its withdraw, at the beginning")
     at.check_balance(early, at.player)

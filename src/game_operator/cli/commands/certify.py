@@ -76,7 +76,7 @@ def certify(
                 supplies=supplies,
                 instance_id=wallet.instance,
                 game=wallet.game,
-                wager=wallet.wager,
+                wager_amount=wallet.wager,
                 headers=route.headers(assumed),
                 ssl_context=route.ssl_context(),
                 timeout=played.timeout,

@@ -244,7 +244,8 @@ def _answered(what: str, delivery: Delivery, expected: str) -> str:
     if delivery.status != 200 or reply is None:
         found = f"HTTP {delivery.status} {delivery.problem}".rstrip()
     else:
-        found = f"{reply.code or reply.type}{'' if reply.balance is None else f', balance {reply.balance}'}"
+        balance = "" if reply.balance_amount is None else f", balance {reply.balance_amount}"
+        found = f"{reply.code or reply.type}{balance}"
     _expect(f"the answer to {what}", found, expected)
     return f" {what}: {found}"
 
@@ -324,7 +325,7 @@ def reconciliation_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorC
     )
     _expect("the number of repaired bets", repaired.repaired.bets, len(_LOST))
     balance_cents = wallet.ledger.balance("player-1")
-    credited, balance = amount_from_cents(repaired.repaired.cents), amount_from_cents(balance_cents)
+    credited, balance = amount_from_cents(repaired.repaired.total_cents), amount_from_cents(balance_cents)
     yield f" a second look agrees, so it repairs them: {_verdicts(repaired)}"
     yield f" credited: {credited:.2f}, of 100.00 and 10 bets at most; the balance is {balance:.2f}"
     late = sandbox.release_held(lost=True)
@@ -340,7 +341,7 @@ def reconciliation_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorC
 def _verdicts(report: ReconcileReport) -> str:
     """Return how many bets have each verdict, and the money at stake."""
     return ", ".join(
-        f"{verdict} {tally.bets}" + (f" ({amount_from_cents(tally.cents):.2f})" if tally.cents else "")
+        f"{verdict} {tally.bets}" + (f" ({amount_from_cents(tally.total_cents):.2f})" if tally.total_cents else "")
         for verdict, tally in sorted(report.verdicts.items())
     )
 

@@ -24,7 +24,7 @@ def show_report(report: "ReconcileReport") -> None:
     about = f"Run {run.id} is {run.state}" + (f": {run.why}" if run.why else "")
     say(f"{about}. It {'repairs' if run.options.get('repair') else 'is dry: it moves no money'}.")
     rows = [
-        (name.replace("_", " ") or "not judged yet", tally.bets, amount_from_cents(tally.cents))
+        (name.replace("_", " ") or "not judged yet", tally.bets, amount_from_cents(tally.total_cents))
         for name, tally in report.verdicts.items()
     ]
     if rows:
@@ -65,7 +65,7 @@ def _show_open(report: "ReconcileReport") -> None:
     if not run.is_under_way:
         bets, cents = (
             report.open.bets + run.moved_count + before.bets,
-            report.open.cents + run.moved_cents + before.cents,
+            report.open.total_cents + run.moved_cents + before.total_cents,
         )
         most = f"--max-bets {bets} --max-total {amount_from_cents(cents)}"
         say(f"To settle them: game-operator reconcile run --repair {most} --actor NAME --reason TEXT")
@@ -93,7 +93,7 @@ def _row(found: "Finding") -> tuple[object, ...]:
         detail += f"{paid} Resolved by {found.resolved_by}: {found.resolution}"
     owed = "–" if found.owed_cents is None else amount_from_cents(found.owed_cents)
     player = "–" if found.player_id is None else found.player_id
-    stake, first = amount_from_cents(found.cents), when(found.first_at_millis)
+    stake, first = amount_from_cents(found.at_stake_cents), when(found.first_at_millis)
     return (found.id, found.kind.replace("_", " "), found.subject, player, stake, owed, found.seen, first, detail)
 
 

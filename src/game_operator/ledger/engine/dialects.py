@@ -199,7 +199,7 @@ class SqlDialect:
             now_millis = yield from self.now_millis()
         for each in findings:
             named = (each.kind, source, each.subject, each.tx_id, each.player_id, each.account, each.detail)
-            rest = (each.cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
+            rest = (each.at_stake_cents, each.owed_cents, each.evidence, run_id, now_millis, now_millis)
             upsert = self._upsert_finding_of_call if each.tx_id else self._upsert_finding
             yield Execute(upsert, (*named, *rest))
 

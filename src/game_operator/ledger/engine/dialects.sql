@@ -75,14 +75,15 @@ SELECT pg_advisory_xact_lock(hashtext('{prefix}findings'))
 
 -- name: insert_finding
 INSERT INTO {prefix}findings AS kept (
-    id, kind, source, subject, tx_id, player_id, account, detail, cents, owed_cents, evidence, run_id,
+    id, kind, source, subject, tx_id, player_id, account, detail, at_stake_cents, owed_cents, evidence, run_id,
     first_at_millis, last_at_millis, seen
 ) VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM {prefix}findings), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
 
 -- name: upsert_finding
 {insert_finding}
 ON CONFLICT (source, subject, kind) WHERE tx_id = '' AND resolved_at_millis IS NULL DO UPDATE SET
-    last_at_millis = excluded.last_at_millis, seen = kept.seen + 1, detail = excluded.detail, cents = excluded.cents,
+    last_at_millis = excluded.last_at_millis, seen = kept.seen + 1, detail = excluded.detail,
+    at_stake_cents = excluded.at_stake_cents,
     owed_cents = excluded.owed_cents, evidence = excluded.evidence, run_id = excluded.run_id
 
 -- name: upsert_finding_of_call

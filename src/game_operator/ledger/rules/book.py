@@ -93,7 +93,7 @@ class NewFinding(NamedTuple):
         detail: The same for a person.
         tx_id: Tells several findings of a kind about one subject apart, or "".
         player_id, account: Whose money it is, as far as that is known.
-        cents: The money at stake; where something is owed, all that the account should have got for the bet.
+        at_stake_cents: The money at stake; where something is owed, all that the account should have got for the bet.
         owed_cents: What of it is owed, below zero if the account has too much; None if paying is no remedy.
         evidence: The bytes that it rests on.
     """
@@ -104,7 +104,7 @@ class NewFinding(NamedTuple):
     tx_id: str = ""
     player_id: str | None = None
     account: str | None = None
-    cents: int = 0
+    at_stake_cents: int = 0
     owed_cents: int | None = None
     evidence: bytes | None = None
 
@@ -333,7 +333,7 @@ class Book:
             tx_id,
             bet.player_id,
             bet.account,
-            cents=due_cents,
+            at_stake_cents=due_cents,
             owed_cents=owed_cents,
             evidence=body,
         )

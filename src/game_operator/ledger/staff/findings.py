@@ -16,7 +16,7 @@ from game_operator.models.webhooks import problem_of_id
 
 _LONGEST = 1_000
 
-#: What late calls leave; ``cents`` is all that the account should have got by the call.
+#: What late calls leave; ``at_stake_cents`` is all that the account should have got by the call.
 LATE_KINDS: Final = ("late_deposit", "late_rollback")
 
 
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
     player_id: str | None
     account: str | None
     detail: str
-    cents: int
+    at_stake_cents: int
     owed_cents: int | None
     evidence: bytes | None
     run_id: int | None

@@ -73,7 +73,7 @@ class Claim(NamedTuple):
     """A claim that names a bet: its identity, what it paid, and when."""
 
     tx_id: str
-    cents: int
+    amount_cents: int
     at_millis: int
 
 
@@ -182,11 +182,12 @@ def pay_finding(payment: Payment, terms: Terms, dialect: SqlDialect) -> Script[P
     account = next((each for each in loaded.accounts if each.key == bet.account), None)
     # Again, because until the account was locked it may have been paid.
     wanted = yield from finding(payment.finding_id, dialect)
-    if wanted.owed_cents is None and wanted.cents != payment.due_cents:
+    if wanted.owed_cents is None and wanted.at_stake_cents != payment.due_cents:
         raise _nothing_to_pay(wanted)
     claims = yield from claims_of(wanted.source, bet.bet_id, dialect)
-    missing_cents = wanted.cents - credited_cents(bet) - (yield from paid_cents(wanted.source, bet.bet_id, dialect))
-    owed_cents = owed_beside(missing_cents, sum(each.cents for each in claims))
+    by_hand_cents = yield from paid_cents(wanted.source, bet.bet_id, dialect)
+    missing_cents = wanted.at_stake_cents - credited_cents(bet) - by_hand_cents
+    owed_cents = owed_beside(missing_cents, sum(each.amount_cents for each in claims))
     account = _payable(wanted, bet, account, missing_cents)
     _check_counted(payment, bet, claims)
     call = _call_of_payment(wanted, bet, owed_cents)
@@ -283,7 +284,7 @@ def _check_counted(payment: Payment, bet: BetRecord, claims: Sequence[Claim]) ->
         )
     left = [each for each in claims if each.tx_id not in payment.counted]
     if left:
-        named = ", ".join(f"{shown(each.tx_id)} of {amount_from_cents(each.cents)}" for each in left)
+        named = ", ".join(f"{shown(each.tx_id)} of {amount_from_cents(each.amount_cents)}" for each in left)
         raise FindingError(
             f"Claims name the bet {shown(bet.bet_id)}, and may have paid what is owed: {named}. Nothing was moved.",
             remedy="If a claim was paid for this bet, say so with --counting-claim TX_ID for each, in Python "
