@@ -10,7 +10,7 @@ from game_operator.codes import BetState
 from game_operator.errors import LedgerError
 from game_operator.ledger import MemoryLedger, Outcome, Terms
 from game_operator.ledger.api import Ledger
-from game_operator.models.webhooks import MovingCall, Reply
+from game_operator.models.webhooks import BalanceCall, MovingCall, Reply
 from game_operator.money import Cents
 from game_operator.profile import Profile
 from tests.support.calls import ask_balance, claim, deposit, rollback, withdraw
@@ -162,6 +162,32 @@ def test_an_outcome_as_a_reply(outcome: Outcome, reply: Reply, refused: bool) ->
     """Code, balance and time go into the reply (spec §2.1)."""
     assert (outcome.reply(), outcome.refused) == (reply, refused)
     assert outcome.balance_amount == reply.balance_amount
+
+
+@pytest.mark.parametrize(
+    ("call", "new_balance_cents", "problem"),
+    [
+        pytest.param(withdraw("b2", amount_cents=1_000), 0, "", id="all that there was"),
+        pytest.param(deposit("b1", amount_cents=0), 1_000, "", id="a loss closes a bet"),
+        pytest.param(withdraw("b2", amount_cents=1_001), None, "was refused with INSUFFICIENT_BALANCE", id="refused"),
+        pytest.param(withdraw("b2", player_id="p9"), None, "was refused with PLAYER_NOT_FOUND", id="nobody"),
+        pytest.param(withdraw("b1"), None, "is a repeat", id="repeated"),
+        pytest.param(ask_balance("p1"), None, "moved nothing", id="only asked"),
+    ],
+)
+def test_a_new_balance_is_a_number_or_an_error(
+    call: MovingCall | BalanceCall, new_balance_cents: int | None, problem: str
+) -> None:
+    """Whoever reads it after a call that moved nothing has forgotten a case (docs/decisions/0014)."""
+    with MemoryLedger({"p1": 1_500}) as ledger:
+        ledger.apply(withdraw("b1"))
+        outcome = ledger.apply(call)
+        if new_balance_cents is not None:
+            assert outcome.new_balance_cents == outcome.balance_cents == new_balance_cents
+            return
+        with pytest.raises(LedgerError, match=f"The call {problem}, so there is no new balance. Ask outcome.applied"):
+            _ = outcome.new_balance_cents
+        assert (outcome.balance_amount is None) == (call.player_id == "p9")
 
 
 @pytest.mark.parametrize(

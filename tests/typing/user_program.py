@@ -365,6 +365,7 @@ def after(call: MovingCall, outcome: Outcome, connection: sqlite3.Connection) ->
     assert_type(outcome.applied, bool)
     assert_type(outcome.balance_cents, Cents | None)
     assert_type(outcome.balance_amount, Decimal | None)
+    assert_type(outcome.new_balance_cents, Cents)
     match call:
         case WithdrawCall():
             assert_type(call.amount, Decimal)

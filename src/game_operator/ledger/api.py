@@ -149,7 +149,8 @@ class Outcome(_InTransaction):
 
     Attributes:
         code: None for SUCCESS, else the error code.
-        balance_cents: The balance to answer with; None if the reply has none.
+        balance_cents: The balance to answer with; None where the account was not read, and with
+            SYSTEM_ERROR.
         at_millis: The time to answer with.
         applied: Whether this call moved money or closed a bet.
         replayed: Whether it is a known call again.
@@ -173,8 +174,26 @@ class Outcome(_InTransaction):
 
     @property
     def balance_amount(self) -> Decimal | None:
-        """The balance to answer with in currency units; None if the reply has none."""
+        """The same balance in currency units, or None."""
         return None if self.balance_cents is None else amount_from_cents(self.balance_cents)
+
+    @property
+    def new_balance_cents(self) -> Cents:
+        """
+        The balance after this call; where ``applied`` is true there always is one.
+
+        Raises:
+            LedgerError: Nothing was applied: the call was refused, is a repeat, or only asks for a balance.
+        """
+        if not self.applied or self.balance_cents is None:
+            what = "is a repeat" if self.replayed else "moved nothing"
+            if self.refused:
+                what = f"was refused with {self.code}"
+            raise LedgerError(
+                f"The call {what}, so there is no new balance.",
+                remedy="Ask outcome.applied first, or read outcome.balance_cents, which may be None.",
+            )
+        return self.balance_cents
 
     def reply(self) -> Reply:
         """

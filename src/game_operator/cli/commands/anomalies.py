@@ -16,7 +16,6 @@ from game_operator.cli.options import OnlySource, check_between, comma_separated
 from game_operator.cli.output import answer, say, wants_json
 from game_operator.cli.reports.ledger import MORE, anomaly_document, show_anomalies
 from game_operator.errors import ConfigurationError, LedgerError, RetryRefusedError, UnknownSourceError, shown
-from game_operator.money import amount_from_cents
 
 if TYPE_CHECKING:
     from game_operator.ledger import Outcome, SqlLedger
@@ -216,7 +215,7 @@ def _retry_document(anomaly_id: int, outcome: "Outcome") -> dict[str, Any]:
         "code": outcome.code,
         "applied": outcome.applied,
         "replayed": outcome.replayed,
-        "balance": None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents),
+        "balance": outcome.balance_amount,
     }
 
 

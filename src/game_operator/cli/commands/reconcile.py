@@ -346,9 +346,8 @@ def refund(
             outcome = Reconciler(client, wallet, **vars(patience)).refund(bet_id, actor=actor, reason=reason)
         except ValueError as wrong:  # An id that no bet can have.
             raise typer.BadParameter(f"{wrong}.") from None
-    balance = None if outcome.balance_cents is None else amount_from_cents(outcome.balance_cents)
     document = {"bet_id": bet_id, "refunded": outcome.applied, "balance_cents": outcome.balance_cents}
-    answer(document, f"The wager was given back; the balance is {balance}.")
+    answer(document, f"The wager was given back; the balance is {outcome.balance_amount}.")
 
 
 @reconciliations.command()
