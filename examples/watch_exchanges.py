@@ -17,11 +17,15 @@ def watch(exchange: Exchange) -> None:
 
 with Sandbox() as sandbox, sandbox.client(on_exchange=watch) as client:
     client.fetch_bet("50% of a/b")
+    # NOT_FOUND names no round: over a reused connection it is asked again.
     client.fetch_round_bets(instance_id=sandbox.instance_id, round_no=1)
 
 # Prints:
 # GET /api/v0.2/fetch-bet/50%25%20of%20a%2Fb -> 200, attempt 1
 #   received {"status":"NOT_FOUND"}
 # POST /api/v0.2/fetch-round-bets -> 200, attempt 1
+#   sent {"instance_id":"6baa9455e3e70682c2094cac","round_no":1}
+#   received {"status":"NOT_FOUND"}
+# POST /api/v0.2/fetch-round-bets -> 200, attempt 2
 #   sent {"instance_id":"6baa9455e3e70682c2094cac","round_no":1}
 #   received {"status":"NOT_FOUND"}

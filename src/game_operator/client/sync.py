@@ -23,15 +23,15 @@ class OperatorClient(BaseClient[SyncHttpClient, Wire]):
         private_key: A path, a PEM as str or bytes, an ``RSAPrivateKey``, or any ``Signer``.
         passphrase: For an encrypted PEM.
         timeout: Seconds for each attempt, from connecting to the last byte of the answer.
-        deadline: Seconds for the whole call, repeats and waits included; None for no limit. Both are exact on our own
-            connections. With your own *http_client*, connecting takes as long as your library lets it, and a
-            transport that we cannot look into is checked only between the pieces of a body.
+        deadline: Seconds for the whole call, repeats and waits included; None for no limit. Both are exact, through
+            every kind of proxy. With your own *http_client* they are checked between the reads of a body alone.
         retries: How often a call is repeated, or a ``RetryPolicy``.
-        http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for proxies, certificates and pools of your
-            choice; it is never closed here.
-        on_exchange: Called with an ``Exchange`` after each attempt; what it raises is logged, and changes nothing.
+        proxy: The address of an http, https or socks5 proxy (extra ``socks``), with user and password if it has them.
         ssl_context: TLS settings for a private CA or a client certificate, when *http_client* is not given.
         trust_env: Whether proxy variables and SSL_CERT_FILE count, when *http_client* is not given.
+        http_client: Your own ``httpx.Client`` or ``httpx2.Client``, for mocks, HTTP/2 and unusual transports; each call
+            says ``Connection: close``, and it is never closed here.
+        on_exchange: Called with an ``Exchange`` after each attempt; what it raises is logged, and changes nothing.
         read_limits: How many bytes of an answer are read.
         allow_insecure_http: Whether plain http may go to another machine.
         telemetry: A ``game_operator.telemetry.Telemetry``, for spans and metrics of the calls (extra ``otel``).

@@ -22,7 +22,8 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.is_sent = self.reused = False
+        self.is_sent: bool = False
+        self.reused: bool = False
         self.unfinished: Any = None
         self._has_connected = False
 

@@ -131,7 +131,7 @@ class Connections(Generic[HttpClientT]):
     """
 
     def __init__(self, make: Callable[[], HttpClientT], places: Any) -> None:
-        self.places = places
+        self.places: Any = places
         self._make = make
         self._idle: deque[tuple[HttpClientT, float]] = deque()
         self._is_closed = False
