@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from game_operator._version import __version__ as __version__
     from game_operator.client.async_ import AsyncOperatorClient as AsyncOperatorClient
     from game_operator.client.base import Exchange as Exchange
+    from game_operator.client.settings import ReadLimits as ReadLimits
     from game_operator.client.sync import OperatorClient as OperatorClient
     from game_operator.codes import GameStatus as GameStatus
     from game_operator.codes import Genre as Genre
@@ -88,7 +89,6 @@ if TYPE_CHECKING:
     from game_operator.tokens import SessionClaims as SessionClaims
     from game_operator.tokens import SessionTokenBuilder as SessionTokenBuilder
     from game_operator.tokens import launch_url as launch_url
-    from game_operator.transport.settings import ReadLimits as ReadLimits
 
 if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every misspelt name.
     __getattr__, __dir__ = lazy_names(
@@ -115,6 +115,6 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".protocol.exchange": "RetryPolicy",
             ".signers.keys": "AsyncSigner Signer",
             ".tokens": "SessionClaims SessionTokenBuilder launch_url",
-            ".transport.settings": "ReadLimits",
+            ".client.settings": "ReadLimits",
         },
     )

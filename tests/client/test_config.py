@@ -10,10 +10,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient, RetryPolicy, SessionTokenBuilder
+from game_operator.client.settings import ReadLimits
 from game_operator.errors import ConfigurationError
 from game_operator.models import OpenBet
 from game_operator.protocol.http import service_name
-from game_operator.transport.settings import ReadLimits
 from tests.support.flavours import Perform
 from tests.support.hostile_server import HostileServer, answer, response_bytes
 from tests.support.wire import bet, wire
@@ -279,10 +279,10 @@ def test_a_policy_on_its_limits_is_taken() -> None:
 def test_defaults_are_as_documented(kind: Any, private_key: RSAPrivateKey) -> None:
     """10 s for an attempt, 30 s for a call, 2 repeats, 16 and 4 MiB (assumed, docs/decisions/0004)."""
     client = _made(kind, private_key)
-    settings, limits = client._settings, client._wire._read_limits
+    settings, limit_of = client._settings, client._wire._limit_of
     assert (settings.timeout_seconds, settings.deadline_seconds, settings.policy) == (10.0, 30.0, RetryPolicy())
     assert settings.policy.max_retries == 2
-    assert (limits.of("fetch-games"), limits.of("fetch-bet")) == (16 * 2**20, 4 * 2**20)
+    assert (limit_of("fetch-games"), limit_of("fetch-bet")) == (16 * 2**20, 4 * 2**20)
     assert _made(kind, private_key, retries=4)._settings.policy.max_retries == 4
     assert client.with_options()._settings == settings
 

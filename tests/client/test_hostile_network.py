@@ -15,6 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient
+from game_operator.client.settings import ReadLimits
 from game_operator.errors import (
     ApiError,
     GameOperatorError,
@@ -25,7 +26,6 @@ from game_operator.errors import (
     UnexpectedResponseError,
 )
 from game_operator.models import GrantAccepted, OpenBet
-from game_operator.transport.settings import ReadLimits
 from tests.support.flavours import Perform, Scenario, look_up, make_grant, run
 from tests.support.hostile_server import (
     Connection,

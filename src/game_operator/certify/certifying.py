@@ -33,8 +33,8 @@ from game_operator.provider.delivery import Carried
 from game_operator.provider.http import HttpCarrier
 from game_operator.provider.in_process import InProcessCarrier, ReplyingWallet, a_loop_runs_here, checked_function
 from game_operator.provider.keys import ServiceKeys, SigningKey
+from game_operator.provider.permission import check_moves_money
 from game_operator.provider.requests import Form, Seal
-from game_operator.transport.settings import check_moves_money
 
 #: Called with each verdict, and with how many scenarios there are.
 OnVerdict: TypeAlias = Callable[[Verdict, int], object]

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
+from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
 from game_operator.protocol.http import is_loopback
@@ -21,7 +22,6 @@ from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 from game_operator.transport.environment_proxy import proxy_for, unreadable_exceptions
 from game_operator.transport.own_connections import proxy_at
-from game_operator.transport.settings import base_url_of
 from game_operator.transport.wire import default_ssl_context
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]

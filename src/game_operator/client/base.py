@@ -14,6 +14,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
+from game_operator.client.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -35,7 +36,6 @@ from game_operator.signers.keys import (
     load_signer,
 )
 from game_operator.transport.own_connections import proxy_at
-from game_operator.transport.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
 
 if TYPE_CHECKING:
     from game_operator.telemetry import Telemetry
@@ -142,8 +142,14 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             )
         self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
         self._wire = self._make_wire(
-            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits, way
+            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits.of, way
         )
+        if way is not None and http_client is not None:
+            raise ConfigurationError(
+                "Both proxy and http_client are given.",
+                setting="proxy",
+                remedy="Give the proxy to your http_client, or leave http_client out.",
+            )
         if on_exchange is not None and not callable(on_exchange):
             raise TypeError(f"on_exchange must be callable, not {type(on_exchange).__name__}")
         if inspect.iscoroutinefunction(on_exchange):

@@ -138,6 +138,17 @@ def joined_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return headers
 
 
+def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
+    """Return why a body of *size* bytes with these *headers* cannot be read, or ""."""
+    if size > limit:
+        return f"the body is longer than {limit} bytes"
+    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
+    encoding = b", ".join(encodings).decode("latin-1")
+    if encoding.strip().lower() not in {"", "identity"}:
+        return f"the body is {encoding[:40]!r} encoded, although identity was asked for"
+    return ""
+
+
 def pairs_of(headers: Mapping[str, str]) -> HeaderPairs:
     """Return the *headers* of an ``HttpReply`` as pairs of bytes, for logs and reports."""
     return tuple((_latin(name), _latin(value)) for name, value in headers.items())

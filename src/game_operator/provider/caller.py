@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Self, TypeAlias
 
 from game_operator._version import __version__
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError, RequestNotSentError, shown
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
@@ -21,7 +22,6 @@ from game_operator.protocol.webhook import BodyWriter
 from game_operator.provider.delivery import Delivery, delivered
 from game_operator.provider.keys import SigningKey, loaded
 from game_operator.transport.async_ import AsyncWire
-from game_operator.transport.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.transport.sync import Wire
 
 __all__ = ["AsyncWebhookCaller", "Delivery", "DeliveryInDoubtError", "WebhookCaller"]
@@ -119,7 +119,7 @@ class WebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS)
+        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of)
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -180,7 +180,7 @@ class AsyncWebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS)
+        self._wire = AsyncWire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of)
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call* and return the answer, as ``WebhookCaller.send`` does."""

@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote
 
+from game_operator.client.settings import base_url_of
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, redacted
@@ -26,7 +27,6 @@ from game_operator.provider.faults import Fault
 from game_operator.provider.keys import ServiceKeys
 from game_operator.provider.misbehaving import post_roughly
 from game_operator.provider.requests import UNSIGNED, Request
-from game_operator.transport.settings import base_url_of
 
 _HALF_SECONDS: Final = 2.0
 #: A shorter value is not taken for a secret: it may stand in any text.

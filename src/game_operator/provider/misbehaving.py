@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
-from game_operator.transport.attempt import defect_of
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, defect_of, joined_headers
 
 _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import anyio
@@ -11,9 +11,9 @@ from anyio.lowlevel import current_token
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
-from game_operator.transport.attempt import AsyncProgress, failure, gather, reason_of
+from game_operator.transport.attempt import Progress, failure, gather, reason_of
 from game_operator.transport.own_connections import AsyncOwnClient, Connections
-from game_operator.transport.wire import ALL_IN_USE, BaseWire, seconds_to_connect
+from game_operator.transport.wire import ALL_IN_USE, BaseWire
 
 
 class AsyncHttpClient(Protocol):
@@ -55,7 +55,9 @@ class AsyncWire(BaseWire):
             connections = await self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
-        if not await _has_place(connections.places, seconds_to_connect(step.timeout_seconds)):
+        with anyio.move_on_after(step.timeout_seconds) as waiting:
+            await connections.places.acquire()
+        if waiting.cancelled_caught:
             return ALL_IN_USE
         http_client, result = connections.take(fresh=step.fresh), None
         try:
@@ -79,7 +81,7 @@ class AsyncWire(BaseWire):
             del self._ours[home]
 
     async def _result(self, http_client: AsyncHttpClient, step: Send, give_up: float) -> HttpReply | TransportFailed:
-        received = _Received(self._read_limits.of(step.operation_name))
+        received = _Received(self._limit_of(step.operation_name))
         with anyio.CancelScope(deadline=give_up) as scope:
             try:
                 await self._receive(received, http_client, step, scope)
@@ -97,7 +99,10 @@ class AsyncWire(BaseWire):
     async def _receive(
         self, received: "_Received", http_client: AsyncHttpClient, step: Send, scope: anyio.CancelScope
     ) -> None:
-        request = self._request(step, received.progress)
+        async def trace(event: str, info: Mapping[str, Any]) -> None:  # As httpcore asks.
+            received.progress(event, info)
+
+        request = self._request(step, trace)
         received.response = response = await http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
         if getattr(response, "is_stream_consumed", False):
@@ -126,7 +131,7 @@ class AsyncWire(BaseWire):
     async def _connections(self) -> Connections[AsyncHttpClient]:
         home = _home()
         if home not in self._ours:
-            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections))
+            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections, fast_acquire=True))
             closing = _closing(connections, weakref.ref(self), home)
             self._ours[home] = connections, closing
             await anext(closing)
@@ -138,7 +143,7 @@ class _Received:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.progress = AsyncProgress()
+        self.progress = Progress()
         self.response: Any = None
         self.chunks: list[bytes] = []
         self._size = 0
@@ -154,17 +159,6 @@ class _Received:
 
 def _home() -> _Home:
     return os.getpid(), current_token().native_token
-
-
-async def _has_place(places: anyio.Semaphore, seconds: float) -> bool:
-    try:
-        places.acquire_nowait()
-        return True
-    except anyio.WouldBlock:
-        with anyio.move_on_after(seconds):
-            await places.acquire()
-            return True
-    return False
 
 
 async def _closing(

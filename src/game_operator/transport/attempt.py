@@ -1,10 +1,13 @@
 """What came of sending a request once: how far it came, and what a response or an error means."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 from game_operator.protocol.exchange import TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpReply, joined_headers
+from game_operator.protocol.http import HttpReply, defect_of, joined_headers
+
+#: What httpcore calls with each event: its name, and what belongs to it.
+Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
 
 class Progress:
@@ -49,25 +52,13 @@ class Progress:
         return self.is_sent or (unless_reported and not self._has_connected)
 
 
-class AsyncProgress(Progress):
-    """The same, awaited."""
-
-    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:  # type: ignore[override] # as httpcore asks
-        """Take note of *event*."""
-        Progress.__call__(self, event, info)
-
-
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
 _NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
 
 
-def _root_of(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
-
-
-def roots_of(value: object) -> set[str]:
-    """Return the packages that the classes of *value* are from."""
-    return set(map(_root_of, type(value).__mro__))
+def roots_of(value: object) -> dict[str, str]:
+    """Return the names of the classes of *value*, and the package that each is from."""
+    return {kind.__name__: kind.__module__.partition(".")[0] for kind in type(value).__mro__}
 
 
 def failure(error: Exception, progress: Progress) -> TransportFailed:
@@ -79,12 +70,14 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
             raised. Such an error is never taken for a failure of the network.
     """
     no_thread = type(error) is RuntimeError and not progress.may_have_sent()  # Somebody has to ask the resolver.
-    if not no_thread and not isinstance(error, OSError) and not _NETWORK_LIBRARIES & roots_of(error):
+    if not no_thread and not isinstance(error, OSError) and _NETWORK_LIBRARIES.isdisjoint(roots_of(error).values()):
         raise error
-    kinds = {kind.__name__ for kind in type(error).__mro__ if _root_of(kind) in _FAMILY}
+    kinds = {name for name, root in roots_of(error).items() if root in _FAMILY}
     cause = error.__cause__
     # Over another library the kind says nothing: httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
-    is_known = cause is None or isinstance(cause, OSError) or bool(_NETWORK_LIBRARIES & roots_of(cause))
+    is_known = (
+        cause is None or isinstance(cause, OSError) or not _NETWORK_LIBRARIES.isdisjoint(roots_of(cause).values())
+    )
     sent = progress.may_have_sent(unless_reported=not is_known or kinds.isdisjoint(_NEVER_SENT))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
     return TransportFailed(reason_of(error), sent, timed_out)
@@ -116,14 +109,3 @@ def gather(response: Any, body: bytes, limit: int, progress: Progress) -> HttpRe
     headers = tuple(response.headers.raw)
     defect = defect_of(headers, len(body), limit)
     return HttpReply(response.status_code, joined_headers(headers), body[:limit], defect, progress.reused)
-
-
-def defect_of(headers: HeaderPairs, size: int, limit: int) -> str:
-    """Return why a body of *size* bytes with these *headers* cannot be read, or ""."""
-    if size > limit:
-        return f"the body is longer than {limit} bytes"
-    encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
-    encoding = b", ".join(encodings).decode("latin-1")
-    if encoding.strip().lower() not in {"", "identity"}:
-        return f"the body is {encoding[:40]!r} encoded, although identity was asked for"
-    return ""

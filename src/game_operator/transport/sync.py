@@ -9,7 +9,7 @@ from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply
 from game_operator.transport.attempt import Progress, failure, gather, reason_of
 from game_operator.transport.own_connections import Connections, OwnClient
-from game_operator.transport.wire import ALL_IN_USE, BaseWire, seconds_to_connect
+from game_operator.transport.wire import ALL_IN_USE, BaseWire
 
 
 class SyncHttpClient(Protocol):
@@ -46,7 +46,7 @@ class Wire(BaseWire):
             connections = self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
-        if not connections.places.acquire(timeout=seconds_to_connect(step.timeout_seconds)):
+        if not connections.places.acquire(timeout=step.timeout_seconds):
             return ALL_IN_USE
         http_client, result = connections.take(fresh=step.fresh), None
         try:
@@ -79,7 +79,7 @@ class Wire(BaseWire):
         self, http_client: SyncHttpClient, step: Send, give_up_seconds: float, progress: Progress
     ) -> HttpReply | TransportFailed:
         request = self._request(step, progress, give_up_seconds)
-        limit = self._read_limits.of(step.operation_name)
+        limit = self._limit_of(step.operation_name)
         response: Any = http_client.send(request, stream=True, follow_redirects=False)
         # A hook of the user's may have read it, and given the connection back.
         if getattr(response, "is_stream_consumed", False):

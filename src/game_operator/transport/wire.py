@@ -17,11 +17,10 @@ import httpx
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HeaderPairs, is_loopback
-from game_operator.transport.attempt import Progress, roots_of
+from game_operator.transport.attempt import Trace, roots_of
 from game_operator.transport.deadlines import Until
 from game_operator.transport.environment_proxy import proxy_for
 from game_operator.transport.own_connections import maker_of, proxy_at
-from game_operator.transport.settings import ReadLimits
 
 #: The connections of a client are waited for, and not opened without end.
 ALL_IN_USE: Final = TransportFailed("All connections are in use", sent=False, timed_out=True)
@@ -61,7 +60,7 @@ def _library_of(http_client: object, kind: str) -> Any:
         ConfigurationError: It is not such a client of httpx or httpx2.
     """
     library: Any = httpx
-    if "httpx2" in roots_of(http_client):
+    if "httpx2" in roots_of(http_client).values():
         import httpx2 as library
     if not isinstance(http_client, getattr(library, kind)):
         raise ConfigurationError(
@@ -78,29 +77,22 @@ def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 
-def seconds_to_connect(seconds: float) -> float:
-    """
-    Return how long connecting may take, if the whole attempt may take *seconds*: a little less.
-
-    On a busy machine two timers that end together end in any order, and who never got a connection has sent nothing.
-    """
-    return max(seconds - _HEAD_START_SECONDS, seconds / 2)
-
-
-def _extensions(seconds: float, progress: Progress, give_up_seconds: float | None) -> dict[str, Any]:
-    early = seconds_to_connect(seconds)
+def _extensions(seconds: float, trace: Trace, give_up_seconds: float | None) -> dict[str, Any]:
+    # Connecting gives up a little before the attempt does: on a busy machine two timers that end together end in any
+    # order, and who never got a connection out of your pool has sent nothing.
+    early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
     if give_up_seconds is not None:
         early = Until.over_at(give_up_seconds - seconds + early)
         seconds = Until.over_at(give_up_seconds)
     timeout = {"connect": early, "pool": early, "read": seconds, "write": seconds}
-    return {"timeout": timeout, "trace": progress}
+    return {"timeout": timeout, "trace": trace}
 
 
 class BaseWire:
     """
     The connections of a client, made when they are first used; sync and async ones share everything but the awaits.
 
-    *owner* is what an error calls the client.
+    *owner* is what an error calls the client, *limit_of* returns how many bytes of an endpoint's answer are read.
     """
 
     _client_kind: ClassVar[str]
@@ -114,7 +106,7 @@ class BaseWire:
         http_client: Any,
         ssl_context: ssl.SSLContext | None,
         trust_env: bool,
-        read_limits: ReadLimits,
+        limit_of: Callable[[str], int],
         proxy: httpx.Proxy | None = None,
     ) -> None:
         self._owner = owner
@@ -122,7 +114,7 @@ class BaseWire:
         self._secure = base_url.startswith("https:")
         self._ssl_context = ssl_context
         self._trust_env = trust_env
-        self._read_limits = read_limits
+        self._limit_of = limit_of
         self._yours = http_client
         self._your_process: int | None = None
         self._library = httpx if http_client is None else _library_of(http_client, self._client_kind)
@@ -139,23 +131,17 @@ class BaseWire:
             ) from None
         self._closed = False
         self._proxy = proxy
-        if proxy is not None and http_client is not None:
-            raise ConfigurationError(
-                "Both proxy and http_client are given.",
-                setting="proxy",
-                remedy="Give the proxy to your http_client, or leave http_client out.",
-            )
 
-    def _request(self, step: Send, progress: Progress, give_up_seconds: float | None = None) -> Any:
+    def _request(self, step: Send, trace: Trace, give_up_seconds: float | None = None) -> Any:
         """
-        Return the library's request for *step*, whose *progress* httpcore reports.
+        Return the library's request for *step*, whose progress httpcore reports to *trace*.
 
         Its body and headers are those of *step*. It is to end at *give_up_seconds* on the monotonic clock, where the
         connections can see to that.
         """
         signed = step.request
         headers, url = self._host + signed.headers, self._base_url + signed.path
-        extensions = _extensions(step.timeout_seconds, progress, give_up_seconds)
+        extensions = _extensions(step.timeout_seconds, trace, give_up_seconds)
         if signed.body:
             headers += ((b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(signed.body)))
         if step.fresh or self._yours is not None:

@@ -38,7 +38,7 @@ def call(
     """
     from game_operator.protocol.http import pairs_of
     from game_operator.provider.caller import WebhookCaller
-    from game_operator.transport.settings import check_moves_money
+    from game_operator.provider.permission import check_moves_money
 
     assumed = read_profile(profile)
     check_moves_money(url, "a call", moves_money=route.moves_money, name="--url")

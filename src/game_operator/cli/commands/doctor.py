@@ -36,7 +36,7 @@ def doctor(*, public_key: Path | None = None, url: str | None = None, service: _
     """
     from game_operator.cli.setup_checks import examination
     from game_operator.cli.wallet_checks import upgrade
-    from game_operator.transport.settings import base_url_of, checked_seconds
+    from game_operator.client.settings import base_url_of, checked_seconds
 
     checked_seconds("deadline", service.deadline)
     environ = service.environment(service.base_url)

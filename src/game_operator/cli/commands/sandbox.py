@@ -37,9 +37,9 @@ def sandbox(
     """
     check_extra("game-operator sandbox", "sandbox", SERVING)
     from game_operator.cli.keys import key_directory
+    from game_operator.client.settings import base_url_of
     from game_operator.control_room import ControlRoom
     from game_operator.sandbox import Sandbox
-    from game_operator.transport.settings import base_url_of
 
     stopped = threading.Event()
     with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:

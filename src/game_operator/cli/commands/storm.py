@@ -130,10 +130,10 @@ def storm(
     if serve is not None:
         check_extra("game-operator storm", "sandbox", SERVING)
     from game_operator.provider.keys import ServiceKeys
+    from game_operator.provider.permission import check_moves_money
     from game_operator.sandbox.storm.players import PlayersBooks, read_players
     from game_operator.sandbox.storm.storm import Storm
     from game_operator.sandbox.storm.trace import read_trace
-    from game_operator.transport.settings import check_moves_money
 
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
     if replay is not None and trace is not None and replay.absolute() == trace.absolute():

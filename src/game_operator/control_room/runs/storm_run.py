@@ -10,12 +10,12 @@ from game_operator.control_room.jobs import Job
 from game_operator.control_room.runs.runs_page import own_ledger
 from game_operator.errors import GameOperatorError
 from game_operator.provider.faults import FaultPlan
+from game_operator.provider.permission import check_moves_money
 from game_operator.sandbox.dealing.deliveries import retry_preset
 from game_operator.sandbox.storm.players import Books, OpenLedgerBooks, PlayersBooks
 from game_operator.sandbox.storm.report import StormReport
 from game_operator.sandbox.storm.storm import Storm, openings
 from game_operator.sandbox.storm.trace import TraceHead
-from game_operator.transport.settings import check_moves_money
 
 if TYPE_CHECKING:
     from game_operator.sandbox.server import Sandbox

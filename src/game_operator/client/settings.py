@@ -59,7 +59,7 @@ def base_url_of(
     if not isinstance(text, str):
         raise TypeError(f"{name} must be a str, not {type(text).__name__}")
     named = "The base URL" if name == "base_url" else name
-    parts, setting, subject = _split(text), name, f"{named} {shown(text)}"
+    parts, setting, subject = split_address(text), name, f"{named} {shown(text)}"
     if parts.username is not None or parts.password is not None:
         subject, problem, remedy = named, "carries a user name or password", "Remove it: calls are signed instead."
     elif parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
@@ -79,26 +79,8 @@ def base_url_of(
     raise ConfigurationError(f"{subject} {problem}.", setting=setting, remedy=remedy)
 
 
-def check_moves_money(url: str, what: str, *, moves_money: bool, name: str = "The wallet's address") -> None:
-    """
-    Raise ConfigurationError unless *what* may move the money of the wallet at *url*, the argument called *name*.
-
-    A wallet on this machine needs no permission; one on another machine needs *moves_money*.
-    """
-    host = _split(url).hostname or ""
-    if not host:
-        raise ConfigurationError(
-            f"{name} {shown(url)} is not a valid address.", remedy="Pass one like http://127.0.0.1:8000/wallet."
-        )
-    if not is_loopback(host) and not moves_money:
-        raise ConfigurationError(
-            f"{shown(host)} is another machine, and {what} moves its players' money.",
-            setting="moves_money",
-            remedy="Pass moves_money=True if that is what you want.",
-        )
-
-
-def _split(text: str) -> SplitResult:
+def split_address(text: str) -> SplitResult:
+    """Return the parts of an address; all are empty if it cannot be read."""
     try:
         parts = urlsplit(text)
         _ = parts.port
