@@ -28,7 +28,7 @@ def races(stage: Stage) -> Iterator[Race]:
         yield Race(
             "fetch-bet",
             Contender("httpx.Client, signed by hand, .json()", timed(bare)),
-            (Contender("fetch_bet", timed(fresh), 0.90), Contender("fetch_bet, same bet again", timed(again), 0.45)),
+            (Contender("fetch_bet", timed(fresh), 1.00), Contender("fetch_bet, same bet again", timed(again), 0.50)),
             calls=25,
             rounds=60,
         )

@@ -2,11 +2,13 @@
 A service that knows four answers by heart: HTTP/1.1 on loopback, in a process of its own.
 
 It verifies nothing and decides nothing, so that what is measured is the client; it only puts the ids asked for into its
-answers. Run as a program it prints its port and serves until its standard input ends.
+answers. Run as a program it prints its port and serves until its standard input ends; over TLS if it is given the file
+of a certificate with its key.
 """
 
 import asyncio
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,14 +22,14 @@ _BET_ID, _ROUND_ID, _INSTANCE_ID = BET_ID.encode(), ROUND_ID.encode(), INSTANCE_
 
 
 @contextmanager
-def running_service() -> Iterator[str]:
-    """Start the service and yield its base URL."""
-    command = [sys.executable, "-m", "benchmarks.service"]
+def running_service(certificate: str | None = None) -> Iterator[str]:
+    """Start the service and yield its base URL; with the file of a *certificate*, it is an https one."""
+    command = [sys.executable, "-m", "benchmarks.service", *([certificate] if certificate else [])]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin
         assert process.stdout
         try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+            yield f"{'https' if certificate else 'http'}://127.0.0.1:{int(process.stdout.readline())}"
         finally:
             process.stdin.close()
 
@@ -72,15 +74,18 @@ class _ByHeart(asyncio.Protocol):
         return end if len(self._received) >= end else None
 
 
-async def _serve() -> None:
+async def _serve(certificate: str | None) -> None:
     _ByHeart.bodies = {b"fetch-bet": one_bet(), b"fetch-round-bets": round_of(20)}
     _ByHeart.answers = {b"fetch-games": _answer(catalogue()), b"free-bet": _answer(grant_accepted())}
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(_ByHeart, "127.0.0.1", 0, backlog=512)
+    loop, tls = asyncio.get_running_loop(), None
+    if certificate is not None:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate)
+    server = await loop.create_server(_ByHeart, "127.0.0.1", 0, backlog=512, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve())
+    asyncio.run(_serve(sys.argv[1] if len(sys.argv) > 1 else None))

@@ -1,6 +1,7 @@
 """The Operator API by hand: bare httpx, a signature of one's own, and dictionaries; nothing is checked or repeated."""
 
 import json
+import ssl
 from base64 import urlsafe_b64encode
 from typing import Any
 
@@ -23,8 +24,10 @@ def signature_of(private_key: RSAPrivateKey, message: bytes) -> str:
 class ByHand:
     """One ``httpx.Client``, kept open; the key is loaded once."""
 
-    def __init__(self, base_url: str, operator_id: str, private_key: RSAPrivateKey) -> None:
-        self._http = httpx.Client(base_url=base_url)
+    def __init__(
+        self, base_url: str, operator_id: str, private_key: RSAPrivateKey, verify: ssl.SSLContext | bool = True
+    ) -> None:
+        self._http = httpx.Client(base_url=base_url, verify=verify)
         self._operator_id = operator_id
         self._private_key = private_key
 

@@ -366,3 +366,53 @@ def test_a_time_limit_in_a_watcher_passes_through(private_key: RSAPrivateKey) ->
         _soon_interrupted(reached),
     ):
         client.fetch_bet("bet-1")
+
+
+@pytest.mark.parametrize("proxied", [False, True], ids=["direct", "behind a proxy"])
+@pytest.mark.parametrize("flavour", ["asyncio", "trio"])
+def test_a_grant_that_is_cancelled_before_it_left_was_not_made(perform: Perform, proxied: bool) -> None:
+    """Until its first byte is on the way to the service, nobody has to wonder (docs/decisions/0028)."""
+    reached = threading.Event()
+    told: list[str] = []
+
+    def silent(connection: Connection) -> None:
+        if proxied:
+            connection.read_request()
+        reached.set()
+        connection.wait_for_peer()
+
+    async def scenario(client: AsyncOperatorClient) -> None:
+        async def grant() -> None:
+            try:
+                await client.grant_free_bet(**grant_request())
+            except BaseException as cancelled:
+                told.extend(getattr(cancelled, "__notes__", []))
+                raise
+
+        await _cancelled_scope(grant, reached)
+
+    with HostileServer(silent) as server:
+        proxy = server.base_url if proxied else None
+        perform(scenario, f"https://127.0.0.1:{server.port}", timeout=20.0, proxy=proxy)
+        assert server.wait_until_closed()
+    assert told == []
+
+
+def test_a_grant_that_a_signal_stops_before_it_left_was_not_made(private_key: RSAPrivateKey) -> None:
+    """In sync, too (docs/decisions/0028)."""
+    reached = threading.Event()
+
+    def silent(connection: Connection) -> None:
+        reached.set()
+        connection.wait_for_peer()
+
+    with (
+        HostileServer(silent) as server,
+        OperatorClient(
+            f"https://127.0.0.1:{server.port}", "acme", private_key, trust_env=False, timeout=20.0
+        ) as client,
+        pytest.raises(SoftTimeLimitError) as raised,
+        _soon_interrupted(reached),
+    ):
+        client.grant_free_bet(**grant_request())
+    assert not hasattr(raised.value, "__notes__")

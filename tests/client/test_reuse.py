@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from game_operator import AsyncOperatorClient, FreeBetRejectedError, OperatorClient, UnexpectedResponseError
 from game_operator.errors import NoAnswerError, ServiceError
 from game_operator.models import BetNotFound, OpenBet, RoundFound, RoundNotFound
+from game_operator.protocol.exchange import Departure
 from game_operator.transport.attempt import Progress
 from tests.support.hostile_server import Connection, HostileServer, found, response_bytes
 from tests.support.wire import bet, grant_request, granted, round_of, wire
@@ -442,7 +443,7 @@ def test_what_httpcore_reports_is_understood(
     events: list[tuple[str, Any]], is_sent: bool, reused: bool, unfinished: Any
 ) -> None:
     """Whatever is unknown counts as sent: no grant is taken for one that never left (docs/decisions/0028)."""
-    progress = Progress()
+    progress = Progress(Departure())
     for event in events:
         progress(*event)
-    assert (progress.may_have_sent(), progress.reused, progress.unfinished) == (is_sent, reused, unfinished)
+    assert (progress.departure.may_have_left, progress.reused, progress.unfinished) == (is_sent, reused, unfinished)

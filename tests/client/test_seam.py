@@ -31,6 +31,7 @@ from game_operator.errors import (
     UnexpectedResponseError,
 )
 from game_operator.models import ClosedBet, GrantAccepted, OpenBet
+from game_operator.protocol.exchange import Departure
 from game_operator.transport.attempt import Progress, failure
 from tests.support.flavours import Scenario, look_up, make_grant, run, run_over
 from tests.support.hostile_server import Connection, HostileServer, answer, found, response_bytes
@@ -184,7 +185,7 @@ def test_only_what_surely_never_left_counts_as_not_sent(
 )
 def test_errors_of_our_own_connections_mean_the_same(kind: type[Exception]) -> None:
     """They come from httpcore, without httpx between (docs/decisions/0004)."""
-    failed = failure(kind("x"), Progress())
+    failed = failure(kind("x"), Progress(Departure()))
     assert failed.sent is (kind.__name__ not in _NEVER_SENT)
     assert failed.timed_out is (kind.__name__ in _TIMEOUTS)
 
@@ -192,7 +193,7 @@ def test_errors_of_our_own_connections_mean_the_same(kind: type[Exception]) -> N
 @pytest.mark.parametrize("name", sorted(_NEVER_SENT))
 def test_an_error_of_the_same_name_says_nothing(name: str) -> None:
     """A transport of yours may raise a ProxyError of another library after it has sent."""
-    failed = failure(type(name, (OSError,), {})("cut off"), Progress())
+    failed = failure(type(name, (OSError,), {})("cut off"), Progress(Departure()))
     assert (failed.sent, failed.timed_out) == (True, False)
 
 

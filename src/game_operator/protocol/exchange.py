@@ -108,6 +108,13 @@ class Sign:
     timeout_seconds: float | None
 
 
+@dataclass(slots=True)
+class Departure:
+    """Whether a request *may_have_left*. A driver that sees it connect, and sees it leave, says so here."""
+
+    may_have_left: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Send:
     """Send *request* as it is, and answer within *timeout_seconds*; if it is *fresh*, over a new connection."""
@@ -118,6 +125,7 @@ class Send:
     operation_name: str
     fresh: bool = False
     correlation_id: str = ""
+    departure: Departure = field(default_factory=Departure, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ class _Call(Generic[T]):
     is_doubtful: bool = False
     left_us: bool = False
     in_doubt: bool = False
-    under_way: bool = False
+    under_way: Departure | None = None
     out_of_time: bool = False
     said: ApiError | None = None
 
@@ -229,7 +237,8 @@ def exchange(
     except GameOperatorError:
         raise
     except BaseException as interruption:
-        if operation.grant is not None and (call.under_way or call.in_doubt):
+        is_under_way = call.under_way is not None and call.under_way.may_have_left
+        if operation.grant is not None and (is_under_way or call.in_doubt):
             reference_id, instance_id = shown(operation.grant.reference_id), shown(operation.grant.instance_id)
             interruption.add_note(
                 f"The grant of free bets with reference_id {reference_id} on instance {instance_id} was under way: it "
@@ -248,11 +257,11 @@ def _attempts(call: _Call[T], jitter: Iterator[float], correlation_id: str) -> G
         if remaining is not None:
             timeout = min(timeout, max(remaining, 0.0))
         call.attempts += 1
-        call.under_way = True
+        call.under_way = departure = Departure()
         answer: Answer | None = None
         try:
             fresh = call.is_doubtful or not operation.is_lookup
-            reply = yield Send(request, timeout, call.attempts, operation.name, fresh, correlation_id)
+            reply = yield Send(request, timeout, call.attempts, operation.name, fresh, correlation_id, departure)
             assert isinstance(reply, Answer)
             answer, call.now = reply, reply.seconds
             result = _read(call, answer, signature)
@@ -289,7 +298,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
     if isinstance(result, TransportFailed):
         call.left_us = call.left_us or result.sent
         call.in_doubt = call.in_doubt or result.sent
-        call.under_way = False
+        call.under_way = None
         subject = "" if call.left_us else f"{call.settings.base_url} cannot be reached: "
         if call.is_doubtful:
             subject = "NOT_FOUND came over a reused connection and could not be confirmed: "
@@ -310,7 +319,7 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
             error.retry_after = retry_after_seconds(result, answer.unix_millis)
         call.said = error
         call.in_doubt = call.in_doubt or _leaves_doubt(error)
-        call.under_way = False
+        call.under_way = None
         raise
 
 

@@ -81,7 +81,7 @@ class AsyncWire(BaseWire):
             del self._ours[home]
 
     async def _result(self, http_client: AsyncHttpClient, step: Send, give_up: float) -> HttpReply | TransportFailed:
-        received = _Received(self._limit_of(step.operation_name))
+        received = _Received(Progress(step.departure), self._limit_of(step.operation_name))
         with anyio.CancelScope(deadline=give_up) as scope:
             try:
                 await self._receive(received, http_client, step, scope)
@@ -92,8 +92,7 @@ class AsyncWire(BaseWire):
                     with anyio.CancelScope(shield=True):
                         await received.progress.unfinished.aclose()
         if scope.cancelled_caught and not received.is_too_long:
-            sent = received.progress.may_have_sent()
-            return TransportFailed("The attempt did not end in time", sent, timed_out=True)
+            return TransportFailed("The attempt did not end in time", step.departure.may_have_left, timed_out=True)
         return gather(received.response, b"".join(received.chunks), received.limit, received.progress)
 
     async def _receive(
@@ -141,9 +140,8 @@ class AsyncWire(BaseWire):
 class _Received:
     """What has been received of a response so far; of its body up to *limit* bytes and a little more."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.progress = Progress()
+    def __init__(self, progress: Progress, limit: int) -> None:
+        self.progress, self.limit = progress, limit
         self.response: Any = None
         self.chunks: list[bytes] = []
         self._size = 0

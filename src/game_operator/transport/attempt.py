@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-from game_operator.protocol.exchange import TransportFailed
+from game_operator.protocol.exchange import Departure, TransportFailed
 from game_operator.protocol.http import HttpReply, defect_of, joined_headers
 
 #: What httpcore calls with each event: its name, and what belongs to it.
@@ -17,18 +17,19 @@ class Progress:
     Nothing is reported where a mock, or a transport of another kind, answers in its place.
 
     Attributes:
-        is_sent: Whether the request to the service has begun to leave; that to a proxy for a tunnel does not count.
+        departure: Whether the request to the service may have left; that to a proxy for a tunnel does not count.
+        is_sent: Whether it has been seen to leave.
         reused: Whether it left over a connection of HTTP/1.1 that had been there before.
         unfinished: httpcore's stream from the moment there is a connection until the request leaves. Cut short in
             between, httpcore 1.0.9 leaves things behind: a connection that is still open and, behind a proxy, one that
             keeps its place in the pool for ever.
     """
 
-    def __init__(self) -> None:
-        self.is_sent: bool = False
+    def __init__(self, departure: Departure) -> None:
+        self.departure: Departure = departure
         self.reused: bool = False
         self.unfinished: Any = None
-        self._has_connected = False
+        self.is_sent: bool = False
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
         """Take note of *event*."""
@@ -38,18 +39,15 @@ class Progress:
             self.unfinished = info["return_value"]
         elif event.endswith(".started"):
             if not event.startswith("http"):
-                self._has_connected = True
+                self.departure.may_have_left = False
             elif (
                 not event.endswith("response_closed.started")
                 and getattr(info.get("request"), "method", b"") != b"CONNECT"
             ):
-                self.is_sent = True
-                self.reused = event.startswith("http11.") and not self._has_connected
+                # Without an event of connecting, nothing has been said of the departure before.
+                self.reused = event.startswith("http11.") and self.departure.may_have_left
+                self.is_sent = self.departure.may_have_left = True
                 self.unfinished = None
-
-    def may_have_sent(self, *, unless_reported: bool = True) -> bool:
-        """Return whether something may have left; *unless_reported* if nothing was reported."""
-        return self.is_sent or (unless_reported and not self._has_connected)
 
 
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
@@ -69,16 +67,15 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
         Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
             raised. Such an error is never taken for a failure of the network.
     """
-    no_thread = type(error) is RuntimeError and not progress.may_have_sent()  # Somebody has to ask the resolver.
+    may_have_left = progress.departure.may_have_left
+    no_thread = type(error) is RuntimeError and not may_have_left  # Somebody has to ask the resolver.
     if not no_thread and not isinstance(error, OSError) and _NETWORK_LIBRARIES.isdisjoint(roots_of(error).values()):
         raise error
     kinds = {name for name, root in roots_of(error).items() if root in _FAMILY}
     cause = error.__cause__
     # Over another library the kind says nothing: httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
-    is_known = (
-        cause is None or isinstance(cause, OSError) or not _NETWORK_LIBRARIES.isdisjoint(roots_of(cause).values())
-    )
-    sent = progress.may_have_sent(unless_reported=not is_known or kinds.isdisjoint(_NEVER_SENT))
+    is_strange = not isinstance(cause, OSError | None) and _NETWORK_LIBRARIES.isdisjoint(roots_of(cause).values())
+    sent = may_have_left and (progress.is_sent or is_strange or kinds.isdisjoint(_NEVER_SENT))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
     return TransportFailed(reason_of(error), sent, timed_out)
 

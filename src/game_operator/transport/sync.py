@@ -66,7 +66,7 @@ class Wire(BaseWire):
             each.close()
 
     def _result(self, http_client: SyncHttpClient, step: Send, give_up_seconds: float) -> HttpReply | TransportFailed:
-        progress = Progress()
+        progress = Progress(step.departure)
         try:
             return self._attempt(http_client, step, give_up_seconds, progress)
         except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
