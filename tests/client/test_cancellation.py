@@ -403,14 +403,13 @@ def test_a_grant_that_a_signal_stops_before_it_left_was_not_made(private_key: RS
     reached = threading.Event()
 
     def silent(connection: Connection) -> None:
+        connection.read_request()
         reached.set()
         connection.wait_for_peer()
 
     with (
-        HostileServer(silent) as server,
-        OperatorClient(
-            f"https://127.0.0.1:{server.port}", "acme", private_key, trust_env=False, timeout=20.0
-        ) as client,
+        HostileServer(silent) as proxy,
+        OperatorClient("https://127.0.0.1:9", "acme", private_key, proxy=proxy.base_url, timeout=20.0) as client,
         pytest.raises(SoftTimeLimitError) as raised,
         _soon_interrupted(reached),
     ):

@@ -186,7 +186,7 @@ def test_anomalies_by_age(served: str) -> None:
 
 def test_findings_by_age(served: str) -> None:
     """Likewise what a reconciliation has found."""
-    names = "id, kind, source, subject, tx_id, detail, cents, first_at_millis, last_at_millis, seen"
+    names = "id, kind, source, subject, tx_id, detail, at_stake_cents, first_at_millis, last_at_millis, seen"
     assert verdicts(served, "findings") == {"fine"}
     for number, (age, expected) in enumerate([(DAY // 2, "advice"), (8 * DAY, "finding")]):
         values = f"{number}, 'k', '', '{number}', '', 'd', 1, {now() - age}, 1, 1"

@@ -1,5 +1,6 @@
 """What came of sending a request once: how far it came, and what a response or an error means."""
 
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -94,7 +95,11 @@ def _text_of(error: BaseException) -> str:
 
 def reason_of(error: Exception) -> str:
     """Return the kind of *error* and what it says, without what it may quote of a header."""
-    name, text = type(error).__name__, _text_of(error)
+    name, text, behind = type(error).__name__, _text_of(error), error.__cause__
+    while behind is not None and not isinstance(behind, ConnectionError):
+        behind = behind.__cause__ or behind.__context__
+    if behind is not None and behind.errno:
+        text = os.strerror(behind.errno)  # anyio's words around it say nothing.
     if "header value" in text:
         # h11 quotes the value of a header it refuses, which may be a credential of the user's own client.
         text = "a header has a value that cannot be sent"
