@@ -1,14 +1,24 @@
-"""The catalogue by hand: pydantic models as anybody writes them, over ``json.loads`` with exact amounts."""
+"""
+The catalogue by hand: pydantic models as anybody writes them, over ``json.loads`` with exact amounts.
+
+They hold what ours hold: frozen values, unknown members kept, and a status and genre that may be new.
+"""
 
 import json
 from decimal import Decimal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
+
+from game_operator.codes import GameStatus, Genre
 
 __all__ = ["games_of"]
 
 
-class _BetConfig(BaseModel):
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _BetConfig(_Model):
     min_wager: Decimal
     max_wager: Decimal
     default_wager: Decimal
@@ -16,25 +26,25 @@ class _BetConfig(BaseModel):
     max_win: Decimal
 
 
-class _GameInstance(BaseModel):
+class _GameInstance(_Model):
     id: str
     name: str
     active: bool
     bet_config: _BetConfig
 
 
-class _Game(BaseModel):
+class _Game(_Model):
     id: str
     name: str
-    status: str
+    status: GameStatus | str
     thumbnail_url: str | None = None
     provider_name: str
     rtp: Decimal | None = None
-    genre: str
-    instances: list[_GameInstance]
+    genre: Genre | str
+    instances: tuple[_GameInstance, ...]
 
 
-class _Catalogue(BaseModel):
+class _Catalogue(_Model):
     games: list[_Game]
 
 
