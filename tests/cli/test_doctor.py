@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from game_operator.cli.keys import fingerprint, write_pair
 from game_operator.sandbox import Sandbox
 from tests.cli.support import CannedService, Reply, Run, command
+from tests.support.hostile_server import Connection, HostileServer
 from tests.support.proxies import WEBSOCKETS, behind, needs
+from tests.support.proxy import silent_after
 from tests.support.servers import asgi_server
 from tests.support.wire import game, wire
 
@@ -247,6 +249,26 @@ def test_entries_of_no_proxy_that_cannot_be_read(
         assert found is not None
         assert (found["outcome"], found["found"].partition(": ")[2]) == ("advice", named)
         assert "secret" not in told.out + told.err
+
+
+@pytest.mark.parametrize("last", ["connected", "method", "garbage"])
+def test_a_socks_proxy_that_does_not_work(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """The service is out of reach through it; a silent one is not waited for without end."""
+    answers = silent_after("socks5", last)
+    if last == "garbage":
+
+        def answers(connection: Connection) -> None:
+            connection.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+    with HostileServer(answers) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{proxy.port}")
+        told = run("doctor", "--json", "--deadline", "0.5", "--base-url", "https://127.0.0.1:1")
+    assert told.code == 3
+    found = checks(told.document)["reachability"]
+    assert (found["outcome"], "through the proxy (" in found["found"]) == ("unreachable", True)
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,13 @@ _REFUSED_AT_CONSTRUCTION = [
     pytest.param({"base_url": 7}, TypeError, "base_url must be a str", id="a number for an address"),
     pytest.param({"operator_id": 7}, TypeError, "operator_id must be a str", id="a number for an operator"),
     pytest.param({"private_key": 7}, TypeError, "private_key must be", id="a number for a key"),
+    pytest.param(
+        {"ssl_context": "ca.pem"}, TypeError, "ssl_context must be of the type SSLContext, not str", id="a CA"
+    ),
+    pytest.param({"ssl_context": False}, TypeError, "ssl_context must be of the type SSLContext", id="no TLS"),
+    pytest.param({"read_limits": 1}, TypeError, "read_limits must be of the type ReadLimits", id="a number of bytes"),
+    pytest.param({"trust_env": "no"}, TypeError, "trust_env must be of the type bool", id="trust in words"),
+    pytest.param({"allow_insecure_http": "no"}, TypeError, "allow_insecure_http must be of", id="permission in words"),
     pytest.param({"on_exchange": "print"}, TypeError, "on_exchange must be callable", id="a word for a watcher"),
     pytest.param({"on_exchange": _watch}, ConfigurationError, "on_exchange is async", id="an async watcher"),
 ]

@@ -254,6 +254,9 @@ def test_failed_handshakes_behind_a_proxy_use_nothing_up(
         pytest.param("foo://casino:pr0xy-s3cret@localhost:80", id="another scheme"),
         pytest.param("http://casino:pr0xy-s3cret/x@localhost:80", id="a slash in the password"),
         pytest.param("http://:80", id="no host"),
+        pytest.param("http://127.0.0.1:65536", id="a port beyond the last"),
+        pytest.param("http://a..b:1", id="an empty label"),
+        pytest.param(f"socks5://{'x' * 64}.example:1", id="a label of 64 letters"),
     ],
 )
 def test_a_proxy_that_cannot_be_one_is_a_setting_to_fix(
@@ -343,6 +346,7 @@ def test_a_proxy_that_falls_silent_ends_the_attempt_in_time(
         seconds = time.monotonic() - began
         assert proxy.wait_until_closed()
     assert raised.value.timed_out
+    assert "through the proxy (proxy=, HTTPS_PROXY or ALL_PROXY): " in str(raised.value)
     assert 0.1 < seconds < 2.4
 
 

@@ -197,6 +197,10 @@ def test_an_error_of_the_same_name_says_nothing(name: str) -> None:
     assert (failed.sent, failed.timed_out) == (True, False)
 
 
+#: As aiohttp has them.
+_OF_AIOHTTP = type("ClientConnectionResetError", (ConnectionError,), {"__module__": "aiohttp.client_exceptions"})
+
+
 @pytest.mark.parametrize("kind", [httpx.ConnectError, httpx.ConnectTimeout])
 @pytest.mark.parametrize(
     ("behind", "never_sent"),
@@ -204,10 +208,11 @@ def test_an_error_of_the_same_name_says_nothing(name: str) -> None:
         pytest.param(None, True, id="nothing"),
         pytest.param(httpcore.ConnectError("refused"), True, id="httpcore"),
         pytest.param(OSError(111, "refused"), True, id="the system"),
-        pytest.param(RuntimeError("a reset in the middle of an answer"), False, id="another library"),
+        pytest.param(RuntimeError("a mock's"), True, id="a mock"),
+        pytest.param(_OF_AIOHTTP("a reset in the middle of an answer"), False, id="aiohttp"),
     ],
 )
-def test_over_an_unknown_library_a_grant_is_in_doubt(
+def test_over_aiohttp_a_grant_is_in_doubt(
     kind: type[Exception], behind: Exception | None, never_sent: bool, private_key: RSAPrivateKey
 ) -> None:
     """httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout (docs/decisions/0004)."""
@@ -406,7 +411,7 @@ def test_the_wrong_kind_of_client_is_refused(kind: Any, http_client: Any, privat
     """The error names what was given and what is wanted (docs/decisions/0004)."""
     given = http_client(_nothing) if http_client is httpx.MockTransport else http_client()
     wanted = "AsyncClient" if kind is AsyncOperatorClient else "Client"
-    with pytest.raises(ConfigurationError, match=rf"{http_client.__name__}\. Pass a {wanted} of httpx or httpx2 here"):
+    with pytest.raises(ConfigurationError, match=rf"{http_client.__name__}\. Pass an httpx\.{wanted} or httpx2"):
         kind(_URL, "acme", private_key, http_client=given)
 
 
@@ -463,9 +468,13 @@ def test_respx_stands_in_for_the_service(flavour: str, private_key: RSAPrivateKe
                 httpx.Response(200, json=bet("CLOSED")),
             ]
         )
-        service.post("/free-bet/grant").mock(side_effect=httpx.ReadTimeout("silent"))
+        grants = service.post("/free-bet/grant")
         found = _over_respx(flavour, look_up, private_key)
+        grants.mock(side_effect=httpx.ReadTimeout("silent"))
         with pytest.raises(OutcomeUnknownError) as raised:
+            _over_respx(flavour, make_grant, private_key)
+        grants.mock(side_effect=httpx.ConnectError("refused"))
+        with pytest.raises(RequestNotSentError):
             _over_respx(flavour, make_grant, private_key)
     assert isinstance(found, ClosedBet)
     assert route.call_count == 3

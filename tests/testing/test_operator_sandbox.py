@@ -95,7 +95,9 @@ def test_clients_see_what_they_would_see_over_http(twin: InProcessSandbox, game_
             expected = _ask_everything(client, sandbox)
         with twin.client() as client:
             assert _ask_everything(client, twin) == expected
-        pairs = zip(twin.live.recent(), sandbox.live.recent(), strict=True)
+        # Over a connection that is reused, NOT_FOUND is asked again, and the same comes back.
+        asked = {(each.path, each.request_body): each for each in sandbox.live.recent()}
+        pairs = zip(twin.live.recent(), asked.values(), strict=True)
         for here, there in pairs:
             for part in ("method", "path", "request_body", "signature", "status", "response_headers", "response_body"):
                 assert getattr(here, part) == getattr(there, part)

@@ -17,12 +17,12 @@ from game_operator.cli.options import PASSPHRASE, settings
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
-from game_operator.protocol.http import is_loopback
+from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
-from game_operator.transport.environment_proxy import proxy_for, unreadable_exceptions
-from game_operator.transport.own_connections import proxy_at
-from game_operator.transport.wire import default_ssl_context
+from game_operator.transport.environment_proxy import unreadable_exceptions
+from game_operator.transport.sync import Wire
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
 
@@ -30,6 +30,8 @@ _MOST_SKEW_SECONDS = 30.0
 _FOR_OTHERS = stat.S_IRWXO | stat.S_IWGRP
 
 _PATH = "/api/v0.2/fetch-games"
+#: Nothing in the body is looked at.
+_MOST_BYTES = 65_536
 
 _PADDING = "the padding of the signature, PKCS#1 v1.5"
 _KEY_LENGTH = "keys under 2048 bits are refused"
@@ -65,7 +67,7 @@ class _Patient:
     operator_id: str | None = None
     key: dict[str, Any] | None = None
     public_key: RSAPublicKey | None = None
-    answer: httpx.Response | None = None
+    answer: HttpReply | None = None
     answered_at: float = 0.0
 
 
@@ -174,26 +176,26 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
     name, base_url = "reachability", patient.base_url
     if base_url is None:
         return Check(name, "skipped", "there is no usable base URL")
-    # As in the client: no proxy leads back to this machine.
-    trust_env = not (base_url.startswith("http:") and is_loopback(httpx.URL(base_url).host))
-    headers, asked_at = {"Accept": "application/json", "Accept-Encoding": "identity"}, time.time()
+    headers, asked_at = ((b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")), time.time()
+    ask = Send(HttpRequest("GET", _PATH, headers), deadline, 1, "fetch-games", fresh=True)
+    wire = Wire("doctor", base_url, None, None, True, lambda _: _MOST_BYTES)
     try:
-        context = default_ssl_context(is_secure=base_url.startswith("https:"), trust_env=trust_env)
-        proxy = proxy_at(proxy_for(base_url), is_argument=False) if trust_env else None
-        http = httpx.Client(verify=context, timeout=deadline, proxy=proxy, trust_env=False)
-        with http, http.stream("GET", f"{base_url}{_PATH}", headers=headers, follow_redirects=False) as answer:
-            seconds = time.time() - asked_at
+        answer = wire.send(ask, give_up_seconds=time.monotonic() + deadline)
     except ConfigurationError as wrong:
         return Check(name, "problem", error_text(wrong), "Fix the environment of this process.")
-    except (httpx.HTTPError, UnicodeError) as failed:
-        found = f"{base_url} cannot be reached: {type(failed).__name__} {shown(str(failed))}"
+    finally:
+        wire.close()
+    seconds = time.time() - asked_at
+    if isinstance(answer, TransportFailed):
+        found = f"{base_url} cannot be reached: {shown(answer.reason)[1:-1]}"
         todo = "Check the base URL, DNS, firewall, proxy (HTTPS_PROXY) and whether the provider admits your address."
-        if "CERTIFICATE" in str(failed).upper():  # httpx has one class for all that fails before a connection is there.
+        # httpx has one class for whatever fails before there is a connection.
+        if "CERTIFICATE" in answer.reason.upper():
             todo = "Check the host name in the base URL; for a private CA set SSL_CERT_FILE to its certificates."
         return Check(name, "unreachable", found, todo)
     patient.answer, patient.answered_at = answer, asked_at + seconds / 2
-    found = f"{base_url} answered HTTP {answer.status_code} after {seconds:.2f} s"
-    if answer.status_code in (400, 401):
+    found = f"{base_url} answered HTTP {answer.status} after {seconds:.2f} s"
+    if answer.status in (400, 401):
         return Check(name, "ok", found, assumed=_UNSIGNED)
     todo = "Check that the base URL leads to the Operator API, and that no proxy or login page answers in its place."
     return Check(name, "problem", f"{found}: reached, but it does not answer like the Operator API", todo, _UNSIGNED)

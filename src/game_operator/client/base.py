@@ -14,7 +14,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
-from game_operator.client.settings import DEFAULT_READ_LIMITS, ReadLimits, base_url_of, checked_seconds
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
     Answer,
@@ -115,11 +115,16 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
         trust_env: bool = True,
         http_client: HttpClientT | None = None,
         on_exchange: OnExchange | None = None,
-        read_limits: ReadLimits = DEFAULT_READ_LIMITS,
+        read_limits: ReadLimits | None = None,
         allow_insecure_http: bool = False,
         telemetry: "Telemetry | None" = None,
     ) -> None:
+        limits = read_limits or ReadLimits()
         try:
+            _check_kind("ssl_context", ssl_context, ssl.SSLContext)
+            _check_kind("trust_env", trust_env, bool)
+            _check_kind("read_limits", read_limits, ReadLimits)
+            _check_kind("allow_insecure_http", allow_insecure_http, bool)
             signer = load_signer(private_key, passphrase)
             self._base_url = base_url_of(base_url, allow_insecure_http=allow_insecure_http)
             self._settings = CallSettings(
@@ -142,7 +147,7 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             )
         self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
         self._wire = self._make_wire(
-            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, read_limits.of, way
+            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, limits.of, way
         )
         if way is not None and http_client is not None:
             raise ConfigurationError(
@@ -256,6 +261,11 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
             }
             _log.exception("on_exchange raised; the call goes on", extra=extra)
         return answer
+
+
+def _check_kind(name: str, value: object, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f"{name} must be of the type {kind.__name__}, not {type(value).__name__}")
 
 
 def _policy_of(retries: RetryPolicy | int) -> RetryPolicy:

@@ -41,9 +41,6 @@ class ReadLimits:
         return self.catalogue if operation_name == "fetch-games" else self.other
 
 
-DEFAULT_READ_LIMITS = ReadLimits()
-
-
 @without_frames
 def base_url_of(
     text: object, *, allow_insecure_http: bool, name: str = "base_url", example: str = "https://api.example.com"

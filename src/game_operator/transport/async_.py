@@ -86,13 +86,14 @@ class AsyncWire(BaseWire):
             try:
                 await self._receive(received, http_client, step, scope)
             except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-                return failure(error, received.progress)
+                return self._named(failure(error, received.progress))
             finally:
                 if received.progress.unfinished is not None:
                     with anyio.CancelScope(shield=True):
                         await received.progress.unfinished.aclose()
         if scope.cancelled_caught and not received.is_too_long:
-            return TransportFailed("The attempt did not end in time", step.departure.may_have_left, timed_out=True)
+            late = TransportFailed("The attempt did not end in time", step.departure.may_have_left, timed_out=True)
+            return self._named(late)
         return gather(received.response, b"".join(received.chunks), received.limit, received.progress)
 
     async def _receive(
@@ -109,7 +110,8 @@ class AsyncWire(BaseWire):
             return
         try:
             async for chunk in response.stream:
-                received.take(chunk)
+                received.chunks.append(chunk)
+                received.size += len(chunk)
                 if received.is_too_long:
                     # Leaving the loop would leave httpx's generators to the garbage collector.
                     scope.cancel()
@@ -144,15 +146,11 @@ class _Received:
         self.progress, self.limit = progress, limit
         self.response: Any = None
         self.chunks: list[bytes] = []
-        self._size = 0
-
-    def take(self, chunk: bytes) -> None:
-        self.chunks.append(chunk)
-        self._size += len(chunk)
+        self.size = 0
 
     @property
     def is_too_long(self) -> bool:
-        return self._size > self.limit
+        return self.size > self.limit
 
 
 def _home() -> _Home:

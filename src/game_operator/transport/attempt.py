@@ -1,4 +1,4 @@
-"""What came of sending a request once: how far it came, and what a response or an error means."""
+"""What an attempt to send a request led to: how far it got, and what a response or an error means."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -73,10 +73,9 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
     if not no_thread and not isinstance(error, OSError) and _NETWORK_LIBRARIES.isdisjoint(roots_of(error).values()):
         raise error
     kinds = {name for name, root in roots_of(error).items() if root in _FAMILY}
-    cause = error.__cause__
-    # Over another library the kind says nothing: httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
-    is_strange = not isinstance(cause, OSError | None) and _NETWORK_LIBRARIES.isdisjoint(roots_of(cause).values())
-    sent = may_have_left and (progress.is_sent or is_strange or kinds.isdisjoint(_NEVER_SENT))
+    # httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
+    is_misnamed = "aiohttp" in roots_of(error.__cause__).values()
+    sent = may_have_left and (progress.is_sent or is_misnamed or kinds.isdisjoint(_NEVER_SENT))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
     return TransportFailed(reason_of(error), sent, timed_out)
 

@@ -41,8 +41,10 @@ def proxy_at(address: object, *, is_argument: bool = True) -> httpx.Proxy | None
         raise TypeError(f"proxy must be a str, not {type(address).__name__}")
     proxy = None
     with suppress(httpx.InvalidURL, ValueError):
-        proxy = httpx.Proxy(address)
-    if proxy is None or not proxy.url.host:
+        read = httpx.Proxy(address)
+        read.url.host.encode("idna")  # As a resolver does: labels have 1 to 63 letters.
+        proxy = read if read.url.host and (read.url.port or 0) < 65_536 else None
+    if proxy is None:
         problem, remedy = "A proxy's address cannot be read.", _ARGUMENT if is_argument else _VARIABLES
     elif proxy.url.scheme.startswith("socks") and find_spec("socksio") is None:
         problem, remedy = "A SOCKS proxy needs the package socksio.", "Run: pip install 'game-operator[socks]'"
@@ -157,6 +159,5 @@ class Connections(Generic[HttpClientT]):
     def close(self) -> Iterator[HttpClientT]:
         """Yield the clients to close; the others are closed when they are given back."""
         self._is_closed = True
-        with suppress(IndexError):
-            while True:
-                yield self._idle.pop()[0]
+        idle, self._idle = self._idle, deque()
+        yield from (http_client for http_client, _ in idle)

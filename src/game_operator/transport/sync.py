@@ -70,7 +70,7 @@ class Wire(BaseWire):
         try:
             return self._attempt(http_client, step, give_up_seconds, progress)
         except Exception as error:  # A transport or a hook of the user's may raise anything, after sending too.
-            return failure(error, progress)
+            return self._named(failure(error, progress))
         finally:
             if progress.unfinished is not None:
                 progress.unfinished.close()

@@ -8,6 +8,7 @@ import errno
 import os
 import ssl
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import urlsplit
@@ -30,10 +31,10 @@ _HEAD_START_SECONDS = 0.1
 
 class _Body:
     """
-    The body of a request as a transport takes it: in one piece, or in none.
+    The body of a request as a transport takes it: in one piece; an empty body has no piece.
 
-    httpx's own has an empty piece instead of none, which goes through all layers like any other. And read by an async
-    transport it is a generator, which trio reports as not exhausted when the connection breaks meanwhile.
+    httpx's own has an empty piece, which goes through all layers. Read by an async transport it is a generator, which
+    trio reports as not exhausted when the connection breaks meanwhile.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -53,12 +54,7 @@ class _Body:
 
 
 def _library_of(http_client: object, kind: str) -> Any:
-    """
-    Return the module of the library that *http_client* belongs to, whose class *kind* it must be.
-
-    Raises:
-        ConfigurationError: It is not such a client of httpx or httpx2.
-    """
+    """Return the module that *http_client* belongs to: httpx or httpx2, whose class *kind* it must be."""
     library: Any = httpx
     if "httpx2" in roots_of(http_client).values():
         import httpx2 as library
@@ -66,7 +62,7 @@ def _library_of(http_client: object, kind: str) -> Any:
         raise ConfigurationError(
             f"http_client is a {type(http_client).__module__}.{type(http_client).__name__}.",
             setting="http_client",
-            remedy=f"Pass a {kind} of httpx or httpx2 here.",
+            remedy=f"Pass an httpx.{kind} or httpx2.{kind} here.",
         )
     return library
 
@@ -78,8 +74,7 @@ def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
 
 
 def _extensions(seconds: float, trace: Trace, give_up_seconds: float | None) -> dict[str, Any]:
-    # Connecting gives up a little before the attempt does: on a busy machine two timers that end together end in any
-    # order, and who never got a connection out of your pool has sent nothing.
+    # Connecting gives up a little before the attempt: a request that gets no connection out of your pool has not left.
     early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
     if give_up_seconds is not None:
         early = Until.over_at(give_up_seconds - seconds + early)
@@ -154,6 +149,12 @@ class BaseWire:
         )
         request.read()  # Mocks, instruments and hooks may ask for its content.
         return request
+
+    def _named(self, failed: TransportFailed) -> TransportFailed:
+        """Return *failed* with a word on the proxy, if the request never left. Its name may be a misplaced password."""
+        if self._proxy is None or failed.sent:
+            return failed
+        return replace(failed, reason=f"through the proxy (proxy=, HTTPS_PROXY or ALL_PROXY): {failed.reason}")
 
     def _is_closed(self) -> ConfigurationError:
         return ConfigurationError(f"This {self._owner} is closed.", remedy="Make a new one, or close it later.")

@@ -53,7 +53,7 @@ def test_small_slices_come_to_the_same(desk: Desk) -> None:
     sliced = desk.reconciler().run_some(0.0)
     slices = 0
     while sliced.run.state != "finished":
-        sliced = desk.reconciler().run_some(0.02)
+        sliced = desk.reconciler().run_some(0.005)
         slices += 1
         assert slices < 1_000
     assert slices > 1
