@@ -99,7 +99,7 @@ class SessionTokenBuilder(FromEnvironment):
         Return a signed token for *player_id* on *instance_id*.
 
         Args:
-            player_id: One id per player and currency.
+            player_id: One id per player and currency (assumed).
             instance_id: The game instance.
             balance: In currency units; written digit for digit.
             name: The player's display name.

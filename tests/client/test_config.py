@@ -61,6 +61,7 @@ def test_an_address_is_taken(kind: Any, base_url: str, kept: str | None, private
     ("base_url", "told"),
     [
         pytest.param("", "is not a valid address", id="nothing"),
+        pytest.param('"https://api.example.com"', "is in quotes. Remove the quotes", id="in quotes"),
         pytest.param("api.example.com", "is not a valid address", id="no scheme"),
         pytest.param("//api.example.com", "is not a valid address", id="no scheme but slashes"),
         pytest.param("ftp://api.example.com", "is not a valid address", id="another scheme"),

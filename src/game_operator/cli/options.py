@@ -268,7 +268,10 @@ def settings(environ: dict[str, str]) -> dict[str, Any]:
     if is_encrypted(key) and not found["passphrase"]:
         name = str(key) if isinstance(key, Path) else "GAME_OPERATOR_PRIVATE_KEY"
         if not sys.stdin.isatty():
-            raise SigningKeyError(f"{name} is encrypted.", remedy=f"Set {PASSPHRASE} to its passphrase.")
+            raise SigningKeyError(
+                f"{name} is encrypted.",
+                remedy=f"Set {PASSPHRASE} to its passphrase, or {PASSPHRASE}_FILE to a file with it.",
+            )
         found["passphrase"] = typer.prompt(f"Passphrase of {name}", hide_input=True, err=True)
     elif isinstance(key, Path) and not os.path.isfile(key):  # noqa: PTH113 - Path.is_file raises for a long name
         # A pipe can be read once.

@@ -59,6 +59,8 @@ def base_url_of(
     parts, setting, subject = split_address(text), name, f"{named} {shown(text)}"
     if parts.username is not None or parts.password is not None:
         subject, problem, remedy = named, "carries a user name or password", "Remove it: calls are signed instead."
+    elif text[:1] in {'"', "'"}:
+        problem, remedy = "is in quotes", "Remove the quotes."
     elif parts.scheme not in {"http", "https"} or not _AUTHORITY.match(parts.netloc) or not text.isprintable():
         problem, remedy = "is not a valid address", f"Pass one like {example}."
     elif not text.isascii() or not set("?# ").isdisjoint(text):

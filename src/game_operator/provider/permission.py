@@ -1,4 +1,4 @@
-"""Whether a program may move the money of a wallet: on this machine it may, elsewhere somebody has to say so."""
+"""Whether a program may move the money of a wallet: always on this machine, elsewhere only with permission."""
 
 from game_operator.client.settings import split_address
 from game_operator.errors import ConfigurationError, shown

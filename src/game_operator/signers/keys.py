@@ -272,7 +272,8 @@ def _decrypted(name: str, block: bytes, passphrase: str | bytes | None) -> objec
         remedy = "Convert a copy of it with `ssh-keygen -p -m PKCS8 -f COPY`."
         raise _unfit(name, "is in the format of OpenSSH", remedy)
     if encrypted and passphrase is None:
-        raise _unfit(name, "is encrypted", "Pass its passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) as well.")
+        remedy = "Pass its passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE or …_PASSPHRASE_FILE) as well."
+        raise _unfit(name, "is encrypted", remedy)
     if passphrase is not None and not encrypted:
         remedy = (
             "Leave the passphrase (GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE) out, or encrypt the key with "

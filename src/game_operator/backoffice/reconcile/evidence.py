@@ -95,7 +95,7 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
     """
     Ask the provider about a round, once; return what it says of each bet, and how many requests that took.
 
-    There is nothing if the round cannot be read or found.
+    It says nothing if the round is unknown or its answer cannot be read.
 
     Raises:
         TryLaterError, ApiError: As ``look_up_bet``.

@@ -216,7 +216,7 @@ class Worker:
         return looked, Paced(answered=len(looked)) if looked else None
 
     def _give_up_turns(self, chunk: Chunk, asked: int, left: Iterable[float] = ()) -> None:
-        """Give up one of the turns that are *left*, or else one to come, for each request after the first."""
+        """For each request after the first, skip one of the turns that are *left*, or a later one of the run."""
         owed = asked - 1 - len([*islice(left, asked - 1)])
         if owed > 0:
             self._journal.turns(chunk.run_id, owed)

@@ -134,7 +134,7 @@ class Calls:
     # Any, below: the changes are fields of the class of what is returned.
 
     def bet(self, player: Player | None = None, wager_cents: int | None = None, **changes: Any) -> BetCalls:
-        """Return a new bet, with *changes*; of *player*, or of the first; of *wager_cents*, or of a unit."""
+        """Return a new bet with *changes*. Without *player* the first one bets, without *wager_cents* it is a unit."""
         player, bet_id = player or self.player, self.fresh("bet")
         self.playing[player.id] = player
         bet = BetCalls(
