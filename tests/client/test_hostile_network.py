@@ -414,6 +414,26 @@ def test_a_redirect_is_never_followed(perform: Perform, status: int) -> None:
         assert elsewhere.connections == []
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        pytest.param("http://xn--é/".encode(), id="a host that is none"),
+        pytest.param(b"http://a\x7f/", id="a control character"),
+        pytest.param(b"javascript:x", id="another scheme"),
+        pytest.param(b"http://[::1", id="half an address"),
+        pytest.param(b"https://x.example/" + b"y" * 70_000, id="endless"),
+    ],
+)
+@pytest.mark.drawn(3, flavour=("trio",))
+def test_a_redirect_to_nowhere_is_a_redirect(perform: Perform, location: bytes) -> None:
+    """It is not read: a grant that was answered so was not carried out (docs/decisions/0004)."""
+    with HostileServer(answer(response_bytes(302, b"", b"Location: " + location))) as server:
+        for scenario in (look_up, make_grant):
+            error, _ = _ending(perform, scenario, server.base_url, timeout=_PATIENT)
+            assert type(error) is UnexpectedResponseError
+            assert "redirects to" in str(error)
+
+
 @pytest.mark.parametrize("scenario", [look_up, make_grant], ids=["look-up", "grant"])
 def test_a_refused_connection_sends_nothing(perform: Perform, scenario: Scenario[Any]) -> None:
     """Nothing listens there: the request never left (docs/decisions/0004)."""

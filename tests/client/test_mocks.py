@@ -145,7 +145,7 @@ def test_sentry_sees_a_call(grant: Callable[[], Any], service: HostileServer) ->
         sentry_sdk.flush()
     finally:
         sentry_sdk.get_client().close()
-        sentry_sdk.init()
+        sentry_sdk.get_global_scope().set_client(None)
     items = [item.payload.json for envelope in sent for item in envelope.items]
     (transaction,) = [item for item in items if item.get("type") == "transaction"]
     (span,) = transaction["spans"]

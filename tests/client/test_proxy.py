@@ -350,6 +350,47 @@ def test_a_proxy_that_falls_silent_ends_the_attempt_in_time(
     assert 0.1 < seconds < 2.4
 
 
+def test_tls_that_drips_in_through_an_https_proxy_ends_in_time(
+    perform: Perform, trusting: ssl.SSLContext, to_proxies: ssl.SSLContext
+) -> None:
+    """Each byte comes in time, and the handshake never ends (docs/decisions/0028)."""
+
+    def drips(connection: Connection) -> None:
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        connection.drip(b"\x16\x03\x03\x40\x00" + bytes(10_000), every_seconds=0.05)
+
+    with HostileServer(drips, tls=to_proxies) as proxy:
+        began = time.monotonic()
+        with pytest.raises(RequestNotSentError):
+            perform(make_grant, "https://127.0.0.1:9", proxy=proxy.base_url, ssl_context=trusting, deadline=0.5)
+        assert time.monotonic() - began < 2.5
+
+
+@pytest.mark.parametrize("scheme", ["http", "socks5"])
+def test_no_log_shows_the_password_of_a_proxy(
+    perform: Perform, scheme: str, trusting: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor an error, if the proxy sends it back (docs/decisions/0004)."""
+
+    def echoes(connection: Connection) -> None:
+        said = connection.read_request() if scheme == "http" else connection.sock.recv(9)
+        told = b64encode(b"casino:pr0xy-s3cret") + b" for casino:pr0xy-s3cret"
+        connection.send(b"HTTP/1.1 407 no %s\r\n\r\n" % told if scheme == "http" else b"\x05\x02")
+        if scheme != "http" and said:
+            connection.sock.recv(99)
+            connection.send(b"\x01\x01")
+
+    with HostileServer(echoes) as proxy, caplog.at_level(logging.DEBUG):
+        address = _with_password(proxy).replace("http://", f"{scheme}://")
+        with pytest.raises(RequestNotSentError) as raised:
+            perform(make_grant, "https://127.0.0.1:9", proxy=address, ssl_context=trusting, retries=0)
+    # httpcore logs what a proxy says.
+    told = f"{raised.value} {raised.value!r} {caplog.text if scheme == 'socks5' else ''}"
+    assert "pr0xy-s3cret" not in told
+    assert b64encode(b"casino:pr0xy-s3cret").decode() not in told
+
+
 @pytest.mark.parametrize("scheme", ["http", "https", "socks5", "socks5h"])
 @pytest.mark.parametrize("is_named", [True, False], ids=["by the argument", "by the environment"])
 def test_each_kind_of_proxy_carries_a_call(

@@ -199,6 +199,36 @@ def test_not_found_over_a_reused_connection_is_asked_again(
     assert len({step.request for step in sends}) == 1
 
 
+def test_a_long_not_found_is_asked_again_too() -> None:
+    """However much stands behind it (docs/decisions/0028)."""
+    long = response(200, {"status": "NOT_FOUND", "more": "x" * 100_000})
+    played = play(a_lookup(), [_reused(long), FOUND], settings_of(attempts=1))
+    assert isinstance(played.ending, OpenBet)
+
+
+def test_a_reader_of_your_own_is_not_shown_what_may_answer_another_call() -> None:
+    """It may raise for NOT_FOUND, and would be believed (docs/decisions/0028)."""
+
+    def parse(reply: HttpReply) -> Any:
+        found = a_lookup().parse(reply)
+        if isinstance(found, BetNotFound):
+            raise BadRequestError("refund it", status_code=400)
+        return found
+
+    played = play(replace(a_lookup(), parse=parse), [_reused(NONE_SUCH), FOUND], settings_of(attempts=1))
+    assert isinstance(played.ending, OpenBet)
+
+
+def test_a_client_without_new_connections_is_not_asked_for_ever() -> None:
+    """Nor beyond the deadline; neither is believed (docs/decisions/0028)."""
+    played = play(a_lookup(), [_reused(NONE_SUCH)] * 100, settings_of(attempts=1, deadline=None))
+    assert isinstance(played.ending, NoAnswerError)
+    assert (len(played.requests), played.ending.attempts, played.ending.timed_out) == (26, 26, False)
+    late = play(a_lookup(), [_reused(NONE_SUCH)] * 100, settings_of(attempts=1, deadline=3.0), attempt_seconds=1.0)
+    assert isinstance(late.ending, NoAnswerError)
+    assert (len(late.requests), late.ending.timed_out) == (3, True)
+
+
 def test_the_second_question_has_what_is_left_of_the_deadline() -> None:
     """No answer in time is no answer (docs/decisions/0028)."""
     played = play(a_lookup(), [_reused(NONE_SUCH), SILENT], settings_of(deadline=5.0, timeout=4.0), attempt_seconds=3.0)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.cli.errors import error_text
 from game_operator.cli.keys import fingerprint, public_path
 from game_operator.cli.options import PASSPHRASE, settings
+from game_operator.client.proxies import proxy_of_environment, unreadable_exceptions
 from game_operator.client.settings import base_url_of
 from game_operator.client.sync import OperatorClient
 from game_operator.errors import ApiError, AuthenticationError, ConfigurationError, TransportError, shown
@@ -21,7 +23,6 @@ from game_operator.protocol.exchange import Send, TransportFailed
 from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.signers.environment import checked_operator_id
 from game_operator.signers.keys import load_public_key, load_signer, public_key_of
-from game_operator.transport.environment_proxy import unreadable_exceptions
 from game_operator.transport.sync import Wire
 
 Outcome = Literal["ok", "problem", "unreachable", "skipped", "advice"]
@@ -178,7 +179,7 @@ def _reachability(patient: _Patient, deadline: float) -> Check:
         return Check(name, "skipped", "there is no usable base URL")
     headers, asked_at = ((b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")), time.time()
     ask = Send(HttpRequest("GET", _PATH, headers), deadline, 1, "fetch-games", fresh=True)
-    wire = Wire("doctor", base_url, None, None, True, lambda _: _MOST_BYTES)
+    wire = Wire("doctor", base_url, None, None, True, lambda _: _MOST_BYTES, partial(proxy_of_environment, base_url))
     try:
         answer = wire.send(ask, give_up_seconds=time.monotonic() + deadline)
     except ConfigurationError as wrong:

@@ -10,10 +10,12 @@ import time
 from abc import ABC
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar
 
 from game_operator._version import __version__
+from game_operator.client.proxies import proxy_at, proxy_of_environment
 from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError
 from game_operator.protocol.exchange import (
@@ -35,7 +37,6 @@ from game_operator.signers.keys import (
     is_async,
     load_signer,
 )
-from game_operator.transport.own_connections import proxy_at
 
 if TYPE_CHECKING:
     from game_operator.telemetry import Telemetry
@@ -146,8 +147,9 @@ class BaseClient(FromEnvironment, ABC, Generic[HttpClientT, WireT]):
                 remedy="Use AsyncOperatorClient with it.",
             )
         self._signatures = RememberedSignatures(signer, self._settings.operator_id.encode())
+        proxy_of = partial(proxy_of_environment, self._base_url) if way is None and trust_env else lambda: way
         self._wire = self._make_wire(
-            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, limits.of, way
+            type(self).__name__, self._base_url, http_client, ssl_context, trust_env, limits.of, proxy_of
         )
         if way is not None and http_client is not None:
             raise ConfigurationError(

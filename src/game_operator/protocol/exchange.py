@@ -10,7 +10,7 @@ same bytes must always meet ends the call as itself. Everything else ends it as 
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -83,6 +83,9 @@ class RetryPolicy:
 T = TypeVar("T")
 
 _LONGEST_REASON: Final = 300
+_UNCONFIRMED: Final = "NOT_FOUND came over a reused connection and could not be confirmed"
+#: A client of httpx keeps 20 connections by default.
+_MOST_DOUBTS: Final = 25
 #: Refusals of spec §7.2 that depend on what the service holds. All others depend on the request alone, so they say that
 #: no attempt with the same bytes was granted.
 _BY_STATE: Final = frozenset({GrantErrorCode.DUPLICATE_REFERENCE_ID, GrantErrorCode.INSTANCE_NOT_FOUND})
@@ -186,8 +189,8 @@ class _Call(Generic[T]):
     now: float
     attempts: int = 0
     repeats: int = 0
-    #: Whether NOT_FOUND came over a connection that may have held the answer to another call.
-    is_doubtful: bool = False
+    #: How often NOT_FOUND came over a connection that may have held the answer to another call.
+    doubts: int = 0
     left_us: bool = False
     in_doubt: bool = False
     under_way: Departure | None = None
@@ -260,15 +263,14 @@ def _attempts(call: _Call[T], jitter: Iterator[float], correlation_id: str) -> G
         call.under_way = departure = Departure()
         answer: Answer | None = None
         try:
-            fresh = call.is_doubtful or not operation.is_lookup
+            fresh = call.doubts > 0 or not operation.is_lookup
             reply = yield Send(request, timeout, call.attempts, operation.name, fresh, correlation_id, departure)
             assert isinstance(reply, Answer)
             answer, call.now = reply, reply.seconds
-            result = _read(call, answer, signature)
-            if not _may_answer_another(operation, answer.result):
-                return result
-            call.is_doubtful = True
-            continue
+            if _may_answer_another(operation, answer.result):
+                _ask_again(call)
+                continue
+            return _read(call, answer, signature)
         except GameOperatorError as error:
             failure = error
         # Without an answer the client was closed in between; an earlier attempt may have made the grant all the same.
@@ -300,10 +302,12 @@ def _read(call: _Call[T], answer: Answer, signature: Signature) -> T:
         call.in_doubt = call.in_doubt or result.sent
         call.under_way = None
         subject = "" if call.left_us else f"{call.settings.base_url} cannot be reached: "
-        if call.is_doubtful:
-            subject = "NOT_FOUND came over a reused connection and could not be confirmed: "
+        if call.doubts:
+            subject = f"{_UNCONFIRMED}: "
         raise call.transport_error(f"{subject}{result.reason_without(signature)}", timed_out=result.timed_out)
     call.left_us = True
+    if call.attempts > 1:
+        result = replace(result, attempts=call.attempts)
     try:
         # A debugging service may echo our headers: no error carries the signature on.
         try:
@@ -331,6 +335,23 @@ def _may_answer_another(operation: Operation[T], result: HttpReply | TransportFa
     Believed, it would refund a bet that was placed.
     """
     return isinstance(result, HttpReply) and result.reused and operation.is_lookup and says_not_found(result)
+
+
+def _ask_again(call: _Call[T]) -> None:
+    """
+    Take note that NOT_FOUND is asked again.
+
+    One question is enough over a connection of ours, because it is a new one. A client of the user's may have several
+    connections that other code has left.
+
+    Raises:
+        NoAnswerError: The deadline has passed, or nothing but reused connections can be had.
+    """
+    call.left_us, call.under_way = True, None
+    call.doubts += 1
+    if call.doubts > _MOST_DOUBTS or _is_out_of_time(call, 0.0):
+        why = "no new connection can be had" if call.doubts > _MOST_DOUBTS else "the deadline has passed"
+        raise call.transport_error(f"{_UNCONFIRMED}: {why}", timed_out=call.out_of_time)
 
 
 def _leaves_doubt(error: ApiError) -> bool:

@@ -120,6 +120,7 @@ class HttpReply:
         body: The body's bytes.
         defect: Why *body* is not the whole body in plain bytes (it was encoded, or too long); "" if it is.
         reused: Whether it came over a connection that had carried another call before.
+        attempts: How many requests a call had taken by then.
     """
 
     status: int
@@ -127,6 +128,7 @@ class HttpReply:
     body: bytes = field(repr=False)
     defect: str = ""
     reused: bool = field(default=False, repr=False, compare=False)
+    attempts: int = field(default=1, repr=False, compare=False)
 
 
 def joined_headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

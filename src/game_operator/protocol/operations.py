@@ -178,7 +178,7 @@ def grant_free_bet(grant: "models.GrantRequest") -> "Operation[models.GrantAccep
     refusal = models.refusal_of(grant)
     if refusal is not None:
         raise FreeBetRejectedError(GRANT_MESSAGES[refusal], error_code=refusal, reference_id=grant.reference_id)
-    body = encode_json(grant.model_dump())
+    body = encode_json(dict(grant))  # model_dump needs a serializer, which pydantic builds when it is first used.
 
     def parse(response: HttpReply) -> "models.GrantAccepted":
         rejection = rejection_of(response, grant.reference_id) if response.status == 400 else None
@@ -287,8 +287,13 @@ def rejection_of(response: HttpReply, reference_id: str) -> FreeBetRejectedError
 def says_not_found(response: HttpReply) -> bool:
     """Return whether *response* says NOT_FOUND, which names neither a bet nor a round (spec §4.2)."""
     # JSON may write a letter as an escape, too.
-    is_possible = response.status == 200 and (b"NOT_FOUND" in response.body or b"\\u" in response.body)
-    return is_possible and read_object(response.body).get("status") == "NOT_FOUND"
+    if response.status != 200 or not (b"NOT_FOUND" in response.body or b"\\u" in response.body):
+        return False
+    try:
+        said = json.loads(response.body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and said.get("status") == "NOT_FOUND"
 
 
 def retry_after_seconds(response: HttpReply, unix_millis: int) -> float | None:

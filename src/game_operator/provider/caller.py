@@ -8,9 +8,11 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, Self, TypeAlias
 
 from game_operator._version import __version__
+from game_operator.client.proxies import proxy_of_environment
 from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError, DeliveryInDoubtError, RequestNotSentError, shown
 from game_operator.models.webhooks import WebhookCall
@@ -119,7 +121,9 @@ class WebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of)
+        self._wire = Wire(
+            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
+        )
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -180,7 +184,9 @@ class AsyncWebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = AsyncWire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of)
+        self._wire = AsyncWire(
+            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
+        )
 
     async def send(self, call: WebhookCall) -> Delivery:
         """Post *call* and return the answer, as ``WebhookCaller.send`` does."""

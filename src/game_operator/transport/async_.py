@@ -55,10 +55,14 @@ class AsyncWire(BaseWire):
             connections = await self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
+        step.departure.may_have_left = False
         with anyio.move_on_after(step.timeout_seconds) as waiting:
             await connections.places.acquire()
         if waiting.cancelled_caught:
             return ALL_IN_USE
+        if connections.is_closed:  # While this call was waiting.
+            connections.places.release()
+            raise self._is_closed()
         http_client, result = connections.take(fresh=step.fresh), None
         try:
             result = await self._result(http_client, step, give_up)
@@ -92,7 +96,8 @@ class AsyncWire(BaseWire):
                     with anyio.CancelScope(shield=True):
                         await received.progress.unfinished.aclose()
         if scope.cancelled_caught and not received.is_too_long:
-            late = TransportFailed("The attempt did not end in time", step.departure.may_have_left, timed_out=True)
+            sent = received.progress.is_sent or not received.progress.has_connected
+            late = TransportFailed("The attempt did not end in time", sent, timed_out=True)
             return self._named(late)
         return gather(received.response, b"".join(received.chunks), received.limit, received.progress)
 

@@ -1,14 +1,11 @@
 """What an attempt to send a request led to: how far it got, and what a response or an error means."""
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final
 
 from game_operator.protocol.exchange import Departure, TransportFailed
 from game_operator.protocol.http import HttpReply, defect_of, joined_headers
-
-#: What httpcore calls with each event: its name, and what belongs to it.
-Trace: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[None] | None]
 
 
 class Progress:
@@ -19,7 +16,7 @@ class Progress:
 
     Attributes:
         departure: Whether the request to the service may have left; that to a proxy for a tunnel does not count.
-        is_sent: Whether it has been seen to leave.
+        has_connected, is_sent: Whether a connection has been begun, and whether the request has been seen to leave.
         reused: Whether it left over a connection of HTTP/1.1 that had been there before.
         unfinished: httpcore's stream from the moment there is a connection until the request leaves. Cut short in
             between, httpcore 1.0.9 leaves things behind: a connection that is still open and, behind a proxy, one that
@@ -30,6 +27,7 @@ class Progress:
         self.departure: Departure = departure
         self.reused: bool = False
         self.unfinished: Any = None
+        self.has_connected: bool = False
         self.is_sent: bool = False
 
     def __call__(self, event: str, info: Mapping[str, Any]) -> None:
@@ -40,17 +38,18 @@ class Progress:
             self.unfinished = info["return_value"]
         elif event.endswith(".started"):
             if not event.startswith("http"):
-                self.departure.may_have_left = False
+                self.has_connected, self.departure.may_have_left = True, False
             elif (
                 not event.endswith("response_closed.started")
                 and getattr(info.get("request"), "method", b"") != b"CONNECT"
             ):
-                # Without an event of connecting, nothing has been said of the departure before.
-                self.reused = event.startswith("http11.") and self.departure.may_have_left
+                self.reused = event.startswith("http11.") and not self.has_connected
                 self.is_sent = self.departure.may_have_left = True
                 self.unfinished = None
 
 
+#: Where our transports put the address of a redirect: httpx would read it, and may fail, although it follows none.
+LOCATION: Final = "game_operator.location"
 #: Errors of these are failures of the network, as OSError and TimeoutError are.
 _NETWORK_LIBRARIES = frozenset({"anyio", "h11", "h2", "httpcore", "httpcore2", "httpx", "httpx2", "socksio", "trio"})
 
@@ -68,14 +67,15 @@ def failure(error: Exception, progress: Progress) -> TransportFailed:
         Exception: *error* itself, if it does not come from the network: a bug in a hook, or what a signal handler
             raised. Such an error is never taken for a failure of the network.
     """
-    may_have_left = progress.departure.may_have_left
-    no_thread = type(error) is RuntimeError and not may_have_left  # Somebody has to ask the resolver.
+    is_connecting = progress.has_connected and not progress.is_sent
+    # Somebody has to ask the resolver.
+    no_thread = is_connecting and isinstance(error, RuntimeError) and type(error).__module__ == "builtins"
     if not no_thread and not isinstance(error, OSError) and _NETWORK_LIBRARIES.isdisjoint(roots_of(error).values()):
         raise error
     kinds = {name for name, root in roots_of(error).items() if root in _FAMILY}
     # httpx-aiohttp calls a reset in the middle of an answer ConnectTimeout.
     is_misnamed = "aiohttp" in roots_of(error.__cause__).values()
-    sent = may_have_left and (progress.is_sent or is_misnamed or kinds.isdisjoint(_NEVER_SENT))
+    sent = progress.is_sent or (not is_connecting and (is_misnamed or kinds.isdisjoint(_NEVER_SENT)))
     timed_out = isinstance(error, TimeoutError) or "TimeoutException" in kinds
     return TransportFailed(reason_of(error), sent, timed_out)
 
@@ -107,6 +107,8 @@ def reason_of(error: Exception) -> str:
 
 def gather(response: Any, body: bytes, limit: int, progress: Progress) -> HttpReply:
     """Return our reply from the library's *response* and its raw *body*, as far as it was read."""
-    headers = tuple(response.headers.raw)
-    defect = defect_of(headers, len(body), limit)
-    return HttpReply(response.status_code, joined_headers(headers), body[:limit], defect, progress.reused)
+    pairs = tuple(response.headers.raw)
+    headers, defect = joined_headers(pairs), defect_of(pairs, len(body), limit)
+    if LOCATION in response.extensions:
+        headers["location"] = response.extensions[LOCATION]
+    return HttpReply(response.status_code, headers, body[:limit], defect, progress.reused)

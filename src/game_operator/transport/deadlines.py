@@ -14,7 +14,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Until(float):
@@ -64,7 +66,7 @@ class DeadlineStream:
 
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "DeadlineStream":
+    ) -> "DeadlineStream | _TlsInTls":
         """Return the stream with TLS over it."""
         from httpcore import ConnectTimeout
 
@@ -72,7 +74,51 @@ class DeadlineStream:
             left = seconds_left(timeout)
         except TimeoutError as late:
             raise ConnectTimeout(str(late)) from None
-        return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
+        if self.get_extra_info("ssl_object") is None:
+            return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, left))
+        try:
+            return _TlsInTls(self, ssl_context, server_hostname, timeout)
+        except BaseException:
+            self.close()
+            raise
+
+
+class _TlsInTls:
+    """TLS through the TLS of an https proxy: httpcore's own makes any number of reads, each with the whole timeout."""
+
+    def __init__(
+        self, stream: DeadlineStream, context: ssl.SSLContext, hostname: str | None, timeout: float | None
+    ) -> None:
+        self._stream, self.close = stream, stream.close
+        self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._received, self._to_send, server_hostname=hostname)
+        self._until_done(self._tls.do_handshake, timeout)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        try:
+            return self._until_done(lambda: self._tls.read(max_bytes), timeout)
+        except ssl.SSLZeroReturnError:
+            return b""
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._until_done(lambda: self._tls.write(buffer), timeout)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._tls if info == "ssl_object" else self._stream.get_extra_info(info)
+
+    def _until_done(self, act: Callable[[], T], timeout: float | None) -> T:
+        while True:
+            result: list[T] = []
+            with suppress(ssl.SSLWantReadError):
+                result.append(act())
+            if sent := self._to_send.read():
+                self._stream.write(sent, timeout)
+            if result:
+                return result[0]
+            if received := self._stream.read(65_536, timeout):
+                self._received.write(received)
+            else:
+                self._received.write_eof()
 
 
 class DeadlineBackend:

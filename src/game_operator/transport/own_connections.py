@@ -10,12 +10,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import Any, Final, Generic, TypeVar
 
 import httpx
 
-from game_operator.errors import ConfigurationError, without_frames
+from game_operator.protocol.signing import Signature
+from game_operator.transport.attempt import LOCATION
 from game_operator.transport.deadlines import DeadlineBackend
 
 HttpClientT = TypeVar("HttpClientT")
@@ -25,46 +25,15 @@ AnyOwnClient = TypeVar("AnyOwnClient", "OwnClient", "AsyncOwnClient")
 KEPT_SECONDS: Final = 5.0
 
 
-@without_frames
-def proxy_at(address: object, *, is_argument: bool = True) -> httpx.Proxy | None:
-    """
-    Return the proxy at *address*, its user and password apart; None if that is None.
-
-    Raises:
-        ConfigurationError: It is not the address of an http, https or SOCKS5 proxy, or the extra ``socks`` is missing.
-            The text does not quote the address, which may hold a password.
-        TypeError: It is not a str.
-    """
-    if address is None:
-        return None
-    if not isinstance(address, str):
-        raise TypeError(f"proxy must be a str, not {type(address).__name__}")
-    proxy = None
-    with suppress(httpx.InvalidURL, ValueError):
-        read = httpx.Proxy(address)
-        read.url.host.encode("idna")  # As a resolver does: labels have 1 to 63 letters.
-        proxy = read if read.url.host and (read.url.port or 0) < 65_536 else None
-    if proxy is None:
-        problem, remedy = "A proxy's address cannot be read.", _ARGUMENT if is_argument else _VARIABLES
-    elif proxy.url.scheme.startswith("socks") and find_spec("socksio") is None:
-        problem, remedy = "A SOCKS proxy needs the package socksio.", "Run: pip install 'game-operator[socks]'"
-    else:
-        return proxy
-    raise ConfigurationError(problem, setting="proxy" if is_argument else "trust_env", remedy=remedy)
-
-
-_ARGUMENT: Final = (
-    "Pass one like http://user:password@proxy.example.com:3128; https:// and socks5:// are fine, too. In a password, "
-    "write / as %2F, @ as %40 and : as %3A."
-)
-_VARIABLES: Final = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, or pass trust_env=False to do without them."
-
-
 class OwnTransport(httpx.HTTPTransport):
     """httpx's transport over a pool of ours. ``_pool`` is the one private name of httpx that we need."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response, the address of a redirect put aside."""
+        return _without_location(super().handle_request(request))
 
 
 class AsyncOwnTransport(httpx.AsyncHTTPTransport):
@@ -72,6 +41,16 @@ class AsyncOwnTransport(httpx.AsyncHTTPTransport):
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the response, the address of a redirect put aside."""
+        return _without_location(await super().handle_async_request(request))
+
+
+def _without_location(response: httpx.Response) -> httpx.Response:
+    if "location" in response.headers:
+        response.extensions[LOCATION] = response.headers.pop("location")
+    return response
 
 
 class _NoCookies(httpx.Cookies):
@@ -117,7 +96,7 @@ def maker_of(
         url = proxy.url
         pool = "SOCKSProxy" if url.scheme.startswith("socks") else "HTTPProxy"
         options["proxy_url"] = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=b"/")
-        options["proxy_auth"] = proxy.raw_auth
+        options["proxy_auth"] = proxy.raw_auth and tuple(map(Signature, proxy.raw_auth))  # Not shown in logs.
         if url.scheme == "https":
             options["proxy_ssl_context"] = context
     make = getattr(httpcore, prefix + pool)
@@ -136,7 +115,7 @@ class Connections(Generic[HttpClientT]):
         self.places: Any = places
         self._make = make
         self._idle: deque[tuple[HttpClientT, float]] = deque()
-        self._is_closed = False
+        self.is_closed: bool = False
 
     def take(self, *, fresh: bool) -> HttpClientT:
         """Return the client that was used last, or, if none is idle or it is to be *fresh*, a new one."""
@@ -148,7 +127,7 @@ class Connections(Generic[HttpClientT]):
     def give_back(self, http_client: HttpClientT, *, is_kept: bool) -> Iterator[HttpClientT]:
         """Give up a place, and yield the clients to close: *http_client* unless it *is_kept*, and those long unused."""
         self.places.release()
-        if is_kept and not self._is_closed:
+        if is_kept and not self.is_closed:
             self._idle.append((http_client, time.monotonic()))
         else:
             yield http_client
@@ -158,6 +137,6 @@ class Connections(Generic[HttpClientT]):
 
     def close(self) -> Iterator[HttpClientT]:
         """Yield the clients to close; the others are closed when they are given back."""
-        self._is_closed = True
+        self.is_closed = True
         idle, self._idle = self._idle, deque()
         yield from (http_client for http_client, _ in idle)

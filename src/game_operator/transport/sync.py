@@ -46,8 +46,12 @@ class Wire(BaseWire):
             connections = self._connections()
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
+        step.departure.may_have_left = False
         if not connections.places.acquire(timeout=step.timeout_seconds):
             return ALL_IN_USE
+        if connections.is_closed:  # While this call was waiting.
+            connections.places.release()
+            raise self._is_closed()
         http_client, result = connections.take(fresh=step.fresh), None
         try:
             result = self._result(http_client, step, give_up_seconds)

@@ -7,26 +7,27 @@ The same code serves httpx and httpx2, which have one interface and two families
 import errno
 import os
 import ssl
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, Self
-from urllib.parse import urlsplit
 
 import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HeaderPairs, is_loopback
-from game_operator.transport.attempt import Trace, roots_of
+from game_operator.protocol.http import HeaderPairs, without_echoes
+from game_operator.transport.attempt import roots_of
 from game_operator.transport.deadlines import Until
-from game_operator.transport.environment_proxy import proxy_for
-from game_operator.transport.own_connections import maker_of, proxy_at
+from game_operator.transport.own_connections import maker_of
 
 #: The connections of a client are waited for, and not opened without end.
 ALL_IN_USE: Final = TransportFailed("All connections are in use", sent=False, timed_out=True)
 _REMEMBERED_URLS = 1024
 _HEAD_START_SECONDS = 0.1
+#: A shorter value is not taken for a secret: it may stand in any text.
+_LEAST_SECRET = 8
 
 
 class _Body:
@@ -73,7 +74,7 @@ def _beside(names: tuple[bytes, ...], yours: HeaderPairs) -> HeaderPairs:
     return tuple((name, value) for name, value in yours if name.lower() not in replaced)
 
 
-def _extensions(seconds: float, trace: Trace, give_up_seconds: float | None) -> dict[str, Any]:
+def _extensions(seconds: float, trace: Callable[..., Any], give_up_seconds: float | None) -> dict[str, Any]:
     # Connecting gives up a little before the attempt: a request that gets no connection out of your pool has not left.
     early = max(seconds - _HEAD_START_SECONDS, seconds / 2)
     if give_up_seconds is not None:
@@ -87,7 +88,8 @@ class BaseWire:
     """
     The connections of a client, made when they are first used; sync and async ones share everything but the awaits.
 
-    *owner* is what an error calls the client, *limit_of* returns how many bytes of an endpoint's answer are read.
+    *owner* is what an error calls the client, *limit_of* returns how many bytes of an endpoint's answer are read, and
+    *proxy_of* the proxy, or raises a ConfigurationError.
     """
 
     _client_kind: ClassVar[str]
@@ -102,7 +104,7 @@ class BaseWire:
         ssl_context: ssl.SSLContext | None,
         trust_env: bool,
         limit_of: Callable[[str], int],
-        proxy: httpx.Proxy | None = None,
+        proxy_of: Callable[[], httpx.Proxy | None],
     ) -> None:
         self._owner = owner
         self._base_url = base_url
@@ -125,9 +127,10 @@ class BaseWire:
                 remedy="Pass one like https://api.example.com.",
             ) from None
         self._closed = False
-        self._proxy = proxy
+        self._proxy_of = proxy_of
+        self._proxy: httpx.Proxy | None = None
 
-    def _request(self, step: Send, trace: Trace, give_up_seconds: float | None = None) -> Any:
+    def _request(self, step: Send, trace: Callable[..., Any], give_up_seconds: float | None = None) -> Any:
         """
         Return the library's request for *step*, whose progress httpcore reports to *trace*.
 
@@ -154,7 +157,11 @@ class BaseWire:
         """Return *failed* with a word on the proxy, if the request never left. Its name may be a misplaced password."""
         if self._proxy is None or failed.sent:
             return failed
-        return replace(failed, reason=f"through the proxy (proxy=, HTTPS_PROXY or ALL_PROXY): {failed.reason}")
+        reason = f"through the proxy (proxy=, HTTPS_PROXY or ALL_PROXY): {failed.reason}".encode(errors="replace")
+        if auth := self._proxy.raw_auth:  # A proxy may send back what we said.
+            for secret in (b64encode(b":".join(auth)), auth[1]):
+                reason = without_echoes(reason, secret) if len(secret) >= _LEAST_SECRET else reason
+        return replace(failed, reason=reason.decode())
 
     def _is_closed(self) -> ConfigurationError:
         return ConfigurationError(f"This {self._owner} is closed.", remedy="Make a new one, or close it later.")
@@ -182,10 +189,7 @@ class BaseWire:
             ConfigurationError: A proxy variable or SSL_CERT_FILE cannot be used.
             OSError: This process can open no more files.
         """
-        # What goes to this machine in the open stays on this machine.
-        stays_here = not self._secure and is_loopback(urlsplit(self._base_url).hostname or "")
-        if self._proxy is None and self._trust_env and not stays_here:
-            self._proxy = proxy_at(proxy_for(self._base_url), is_argument=False)
+        self._proxy = self._proxy_of()
         is_secure = self._secure or (self._proxy is not None and self._proxy.url.scheme == "https")
         context = self._ssl_context or default_ssl_context(is_secure=is_secure, trust_env=self._trust_env)
         return maker_of(self._own, self._proxy, context)

@@ -132,13 +132,13 @@ def asked(
 def _answer(
     client: "OperatorClient", ask: Callable[[], Operation[Any]], clock_millis: Callable[[], int]
 ) -> Answer:  # Any: a bet or a round.
-    from game_operator.backoffice.reconcile.evidence import with_bodies  # It loads the client.
+    from game_operator.backoffice.reconcile.evidence import with_replies  # It loads the client.
 
     at_millis = clock_millis()
     try:
-        operation, bodies = with_bodies(ask())
+        operation, replies = with_replies(ask())
         found = client.perform(operation)
-        return Answer(at_millis, found, body=bodies[-1])
+        return Answer(at_millis, found, body=replies[-1].body)
     except GameOperatorError as failed:
         body = failed.body if isinstance(failed, ApiError) else b""
         return Answer(at_millis, None, Free(f"{type(failed).__name__}: {failed}"), body)

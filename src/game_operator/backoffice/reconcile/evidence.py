@@ -82,13 +82,13 @@ def look_up_bet(client: OperatorClient, bet_id: str) -> Evidence:
         ApiError: The service answers 401 or 403, so no call will be answered.
     """
     try:
-        bet, bodies = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
+        bet, reply = _asked(client, operations.fetch_bet(client.operator_id, bet_id))
     except ApiError as failed:
         if is_refusal_of_all(failed):
             raise
         problem = one_line(str(failed), _LONGEST_PROBLEM)
         return Evidence(bet_id, None, failed.body, problem, asked=failed.attempts)
-    return Evidence(bet_id, bet, bodies[-1], asked=len(bodies))
+    return Evidence(bet_id, bet, reply.body, asked=reply.attempts)
 
 
 def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tuple[tuple[Evidence, ...], int]:
@@ -101,14 +101,14 @@ def look_up_round(client: OperatorClient, instance_id: str, round_id: str) -> tu
         TryLaterError, ApiError: As ``look_up_bet``.
     """
     try:
-        found, bodies = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
+        found, reply = _asked(client, operations.fetch_round_bets(instance_id=instance_id, round_id=round_id))
     except ApiError as failed:
         if is_refusal_of_all(failed):
             raise
         return (), failed.attempts
     if not isinstance(found, RoundFound) or (found.round_id, found.instance_id) != (round_id, instance_id):
-        return (), len(bodies)
-    return tuple(map(_of_round, found.bets)), len(bodies)
+        return (), reply.attempts
+    return tuple(map(_of_round, found.bets)), reply.attempts
 
 
 def bet_in(body: bytes, bet_id: str) -> AnyBet | None:
@@ -132,21 +132,21 @@ def _canonical(bet: AnyBet | None) -> bytes:
     return json.dumps(fields, sort_keys=True, default=str).encode()
 
 
-def with_bodies(operation: Operation[T]) -> tuple[Operation[T], list[bytes]]:
-    """Return *operation* such that the body of each answer is kept, and the list that keeps them."""
-    bodies: list[bytes] = []
+def with_replies(operation: Operation[T]) -> tuple[Operation[T], list[HttpReply]]:
+    """Return *operation* such that each reply that is read is kept, and the list that keeps them."""
+    replies: list[HttpReply] = []
 
     def parse(response: HttpReply) -> T:
-        bodies.append(response.body)
+        replies.append(response)
         return operation.parse(response)
 
-    return replace(operation, parse=parse), bodies
+    return replace(operation, parse=parse), replies
 
 
-def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, list[bytes]]:
-    operation, bodies = with_bodies(operation)
+def _asked(client: OperatorClient, operation: Operation[T]) -> tuple[T, HttpReply]:
+    operation, replies = with_replies(operation)
     try:
-        return client.perform(operation), bodies
+        return client.perform(operation), replies[-1]
     except RateLimitedError as refused:
         wait = refused.retry_after
         raise TryLaterError(str(refused), asked=refused.attempts, is_refusal=True, wait_seconds=wait) from refused

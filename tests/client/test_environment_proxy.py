@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.transport.environment_proxy import proxy_for, unreadable_exceptions
+from game_operator.client.proxies import proxy_for, unreadable_exceptions
 
 _PROXY = "http://proxy.example:3128"
 
@@ -147,7 +147,7 @@ def test_a_port_of_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_entries_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
     """Each is named, exempts nothing, and does not stop the entries beside it."""
     monkeypatch.setattr(
-        "game_operator.transport.environment_proxy.getproxies",
+        "game_operator.client.proxies.getproxies",
         lambda: {"https": _PROXY, "no": f"a.test,{entry} b.test"},
     )
     assert unreadable_exceptions() == [entry]

@@ -1,1 +1,0 @@
-"""Tests of the transport: connections, and what leads to them."""
