@@ -56,10 +56,13 @@ class AsyncWire(BaseWire):
         except OSError as failed:
             return TransportFailed(reason_of(failed), sent=False)
         step.departure.may_have_left = False
-        with anyio.move_on_after(step.timeout_seconds) as waiting:
-            await connections.places.acquire()
-        if waiting.cancelled_caught:
-            return ALL_IN_USE
+        try:
+            connections.places.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(step.timeout_seconds) as waiting:
+                await connections.places.acquire()
+            if waiting.cancelled_caught:
+                return ALL_IN_USE
         if connections.is_closed:  # While this call was waiting.
             connections.places.release()
             raise self._is_closed()
@@ -69,8 +72,8 @@ class AsyncWire(BaseWire):
             return result
         finally:
             is_kept = not step.fresh and isinstance(result, HttpReply)
-            with anyio.CancelScope(shield=True):
-                for each in connections.give_back(http_client, is_kept=is_kept):
+            for each in connections.give_back(http_client, is_kept=is_kept):
+                with anyio.CancelScope(shield=True):
                     await each.aclose()
 
     async def aclose(self) -> None:
@@ -137,7 +140,7 @@ class AsyncWire(BaseWire):
     async def _connections(self) -> Connections[AsyncHttpClient]:
         home = _home()
         if home not in self._ours:
-            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections, fast_acquire=True))
+            connections = Connections(self._maker(), anyio.Semaphore(self._most_connections))
             closing = _closing(connections, weakref.ref(self), home)
             self._ours[home] = connections, closing
             await anext(closing)

@@ -39,13 +39,16 @@ class Progress:
         elif event.endswith(".started"):
             if not event.startswith("http"):
                 self.has_connected, self.departure.may_have_left = True, False
-            elif (
-                not event.endswith("response_closed.started")
-                and getattr(info.get("request"), "method", b"") != b"CONNECT"
-            ):
-                self.reused = event.startswith("http11.") and not self.has_connected
-                self.is_sent = self.departure.may_have_left = True
-                self.unfinished = None
+            elif not event.endswith("response_closed.started"):
+                self._note_sent(event, info.get("request"))
+
+    def _note_sent(self, event: str, request: Any) -> None:
+        if getattr(request, "method", b"") != b"CONNECT":
+            self.reused = event.startswith("http11.") and not self.has_connected
+            self.is_sent = self.departure.may_have_left = True
+            self.unfinished = None
+            if request is not None:
+                request.extensions.pop("trace", None)  # What comes after costs time, and says nothing more.
 
 
 #: Where our transports put the address of a redirect: httpx would read it, and may fail, although it follows none.
