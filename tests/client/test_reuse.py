@@ -404,7 +404,7 @@ def test_a_mock_is_believed(kind: Any, private_key: RSAPrivateKey) -> None:
 
 class _Request:
     def __init__(self, method: bytes) -> None:
-        self.method = method
+        self.method, self.extensions = method, {"trace": "ours"}
 
 
 _CALL = {"request": _Request(b"GET")}
@@ -447,3 +447,10 @@ def test_what_httpcore_reports_is_understood(
     for event in events:
         progress(*event)
     assert (progress.departure.may_have_left, progress.reused, progress.unfinished) == (is_sent, reused, unfinished)
+
+
+def test_what_comes_after_the_request_has_left_is_not_reported() -> None:
+    """It says nothing more, and each report takes time."""
+    progress, request = Progress(Departure()), _Request(b"GET")
+    progress("http11.send_request_headers.started", {"request": request})
+    assert request.extensions == {}
