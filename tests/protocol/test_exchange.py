@@ -758,3 +758,19 @@ def test_a_client_closed_in_the_middle_of_a_grant_denies_nothing(
 def test_a_client_closed_in_the_middle_of_a_look_up_says_so() -> None:
     """A look-up leaves nothing in doubt (docs/decisions/0004)."""
     assert _close_before_attempt(2, [LOST], operations.fetch_bet("acme", "bet-1")) is CLOSED
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_noted"), [(REFUSED, False), (LOST, True)], ids=["it never left", "it may have been made"]
+)
+def test_an_interruption_between_two_attempts_says_what_became_of_the_first(
+    failed: TransportFailed, is_noted: bool
+) -> None:
+    """A grant whose first attempt never left was not made (docs/decisions/0028)."""
+    call = exchange(a_grant(), settings_of(), started_seconds=0.0, jitter=itertools.repeat(0.0))
+    assert isinstance(next(call), Sign)
+    assert isinstance(call.send(Signed(SIGNATURE, 0.0)), Send)
+    assert isinstance(call.send(Answer(failed, 0.1, NOW_MILLIS)), Wait)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        call.throw(KeyboardInterrupt())
+    assert hasattr(raised.value, "__notes__") is is_noted
