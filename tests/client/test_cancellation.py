@@ -329,6 +329,15 @@ def test_a_time_limit_passes_through_at_once(
     ) is is_grant
 
 
+async def _noted_grant(client: AsyncOperatorClient, told: list[str]) -> None:
+    """Grant free bets, and take note of what a cancellation says."""
+    try:
+        await client.grant_free_bet(**grant_request())
+    except BaseException as cancelled:
+        told.extend(getattr(cancelled, "__notes__", []))
+        raise
+
+
 @pytest.mark.parametrize("flavour", ["asyncio", "trio"])
 def test_a_cancelled_grant_says_that_it_may_have_been_made(perform: Perform) -> None:
     """An ordinary exception of a signal or a cancellation: either carries the note (docs/decisions/0028)."""
@@ -336,14 +345,7 @@ def test_a_cancelled_grant_says_that_it_may_have_been_made(perform: Perform) -> 
     told: list[str] = []
 
     async def scenario(client: AsyncOperatorClient) -> None:
-        async def grant() -> None:
-            try:
-                await client.grant_free_bet(**grant_request())
-            except BaseException as cancelled:
-                told.extend(getattr(cancelled, "__notes__", []))
-                raise
-
-        await _cancelled_scope(grant, reached)
+        await _cancelled_scope(lambda: _noted_grant(client, told), reached)
 
     with HostileServer(_reaching("headers", reached)) as server:
         perform(scenario, server.base_url, timeout=20.0)
@@ -382,14 +384,7 @@ def test_a_grant_that_is_cancelled_before_it_left_was_not_made(perform: Perform,
         connection.wait_for_peer()
 
     async def scenario(client: AsyncOperatorClient) -> None:
-        async def grant() -> None:
-            try:
-                await client.grant_free_bet(**grant_request())
-            except BaseException as cancelled:
-                told.extend(getattr(cancelled, "__notes__", []))
-                raise
-
-        await _cancelled_scope(grant, reached)
+        await _cancelled_scope(lambda: _noted_grant(client, told), reached)
 
     with HostileServer(silent) as server:
         proxy = server.base_url if proxied else None

@@ -1,7 +1,9 @@
 """The HTTP clients with one connection each: who gets which, and when they are closed (docs/decisions/0028)."""
 
+import gc
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import AsyncOperatorClient, OperatorClient
-from game_operator.errors import ConfigurationError
+from game_operator.errors import ConfigurationError, RequestNotSentError
 from game_operator.transport import own_connections
 from game_operator.transport.own_connections import Connections
 from game_operator.transport.wire import BaseWire
@@ -150,6 +152,42 @@ def test_a_grant_that_waits_for_a_place_has_not_left(
         assert len(server.requests) == 1
     assert isinstance(ended[0], ConfigurationError) is (ends == "closed")
     assert not hasattr(ended[0], "__notes__")
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_grant_that_gets_no_connection_out_of_your_pool_has_not_left(
+    backend: str, private_key: RSAPrivateKey
+) -> None:
+    """Its pool gives up a little before the attempt does, and says why (docs/decisions/0004)."""
+
+    async def main() -> None:
+        async with httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=1)) as http_client:
+            patient = AsyncOperatorClient(server.base_url, "acme", private_key, http_client=http_client)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(patient.fetch_bet, "bet-1")
+                while not server.requests:
+                    await anyio.sleep(0.005)
+                with pytest.raises(RequestNotSentError, match="PoolTimeout"):
+                    await patient.with_options(timeout=0.15, retries=0).grant_free_bet(**grant_request())
+
+    with HostileServer(_slow) as server:
+        anyio.run(main, backend=backend)
+        assert len(server.requests) == 1
+
+
+@pytest.mark.outside
+def test_a_client_that_is_dropped_closes_its_connections(private_key: RSAPrivateKey) -> None:
+    """Without a warning of a socket that nobody closed."""
+    with HostileServer(_slow) as server:
+        client = OperatorClient(server.base_url, "acme", private_key, trust_env=False)
+        client.fetch_bet("bet-1")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            del client
+            gc.collect()
+        assert server.wait_until_closed()
+    assert [str(each.message) for each in warned] == []
 
 
 @pytest.mark.parametrize("kind", [httpx.HTTPTransport, httpx.AsyncHTTPTransport])

@@ -61,7 +61,7 @@ class _NoCookies(httpx.Cookies):
 
 
 class OwnClient(httpx.Client):
-    """An ``httpx.Client`` without cookies, over a connection of ours; closed when it is no longer referenced."""
+    """An ``httpx.Client`` without cookies, over our connection. It closes when nothing refers to it any more."""
 
     cookies: Any = _NoCookies()
 
