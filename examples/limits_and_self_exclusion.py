@@ -170,7 +170,7 @@ def win(bet_id: str, won_cents: int) -> DepositCall:
 
 def tell(what: str, reply: Reply) -> None:
     """Print a reply."""
-    print(f"{what}:", reply.code or "SUCCESS", reply.balance_amount)
+    print(f"{what}:", reply.code or "SUCCESS", reply.balance)
 
 
 def in_threads(url: str) -> None:

@@ -95,7 +95,7 @@ def serve_and_play(app: FastAPI, service_key: RSAPrivateKey) -> None:
         with WebhookCaller(f"{url}/wallet", service_key) as service, ThreadPoolExecutor(16) as at_once:
             for delivery in map(service.send, CALLS):
                 assert delivery.reply is not None, delivery.problem
-                print(delivery.path, delivery.code or "SUCCESS", delivery.reply.balance_amount)
+                print(delivery.path, delivery.code or "SUCCESS", delivery.reply.balance)
             codes = {delivery.code or "SUCCESS" for delivery in at_once.map(service.send, BETS)}
             print("sixteen bets of 1.00 at once:", codes)
         print("/players/ann", httpx.get(f"{url}/players/ann", trust_env=False).json())

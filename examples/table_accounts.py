@@ -20,8 +20,8 @@ with tempfile.TemporaryDirectory() as folder:
         players = TableAccounts(table="players", key="id", balance="fils", unit="thousandths")
         with SqlLedger(f"sqlite:///{path}", accounts=players) as ledger:
             wallet = Wallet(ledger)
-            print(wallet.withdraw(WithdrawCall(player_id="7", bet_id="bet-1", amount_cents=250)).balance_amount)
-            print(wallet.deposit(DepositCall(player_id="7", bet_id="bet-1", amount_cents=100)).balance_amount)
+            print(wallet.withdraw(WithdrawCall(player_id="7", bet_id="bet-1", amount_cents=250)).balance)
+            print(wallet.deposit(DepositCall(player_id="7", bet_id="bet-1", amount_cents=100)).balance)
             # Ids are compared by their spelling: a cast would treat this one as player 7.
             print(wallet.player_balance(BalanceCall(player_id="007")).code)
             # Calls have hundredths of a dinar. What is finer is kept, and the balance is shown rounded down.

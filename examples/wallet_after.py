@@ -35,8 +35,8 @@ with TemporaryDirectory() as folder:
         ledger.open_account("ann", Decimal("100.00"))
         wallet = Wallet(ledger, after=collect_points)
         five = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
-        print("a bet:", wallet.withdraw(five).balance_amount)
-        print("sent again:", wallet.withdraw(five).balance_amount)
+        print("a bet:", wallet.withdraw(five).balance)
+        print("sent again:", wallet.withdraw(five).balance)
         try:
             wallet.withdraw(WithdrawCall(player_id="ann", bet_id="b2", amount_cents=2_000))
         except ValueError as failed:  # The receiver answers SYSTEM_ERROR to this: the call comes again.

@@ -59,7 +59,7 @@ async def play(url: str) -> None:
         for call in CALLS:
             delivery = await service.send(call)
             assert delivery.reply is not None, delivery.problem
-            print(delivery.path, delivery.reply.code or "SUCCESS", delivery.reply.balance_amount)
+            print(delivery.path, delivery.reply.code or "SUCCESS", delivery.reply.balance)
 
 
 with TemporaryDirectory() as folder:

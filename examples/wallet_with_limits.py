@@ -29,7 +29,7 @@ def bet(bet_id: str, wager_cents: int) -> WithdrawCall:
 
 def tell(what: str, reply: Reply) -> None:
     """Print a reply."""
-    print(f"{what}:", reply.code or "SUCCESS", reply.balance_amount)
+    print(f"{what}:", reply.code or "SUCCESS", reply.balance)
 
 
 wallet = Wallet(MemoryLedger({"ann": 10_000}), may_bet=may_bet)

@@ -733,7 +733,7 @@ class LedgerContract(_Worlds):
             world.ledger.open_account(player_id, Decimal(amount))
             world.opened[player_id] = cents
             assert world.ledger.balance(player_id) == cents
-            assert world.apply(ask_balance(player_id)).reply().balance_amount == Decimal(amount)
+            assert world.apply(ask_balance(player_id)).reply().balance == Decimal(amount)
 
     def test_g02_beyond_64_bits(self, world: World) -> None:
         """A credit that does not fit moves nothing, is not remembered, and is kept to look at."""

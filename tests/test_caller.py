@@ -121,7 +121,7 @@ def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: 
         delivery = post(wallet.url, private_key, call)
         assert (delivery.status, delivery.problem, delivery.code) == (200, "", None)
         assert delivery.reply is not None
-        assert delivery.reply.balance_amount == Decimal(balance)
+        assert delivery.reply.balance == Decimal(balance)
         assert delivery.posted == encode_call(call)
         assert 0 < delivery.elapsed_seconds < 30
         assert delivery.headers["content-type"] == "application/json"

@@ -78,7 +78,7 @@ def test_it_is_served(database: str, keys: KeyFiles) -> None:
                 for call, after in ((BET, "95.00"), (WIN, "107.50"), (BalanceCall(player_id="bob"), "200.00")):
                     delivery = service.send(call)
                     assert delivery.reply is not None
-                    assert (delivery.reply.code, delivery.reply.balance_amount) == (None, Decimal(after))
+                    assert (delivery.reply.code, delivery.reply.balance) == (None, Decimal(after))
         finally:
             process.kill()
             process.communicate()

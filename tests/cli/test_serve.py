@@ -83,7 +83,7 @@ def withdraw(bet_id: str = "b1", cents: int = 500, **fields: Any) -> WithdrawCal
 def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
     """Return status, code and balance."""
     assert delivery.reply is not None, delivery.problem
-    return delivery.status, delivery.reply.code, delivery.reply.balance_amount
+    return delivery.status, delivery.reply.code, delivery.reply.balance
 
 
 def without_server_warnings(text: str) -> str:

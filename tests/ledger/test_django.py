@@ -446,7 +446,7 @@ class Joined(TestCase):
         bet = WithdrawCall(player_id="ann", bet_id="b1", amount_cents=500)
         for _ in range(2):
             reply = wallet.withdraw(bet)
-            assert (reply.code, str(reply.balance_amount)) == (None, "95.00")
+            assert (reply.code, str(reply.balance)) == (None, "95.00")
 
 class OverItsOwnConnection(TransactionTestCase):
     def test_own(self):

@@ -450,7 +450,7 @@ async def test_after_applies_a_further_call_in_asyncio(database_url: str) -> Non
             await ledger.apply(claim("jackpot", "p2", amount_cents=5), connection=connection)
 
         reply = await AsyncWallet(ledger, after=after).withdraw(withdraw(amount_cents=10))
-        assert (reply.balance_amount, await ledger.balance("p2")) == (Decimal("9.90"), 1_005)
+        assert (reply.balance, await ledger.balance("p2")) == (Decimal("9.90"), 1_005)
 
 
 async def test_after_lends_no_connection_to_another_ledger(sqlite_url: str, tmp_path: Path) -> None:

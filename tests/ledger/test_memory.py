@@ -161,7 +161,7 @@ def test_bets_in_order() -> None:
 def test_an_outcome_as_a_reply(outcome: Outcome, reply: Reply, refused: bool) -> None:
     """Code, balance and time go into the reply (spec §2.1)."""
     assert (outcome.reply(), outcome.refused) == (reply, refused)
-    assert outcome.balance_amount == reply.balance_amount
+    assert outcome.balance_amount == reply.balance
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,7 @@ def test_success() -> None:
     """The balance in cents or in currency units; the time is filled in when the reply is closed (spec §2.1)."""
     reply = success(balance_cents=1250)
     assert reply == success(balance=Decimal("12.5")) == Reply(balance_cents=Cents(1250))
-    assert (reply.type, reply.code, reply.balance_amount, reply.timestamp) == ("SUCCESS", None, Decimal("12.50"), None)
+    assert (reply.type, reply.code, reply.balance, reply.timestamp) == ("SUCCESS", None, Decimal("12.50"), None)
     assert success(balance_cents=0, timestamp=5).timestamp == 5
 
 
@@ -278,14 +278,14 @@ def test_error() -> None:
     assert type(reply.code) is str
     plain = error("MY_OWN_CODE_7")
     assert (plain.code, plain.balance_cents, plain.timestamp) == ("MY_OWN_CODE_7", None, None)
-    assert plain.balance_amount is None
-    assert error("PLAYER_BLOCKED", balance_cents=5).balance_amount == Decimal("0.05")
+    assert plain.balance is None
+    assert error("PLAYER_BLOCKED", balance_cents=5).balance == Decimal("0.05")
 
 
 @pytest.mark.parametrize("balance", ["0", "0.00", "-0.009", "12.509"])
 def test_balances_are_rounded_down_where_they_are_finer(balance: str) -> None:
     """The player never sees more than there is (docs/decisions/0012)."""
-    shown = success(balance=Decimal(balance)).balance_amount
+    shown = success(balance=Decimal(balance)).balance
     assert shown is not None
     assert 0 <= Decimal(balance) - shown < Decimal("0.01")
 

@@ -305,8 +305,8 @@ class Reply:
         return "SUCCESS" if self.code is None else "ERROR"
 
     @property
-    def balance_amount(self) -> Decimal | None:
-        """The balance in currency units, or None."""
+    def balance(self) -> Decimal | None:
+        """The balance in currency units, as on the wire (spec §2.1), or None."""
         return _amount(self.balance_cents)
 
 

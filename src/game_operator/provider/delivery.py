@@ -285,7 +285,7 @@ class Answer:
         if self.reply is None:
             return self.problem
         result = self.reply.code or "SUCCESS"
-        return result if self.reply.balance_amount is None else f"{result}, balance {self.reply.balance_amount}"
+        return result if self.reply.balance is None else f"{result}, balance {self.reply.balance}"
 
 
 @dataclass(frozen=True, slots=True)

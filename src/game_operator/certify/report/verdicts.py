@@ -199,8 +199,8 @@ class Exchange:
         if self.reply is None:
             return f"HTTP {self.status}, {self.problem}" if self.status else self.problem
         words = ["SUCCESS"] if self.reply.code is None else ["ERROR", self.reply.code]
-        if self.reply.balance_amount is not None:
-            words.append(f"{self.reply.balance_amount:.2f}")
+        if self.reply.balance is not None:
+            words.append(f"{self.reply.balance:.2f}")
         return " ".join(words) if self.status == 200 else f"HTTP {self.status}: {' '.join(words)}"
 
 

@@ -244,7 +244,7 @@ def _answered(what: str, delivery: Delivery, expected: str) -> str:
     if delivery.status != 200 or reply is None:
         found = f"HTTP {delivery.status} {delivery.problem}".rstrip()
     else:
-        balance = "" if reply.balance_amount is None else f", balance {reply.balance_amount}"
+        balance = "" if reply.balance is None else f", balance {reply.balance}"
         found = f"{reply.code or reply.type}{balance}"
     _expect(f"the answer to {what}", found, expected)
     return f" {what}: {found}"
