@@ -22,7 +22,7 @@ help:
 	@echo "make torture  the long tests: more examples, other languages, Pythons, servers and dependencies, the fuzzer"
 	@echo "make site     build the documentation into ./site"
 	@echo "make site-serve the same, then serve it on this machine until Ctrl-C"
-	@echo "make lock     rewrite requirements/*.txt after a change of pyproject.toml"
+	@echo "make lock     rewrite requirements/*.txt after a change of a pyproject.toml"
 	@echo "make dist     build the release of this commit, try it, and list what it brings along"
 	@echo "make clean    remove everything that the other targets created"
 
@@ -84,20 +84,20 @@ $(VENV)/made:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# First the lock, whose hashes pip checks for every file. Then only the package, built with the locked tools.
+# First the lock, whose hashes pip checks for every file. Then only our two packages, built with the locked tools.
 LOCKED := $(PIP) install --quiet --require-hashes --requirement
-PACKAGE := $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+PACKAGES := $(PIP) install --quiet --no-deps --no-build-isolation --editable . --editable ./testkit
 
-$(VENV)/runtime: $(VENV)/made pyproject.toml requirements/runtime.txt
+$(VENV)/runtime: $(VENV)/made pyproject.toml testkit/pyproject.toml requirements/runtime.txt
 	@echo "installing game-operator into $(VENV) …"
 	@$(LOCKED) requirements/runtime.txt
-	@$(PACKAGE)
+	@$(PACKAGES)
 	@touch $@
 
-$(VENV)/dev: $(VENV)/made pyproject.toml requirements/dev.txt
+$(VENV)/dev: $(VENV)/made pyproject.toml testkit/pyproject.toml requirements/dev.txt
 	@echo "installing game-operator and its tools into $(VENV) …"
 	@$(LOCKED) requirements/dev.txt
-	@$(PACKAGE)
+	@$(PACKAGES)
 	@touch $@ $(VENV)/runtime
 
 $(VENV)/fuzz: $(VENV)/dev requirements/fuzz.txt

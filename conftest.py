@@ -5,10 +5,12 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
 from tests.support import dealing, lanes, scratch, seeds
 from tests.support.documents import DOCUMENTS
 from tests.support.servers import look_often
 
+pytest_plugins = ("tests.support.fixtures",)
 pytest_collect_file = DOCUMENTS.pytest()
 _THRESHOLDS = gc.get_threshold()
 

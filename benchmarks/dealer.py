@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from benchmarks.rates import Comparison, RateRace
 from benchmarks.stage import Stage
 from benchmarks.webhook_server import running_server
-from game_operator.provider.delivery import Answer, Post, answers_to
-from game_operator.provider.http import HttpCarrier
-from game_operator.provider.keys import ServiceKeys
-from game_operator.sandbox.dealing.carrying import play
-from game_operator.sandbox.dealing.dealer import Dealer
-from game_operator.sandbox.dealing.plan import Plan, Shares
-from game_operator.sandbox.service.seed import catalogue
+from game_operator_testkit.provider.delivery import Answer, Post, answers_to
+from game_operator_testkit.provider.http import HttpCarrier
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.sandbox.dealing.carrying import play
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
+from game_operator_testkit.sandbox.dealing.plan import Plan, Shares
+from game_operator_testkit.sandbox.service.seed import catalogue
 
 __all__ = ["races"]
 

@@ -23,8 +23,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tests.support.postgres import PostgresServer
-
 from benchmarks.books_filled import DAYS, fill_books
 from benchmarks.ledger_load import fresh_withdraw
 from benchmarks.ledger_stage import PREFIX, connected, running_postgres, sqlite_file
@@ -34,6 +32,7 @@ from game_operator.ledger import SqlLedger
 from game_operator.ledger.engine.address import path_of
 from game_operator.models.webhooks import WebhookCall
 from game_operator.webhooks import DepositCall
+from tests.support.postgres import PostgresServer
 
 __all__ = ["Row", "as_growth_table", "main"]
 

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
-from tests.support.postgres import PostgresServer
 
 from game_operator.ledger import SqlLedger
+from tests.support.postgres import PostgresServer
 
 __all__ = [
     "PREFIX",

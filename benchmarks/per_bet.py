@@ -18,12 +18,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, NamedTuple
 
-from tests.support.postgres import PostgresServer
-
 from benchmarks.books_filled import fill_books
 from benchmarks.ledger_stage import PREFIX, connected, running_postgres
 from game_operator.ledger import SqlLedger
 from game_operator.webhooks import DepositCall, WithdrawCall
+from tests.support.postgres import PostgresServer
 
 _PLAYERS: Final = 10_000
 _TICKS: Final = os.sysconf("SC_CLK_TCK")

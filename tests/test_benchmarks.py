@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks import growth, ledger_stage, wrk
 from benchmarks.__main__ import SUITES
 from benchmarks.measure import Contender, Cost, Finding, Race, Spread, Turn, run
@@ -18,7 +19,6 @@ from benchmarks.peers import pgbench
 from benchmarks.peers.pgbench import Pgbench
 from benchmarks.rates import Comparison, RateRace, run_rates
 from benchmarks.report import as_table, as_tables, summary
-
 from game_operator.ledger import SqlLedger
 from game_operator.webhooks import WithdrawCall
 

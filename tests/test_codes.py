@@ -3,8 +3,8 @@
 import pytest
 
 from game_operator.codes import GRANT_MESSAGES, BetState, GameStatus, Genre, GrantErrorCode, WebhookErrorCode
-from game_operator.control_room.outcomes import _REASONS
-from game_operator.sandbox.storm.report import _REMEDIES
+from game_operator_testkit.control_room.outcomes import _REASONS
+from game_operator_testkit.sandbox.storm.report import _REMEDIES
 from tests.support.documents import ROOT
 
 GENRES = [

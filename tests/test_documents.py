@@ -22,6 +22,7 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.protocol.webhook_reply import read_reply
 from game_operator.webhooks import HttpReply, WebhookCall, WebhookReceiver, asgi_app
 from tests.support.documents import ROOT
+from tests.support.sources import FOLDERS
 from tests.support.webhooks import signed
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
@@ -101,15 +102,15 @@ def _table_heads(page: Path) -> list[str]:
 
 
 def test_the_readme_is_one_screen() -> None:
-    """Why, install, first call, first wallet, demo and tests, and the way into the site."""
+    """Why, the two packages, a first call, a first wallet and its certification, demo, tests, and the site."""
     assert len(_README.read_text().splitlines()) <= _MOST_LINES
 
 
 def test_the_readmes_first_steps_are_those_of_the_pages() -> None:
     """The pages explain and try what the README only shows."""
     pages = "".join((_START / name).read_text() for name in ("first-call.md", "first-wallet.md"))
-    blocks = [code for language, code in _BLOCK.findall(_README.read_text()) if "make " not in code]
-    assert len(blocks) == 4
+    blocks = [code for _, code in _BLOCK.findall(_README.read_text())]
+    assert len(blocks) == 5
     assert [code for code in blocks if code not in pages] == []
 
 
@@ -118,15 +119,15 @@ def test_modules_that_a_page_names_are_there(page: str) -> None:
     """What moved is found where the page says."""
     named = re.findall(r"`([a-z_]+/[a-z_0-9/]*(?:\.py)?)`", (ROOT / page).read_text())
     assert len(named) > 20
-    package = ROOT / "src" / "game_operator"
-    places = (ROOT, ROOT / "docs", package, package / "sandbox", package / "certify")
+    sdk, testkit = ROOT / "src" / "game_operator", ROOT / "testkit" / "src" / "game_operator_testkit"
+    places = (ROOT, ROOT / "docs", sdk, testkit, testkit / "sandbox", testkit / "certifier")
     assert [each for each in named if not any((place / each).exists() for place in places)] == []
 
 
 @pytest.mark.parametrize("word", ["strikes?", "struck", "heavier"])
 def test_one_word_stands_for_an_idea(word: str) -> None:
     """On pages and in docs: a fault occurs in a call, and a scenario costs more than before."""
-    pages = [path for suffix in ("html", "toml") for path in (ROOT / "src").rglob(f"*.{suffix}")]
+    pages = [path for suffix in ("html", "toml") for folder in FOLDERS for path in folder.rglob(f"*.{suffix}")]
     assert len(pages) > 20
     docs = [path for path in _DOCUMENTS if path.name != "CHANGELOG.md"]  # It names what was renamed.
     assert [path.name for path in (*docs, *pages) if re.search(rf"(?i)\b{word}\b", path.read_text())] == []

@@ -92,8 +92,8 @@ def test_there_is_an_example_for_each_idea() -> None:
     """The table above is not empty by accident, and nobody puts an example where it is not run."""
     assert len(_EXAMPLES) >= 9
     assert {path.suffix for path in _FOLDER.iterdir() if path.is_file()} == {".py"}
-    # tests/certify/test_other_languages.py runs those in other languages, test_ci_example.py the workflow in ci/, and
-    # tests/telemetry/test_alerts.py checks the dashboard and the alerts.
+    # The tests of the testkit run those in other languages (certifier/test_other_languages.py) and the workflow in ci/
+    # (certifier/test_ci_example.py), and check the dashboard and the alerts (integration/telemetry/test_alerts.py).
     assert {path.name for path in _FOLDER.iterdir() if path.is_dir()} <= {"ci", "telemetry", "wallets", "__pycache__"}
     assert [path.name for path in (_FOLDER / "ci").iterdir()] == ["certify.yml"]
 

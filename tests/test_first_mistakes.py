@@ -106,10 +106,10 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-import game_operator.testing
-from game_operator.testing import WebhookSigner, asgi_wallet
+import game_operator_testkit.plugin
+from game_operator_testkit import WebhookSigner, asgi_wallet
 try:
-    from game_operator.testing import WalletCertifier
+    from game_operator_testkit import WalletCertifier
 except ImportError as missing:
     print(missing)
 """
@@ -117,12 +117,12 @@ except ImportError as missing:
 
 @pytest.mark.outside
 def test_the_test_tools_without_pytest() -> None:
-    """What needs pytest names the extra; what does not need it is there."""
+    """What needs pytest says so; what does not need it is there."""
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT_PYTEST], capture_output=True, text=True, timeout=30, check=True
     )
     assert done.stdout == (
-        "game_operator.testing needs the package pytest. Install the extra: pip install 'game-operator[pytest]'\n"
+        "game_operator_testkit.WalletCertifier needs the package pytest. Run: pip install 'pytest>=8.4'\n"
     )
 
 

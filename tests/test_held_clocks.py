@@ -2,13 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import game_operator
+from tests.support.sources import sources
 
-ROOT = Path(game_operator.__file__).parent
 _CLOCKS = {
     "time": {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"},
     "datetime": {"now", "utcnow", "today"},
@@ -37,7 +35,7 @@ def _held_clocks(source: str) -> Iterator[str]:
 
 def test_no_clock_is_held() -> None:
     """Each clock is looked up when it is read, so that freezegun and monkeypatch replace it everywhere."""
-    found = {str(file.relative_to(ROOT)): list(_held_clocks(file.read_text())) for file in ROOT.rglob("*.py")}
+    found = {name: list(_held_clocks(file.read_text())) for name, file in sources().items()}
     assert {file: clocks for file, clocks in found.items() if clocks} == {}
 
 

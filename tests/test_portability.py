@@ -182,7 +182,7 @@ for owner, hidden in NAMES.items():
 _WORK: Final = """
 from decimal import Decimal
 from game_operator.ledger import MemoryLedger, SqlLedger
-from game_operator.testing import InProcessSandbox
+from game_operator_testkit import InProcessSandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import WebhookReceiver
 

@@ -14,9 +14,8 @@ import uvicorn.config
 import uvicorn.server
 from uvicorn.protocols.http import flow_control, httptools_impl
 
-import game_operator
+from tests.support.sources import sources
 
-ROOT = Path(game_operator.__file__).parent
 #: Shared by the packages, and not for users.
 _SHARED = {"_lazy", "_version"}
 
@@ -42,7 +41,9 @@ class Needed(NamedTuple):
     without_them: str
 
 
-_SUPERVISOR, _CONNECTIONS = "cli/serve_processes.py", "cli/serve_connections.py"
+_SUPERVISOR, _CONNECTIONS = "game_operator/cli/serve_processes.py", "game_operator/cli/serve_connections.py"
+_SERVING, _SESSIONS = "game_operator_testkit/sandbox/serving.py", "game_operator/ledger/postgres/sessions.py"
+_PLUGIN = "game_operator_testkit/plugin/fixtures.py"
 _HTTPTOOLS = "uvicorn.protocols.http.httptools_impl:"
 #: All that `src` uses beside what other libraries document.
 NEEDED = (
@@ -61,7 +62,7 @@ NEEDED = (
         "A signal stops `serve` at once, and calls on their way are lost (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", "sandbox/serving.py", "uvicorn.server:Server", "startup shutdown server_state",
+        "uvicorn", "0.54.0", _SERVING, "uvicorn.server:Server", "startup shutdown server_state",
         "The sandbox does not know when it is ready, and does not stop while a client is silent.",
     ),
     Needed(
@@ -79,68 +80,68 @@ NEEDED = (
         "At the limit, a peer that does not read keeps its connection (docs/decisions/0042).",
     ),
     Needed(
-        "uvicorn", "0.54.0", "serve.py", f"{_HTTPTOOLS}HttpToolsProtocol",
+        "uvicorn", "0.54.0", "game_operator/serve.py", f"{_HTTPTOOLS}HttpToolsProtocol",
         "cycle headers loop parser transport url on_url on_header on_message_begin on_headers_complete on_body "
         "on_message_complete send_400_response",
         "A request that asks for an upgrade loses its body or leaves another one behind, and heads have no end.",
     ),
     Needed(
-        "uvicorn", "0.54.0", "serve.py", f"{_HTTPTOOLS}RequestResponseCycle",
+        "uvicorn", "0.54.0", "game_operator/serve.py", f"{_HTTPTOOLS}RequestResponseCycle",
         "keep_alive response_complete response_started",
         "A request that cannot be read is answered in the middle of another answer.",
     ),
     Needed(
-        "psycopg", "3.3.9", "ledger/postgres/sessions.py", "psycopg._connection_base:BaseConnection", "_prepared",
+        "psycopg", "3.3.9", _SESSIONS, "psycopg._connection_base:BaseConnection", "_prepared",
         "Behind a pooler that we do not recognise, a statement runs that another connection prepared.",
     ),
     Needed(
-        "psycopg", "3.3.9", "ledger/postgres/sessions.py", "psycopg._preparing", "Prepare PrepareManager",
+        "psycopg", "3.3.9", _SESSIONS, "psycopg._preparing", "Prepare PrepareManager",
         "The same: prepared statements get psycopg's names and not ours.",
     ),
     Needed(
-        "psycopg", "3.3.9", "ledger/postgres/sessions.py", "psycopg._queries", "PostgresQuery",
+        "psycopg", "3.3.9", _SESSIONS, "psycopg._queries", "PostgresQuery",
         "Nothing at run time: an annotation.",
     ),
     Needed(
-        "psycopg", "3.3.9", "ledger/postgres/sessions.py", "psycopg.generators", "execute",
+        "psycopg", "3.3.9", _SESSIONS, "psycopg.generators", "execute",
         "The express statement does not run (docs/decisions/0033).",
     ),
     Needed(
-        "psycopg", "3.3.9", "ledger/postgres/socket_reader.py", "psycopg.waiting", "Ready Wait",
+        "psycopg", "3.3.9", "game_operator/ledger/postgres/socket_reader.py", "psycopg.waiting", "Ready Wait",
         "The express statement does not run under asyncio (docs/decisions/0033).",
     ),
     Needed(
-        "SQLAlchemy", "2.1.9", "ledger/joined_connections.py",
+        "SQLAlchemy", "2.1.9", "game_operator/ledger/joined_connections.py",
         "sqlalchemy.dialects.postgresql.asyncpg:AsyncAdapt_asyncpg_connection", "_prepared_statement_cache",
         "asyncpg behind a pooler is not refused, and may run the statement of another connection.",
     ),
     Needed(
-        "opentelemetry-api", "1.45.2", "telemetry/client_calls.py", "opentelemetry.context",
+        "opentelemetry-api", "1.45.2", "game_operator/telemetry/client_calls.py", "opentelemetry.context",
         "_SUPPRESS_HTTP_INSTRUMENTATION_KEY",
         "An attempt has two spans where the HTTP library is instrumented as well.",
     ),
     Needed(
-        "httpx", "0.28.1", "transport", "httpx._transports.default:HTTPTransport", "_pool",
+        "httpx", "0.28.1", "game_operator/transport", "httpx._transports.default:HTTPTransport", "_pool",
         "Our connection pool is not the one that httpx's transport sends through.",
     ),
     Needed(
-        "httpx", "0.28.1", "transport", "httpx._transports.default:AsyncHTTPTransport", "_pool",
+        "httpx", "0.28.1", "game_operator/transport", "httpx._transports.default:AsyncHTTPTransport", "_pool",
         "The same for the async client.",
     ),
     Needed(
-        "pytest", "9.2.0", "testing/plugin.py", "_pytest.logging:LoggingPlugin", "report_handler",
+        "pytest", "9.2.0", _PLUGIN, "_pytest.logging:LoggingPlugin", "report_handler",
         "What a wallet logs is printed twice: with its scenario, and below the whole test.",
     ),
     Needed(
-        "Python", "3.11.7", "protocol/exact_json.py", "json.encoder", "encode_basestring",
+        "Python", "3.11.7", "game_operator/protocol/exact_json.py", "json.encoder", "encode_basestring",
         "JSON is not written.",
     ),
     Needed(
-        "Python", "3.11.7", "protocol/exact_json.py", "json.decoder:JSONDecoder", "scan_once",
+        "Python", "3.11.7", "game_operator/protocol/exact_json.py", "json.decoder:JSONDecoder", "scan_once",
         "JSON is not read.",
     ),
     Needed(
-        "Python", "3.11.7", "cli/commands/serve.py", "multiprocessing.resource_tracker", "ensure_running",
+        "Python", "3.11.7", "game_operator/cli/commands/serve.py", "multiprocessing.resource_tracker", "ensure_running",
         "SIGHUP to all processes of a service ends the one that tidies up after Python.",
     ),
     Needed(
@@ -161,7 +162,7 @@ _OF_TEXT = {"endswith", "startswith", "removesuffix", "removeprefix", "replace",
 
 @cache
 def _trees() -> dict[str, ast.Module]:
-    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_bytes()) for file in sorted(ROOT.rglob("*.py"))}
+    return {name: ast.parse(file.read_bytes()) for name, file in sources().items()}
 
 
 def _defined(tree: ast.Module) -> Iterator[str]:
@@ -193,15 +194,19 @@ def _used(tree: ast.Module) -> Iterator[str]:
                 names = [name]
             case ast.Constant(value=str(text)) if id(node) not in pieces and text not in _NOT_NAMES:
                 names = re.split("[.:]", text) if _NAMES_IN_TEXT.fullmatch(text) else []
-            case ast.ImportFrom(module=str(module), names=imported) if module.split(".")[0] != "game_operator":
+            case ast.ImportFrom(module=str(module), names=imported) if not _is_ours(module):
                 names = [*module.split("."), *(each.name for each in imported)]
             case ast.Import(names=imported):
                 names = [part for each in imported for part in each.name.split(".")]
         yield from (name for name in names if _PRIVATE.fullmatch(name) and name not in _DOCUMENTED)
 
 
+def _is_ours(module: str) -> bool:
+    return module.split(".")[0] in ("game_operator", "game_operator_testkit")
+
+
 def _package(file: str) -> str:
-    return file.partition("/")[0]
+    return "/".join(file.split("/")[:2])
 
 
 def _strange(trees: dict[str, ast.Module]) -> set[tuple[str, str]]:
@@ -250,8 +255,8 @@ def test_every_private_name_of_another_library_is_listed() -> None:
 )
 def test_a_private_name_of_another_library_is_seen(planted: str) -> None:
     """Each way to reach one."""
-    trees = {"package/own.py": ast.parse(planted), "other/own.py": ast.parse("def _hidden(): ...")}
-    assert _strange(trees) == {("package/own.py", "_hidden")}
+    trees = {"house/package/own.py": ast.parse(planted), "house/other/own.py": ast.parse("def _hidden(): ...")}
+    assert _strange(trees) == {("house/package/own.py", "_hidden")}
 
 
 @pytest.mark.parametrize(
@@ -272,7 +277,10 @@ def test_names_of_our_own_are_not_meant(own: str) -> None:
     use = (
         "other._own\ngetattr(other, '_own')\nother.__dict__\nother.value_\nrow._replace(a=1)\n'bet_id'.endswith('_id')"
     )
-    trees = {"package/own.py": ast.parse(own), "package/below/use.py": ast.parse(f"{use}\nf'{{name}}_cents'")}
+    trees = {
+        "house/package/own.py": ast.parse(own),
+        "house/package/below/use.py": ast.parse(f"{use}\nf'{{name}}_cents'"),
+    }
     assert _strange(trees) == set()
 
 
@@ -293,7 +301,7 @@ def test_a_name_that_is_needed_is_there(row: Needed) -> None:
     for name in row.names.split():
         is_there = re.search(rf"def {name}\(|self\.{name}\b|^    {name}\b", text, re.MULTILINE)
         assert is_there or (not kind and hasattr(place, name)), name
-    used = "\n".join((ROOT / file).read_text() for file in _trees() if _is_below(file, row.used_in))
+    used = "\n".join(file.read_text() for name, file in sources().items() if _is_below(name, row.used_in))
     assert [each for each in row.names.split() if not re.search(rf"\b{each}\b", used)] == []
 
 
@@ -304,7 +312,7 @@ def test_uvicorns_server_owns_the_handler_of_its_signals() -> None:
 
 
 #: What stands on uvicorn's classes.
-_ON_UVICORN = ("serve.py", _CONNECTIONS, _SUPERVISOR)
+_ON_UVICORN = ("game_operator/serve.py", _CONNECTIONS, _SUPERVISOR)
 _OF_UVICORN = (uvicorn.config, uvicorn.server, flow_control, httptools_impl)
 
 
@@ -312,16 +320,16 @@ def test_no_private_name_of_uvicorn_is_hidden() -> None:
     """No attribute of ours has the name of one of theirs by chance."""
     theirs = {name for module in _OF_UVICORN for name in _PRIVATE.findall(Path(str(module.__file__)).read_text())}
     for file in _ON_UVICORN:
-        assert set(_PRIVATE.findall((ROOT / file).read_text())) & theirs == set(), file
+        assert set(_PRIVATE.findall(sources()[file].read_text())) & theirs == set(), file
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """Yield what *tree* imports of this distribution: the module and the name."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("game_operator"):
+        if isinstance(node, ast.ImportFrom) and _is_ours(node.module or ""):
             yield from ((str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names if alias.name.startswith("game_operator."))
+            yield from ((alias.name, "") for alias in node.names if _is_ours(alias.name))
 
 
 def _is_private(module: str, name: str) -> bool:
@@ -335,7 +343,7 @@ def test_no_package_imports_anothers_private_names() -> None:
         f"{file}: {module}.{name}"
         for file, tree in _trees().items()
         for module, name in _imports(tree)
-        if _is_private(module, name) and module.split(".")[1:2] != file.split("/")[:1]
+        if _is_private(module, name) and module.split(".")[:2] != file.split("/")[:2]
     ]
     assert found == []
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import griffe
 import pytest
-from tools.public_api import DUMP, PACKAGES, ROOT, breakages, loaded, verdict, written
 
 import game_operator
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from tests.support.reference import Reference
+from tools.public_api import DUMP, PACKAGES, ROOT, SOURCES, breakages, loaded, verdict, written
 
 pytestmark = pytest.mark.outside  # griffe and the tool ask git.
 
@@ -57,8 +57,8 @@ _SECTIONS: Final = {
     "models.GrantRequest": ("2.2",),
     "models.GrantRefused": ("2.3",),
     "signers.AwsKmsSigner": ("5",),
-    "sandbox.Sandbox": ("4.2", "5"),
-    "certify.certify": ("4.1",),
+    "game_operator_testkit.Sandbox": ("4.2", "5"),
+    "game_operator_testkit.certify": ("4.1",),
 }
 _THIN: Final = '''
 class Thing:
@@ -75,18 +75,18 @@ class Thing:
 
 
 @cache
-def _package() -> griffe.Module:
-    return loaded(ROOT / "src")
+def _packages() -> griffe.ModulesCollection:
+    return loaded(*SOURCES)
 
 
 @cache
 def _reference() -> Reference:
-    return Reference(_package())
+    return Reference(_packages())
 
 
 @cache
 def _api() -> str:
-    return written(_package())
+    return written(_packages())
 
 
 @pytest.mark.artefact
@@ -102,7 +102,7 @@ def test_what_a_docstring_leaves_out_is_found(tmp_path: Path) -> None:
     package = tmp_path / "game_operator"
     package.mkdir()
     (package / "__init__.py").write_text(f'"""A package."""\n{_THIN}')
-    thin = Reference(loaded(tmp_path), [""])
+    thin = Reference(loaded(tmp_path), ["game_operator"])
     assert list(thin.gaps()) == [
         "Thing.pay: does not say in which unit amount is",
         "Thing.pay: does not describe limit_cents",
@@ -126,7 +126,7 @@ def test_help_begins_with_the_names_that_matter() -> None:
     listed = re.findall(r"^    ([\w.]+(?:, [\w.]+)*)", str(game_operator.__doc__), re.MULTILINE)
     names = [name for line in listed for name in line.split(", ")]
     assert names[:2] == ["OperatorClient", "AsyncOperatorClient"]
-    assert {"webhooks.WebhookReceiver", "wallet.Wallet", "ledger.SqlLedger", "sandbox.Sandbox"} <= set(names)
+    assert {"webhooks.WebhookReceiver", "wallet.Wallet", "ledger.SqlLedger", "backoffice.Reconciler"} <= set(names)
     assert len(names) < 20
     assert [name for name in names if name not in _reference().parts] == []
     shown = pydoc.plain(pydoc.render_doc(game_operator))
@@ -216,7 +216,7 @@ def test_the_page_of_the_policy_names_the_same_modules() -> None:
     page = (ROOT / "docs" / "reference" / "compatibility.md").read_text()
     listed = page.partition("The Python API is what")[2].partition("## What is not covered")[0]
     named = re.findall(r"`(game_operator[\w.]*)`", listed)
-    assert named == [f"game_operator.{place}".rstrip(".") for place in PACKAGES]
+    assert named == [*PACKAGES]
 
 
 @pytest.mark.artefact

@@ -10,9 +10,10 @@ from types import ModuleType
 import pytest
 
 import game_operator
-from game_operator import backoffice, ledger, models, sandbox, signers, testing, webhooks
+import game_operator_testkit
+from game_operator import backoffice, ledger, models, signers, webhooks
 from game_operator._lazy import lazy_names
-from game_operator.provider import caller
+from game_operator_testkit import sandbox
 
 ERRORS = [
     "AccountExistsError",
@@ -119,7 +120,6 @@ def test_the_names() -> None:
         pytest.param(
             webhooks, "FreeBet InstancesUnavailableError WebhookCall WebhookErrorCode", id="what a receiver meets"
         ),
-        pytest.param(caller, "DeliveryInDoubtError", id="posting webhooks"),
     ],
 )
 def test_names_that_come_later_are_in_one_place(home: ModuleType, names: str) -> None:
@@ -136,7 +136,9 @@ def test_names_stand_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "package", [game_operator, backoffice, ledger, models, sandbox, signers, testing], ids=lambda it: it.__name__
+    "package",
+    [game_operator, backoffice, ledger, models, sandbox, signers, game_operator_testkit],
+    ids=lambda it: it.__name__,
 )
 def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
     """The lazy names and the ones that a type checker sees are the same objects, from the same modules."""
@@ -150,14 +152,16 @@ def test_type_checkers_see_what_there_is(package: ModuleType) -> None:
         _ = package.Misspelt
 
 
-def test_a_lazy_name_whose_extra_is_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the packages of the extra are explained; any other missing module is a fault, and stays one."""
+def test_a_lazy_name_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the packages that may be missing are explained; any other missing module is a fault, and stays one."""
     package = ModuleType("lazy_package")
     monkeypatch.setitem(sys.modules, "lazy_package", package)
     load, _ = lazy_names(
-        "lazy_package", {"no_such_package.inside": "A", "another": "B"}, extra="x", needs={"no_such_package"}
+        "lazy_package", {"no_such_package.inside": "A", "another": "B"}, install="x>=1", needs={"no_such_package"}
     )
-    with pytest.raises(ImportError, match=r"needs the package no_such_package\..*'game-operator\[x\]'") as explained:
+    with pytest.raises(
+        ImportError, match=r"A needs the package no_such_package\. Run: pip install 'x>=1'"
+    ) as explained:
         load("A")
     assert explained.value.name == "no_such_package"
     with pytest.raises(ModuleNotFoundError, match="No module named 'another'"):
@@ -256,7 +260,7 @@ def test_version_is_the_distribution_s() -> None:
             id="a catalogue loads no client and no database driver",
         ),
         pytest.param(
-            "from game_operator.provider.caller import WebhookCaller, AsyncWebhookCaller",
+            "from game_operator_testkit.provider.caller import WebhookCaller, AsyncWebhookCaller",
             "boto3 django fastapi flask httpx2 jwt litestar psycopg sqlalchemy sqlite3 "
             "starlette trio typer uvicorn uvloop",
             id="a caller of webhooks loads no server and no database driver",
@@ -285,5 +289,5 @@ def test_the_probe_sees_what_is_loaded() -> None:
 @pytest.mark.outside
 def test_the_scenarios_can_be_asked_for_again_and_again() -> None:
     """The package of the scenarios never takes the place of the function of the same name."""
-    program = "from game_operator import certify; certify.scenarios(); assert certify.scenarios()"
+    program = "from game_operator_testkit import certifier; certifier.scenarios(); assert certifier.scenarios()"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.support.documents import ROOT
 
 _ROW = re.compile(r"^\| ([A-H]\d\d) \| (.+?) \| (.+?) \|$", re.MULTILINE)
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_TEST = re.compile(r"`((?:testkit/)?tests/[\w/]+\.py)::(\w+)`")
 #: How many scenarios each group has.
 GROUPS = {"A": 11, "B": 17, "C": 15, "D": 9, "E": 13, "F": 13, "G": 5, "H": 7}
 

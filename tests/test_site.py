@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.control_room.test_every_page import AXE, FIND
+from testkit.tests.control_room.test_every_page import AXE, FIND
 from tests.support.browser import chromium, visiting
 from tests.support.documents import ROOT
 
@@ -78,7 +78,7 @@ def test_every_page_is_built_and_in_the_navigation(pages: dict[Path, str]) -> No
     assert sources == {page.relative_to(SITE) for page in pages} - {Path("404.html")}
     named = set(re.findall(r"^ +- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert {str(each.relative_to(DOCS)) for each in DOCS.rglob("*.md") if not each.name[:4].isdigit()} == named
-    for section in ("Start", "Tutorials", "How-to", "Reference", "Explanation"):
+    for section in ("Start", "Tutorials", "How-to", "Testkit", "Reference", "Explanation"):
         assert section in home
 
 
@@ -249,5 +249,5 @@ def test_code_is_copied_without_prompts(url: str, browser: Browser) -> None:
         page.get_by_role("button", name="Copy").first.click()
         page.get_by_role("button", name="Copied").wait_for()
         assert page.evaluate("navigator.clipboard.readText()") == (
-            'pip install "game-operator[cli,sandbox,serve]"\ngame-operator demo\n'
+            "pip install game-operator-testkit\ngame-operator demo\n"
         )

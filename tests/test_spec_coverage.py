@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.documents import ROOT
 
 _ROW = re.compile(r"^\| (§[0-9.]+) \| (.+?) \| (.+?) \|$", re.MULTILINE)
-_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+_TEST = re.compile(r"`((?:testkit/)?tests/[\w/]+\.py)::(\w+)`")
 
 #: The sections that concern the Operator API, and those of webhooks.
 SECTIONS = (

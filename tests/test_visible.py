@@ -2,7 +2,7 @@
 
 import pytest
 
-from game_operator.provider.text import visible
+from game_operator.text import visible
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from packaging.requirements import Requirement
+
 from tools.release import ROOT, runtime_extras
 
 PAGE = ROOT / "docs" / "reference" / "licences.md"

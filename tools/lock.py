@@ -1,5 +1,5 @@
 """
-Write the lock files of requirements/ anew, from pyproject.toml: each package that make installs, with its hashes.
+Write the lock files of requirements/ anew, from both pyproject.toml: each package that make installs, with its hashes.
 
     make lock                              versions stay as they are locked, if pyproject.toml allows them
     make lock UPGRADE=--upgrade            the newest versions
@@ -19,13 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 _HOME = ROOT / ".venv" / "lock"
 _UV = "uv==0.13.9"
 _DEV = "requirements/dev.txt"
+_BOTH = ("pyproject.toml", "testkit/pyproject.toml", "--no-emit-package", "game-operator")
 #: Each lock, and what it holds. All but the fuzzer's hold what builds the package, too: it is installed from here.
 _LOCKS: dict[str, Sequence[str]] = {
-    _DEV: ("pyproject.toml", "--all-extras", "--group", "dev", "--group", "build"),
-    "requirements/runtime.txt": (
-        *("pyproject.toml", "--extra", "cli", "--extra", "sandbox", "--extra", "serve"),
-        *("--group", "build", "--constraints", _DEV),
-    ),
+    _DEV: (*_BOTH, "--extra", "all", "--group", "dev", "--group", "build"),
+    "requirements/runtime.txt": (*_BOTH, "--extra", "serve", "--group", "build", "--constraints", _DEV),
     "requirements/fuzz.txt": ("--group", "fuzz", "--constraints", _DEV),
     "requirements/release.txt": ("--group", "release", "--group", "build", "--constraints", _DEV),
 }

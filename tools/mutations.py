@@ -23,12 +23,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "mutations.toml"
 #: What tests read beside the code.
-_COPIED = ("src", "tests", "docs", "examples", "tools", "README.md", "Makefile", "LICENSE", "conftest.py")
+_COPIED = ("src", "testkit", "tests", "docs", "examples", "tools", "README.md", "Makefile", "LICENSE", "conftest.py")
 _SETTINGS = """
 [tool.mutmut]
 source_paths = ["src"]
 only_mutate = ["src/game_operator/{file}"]
-also_copy = ["docs", "examples", "tools", "README.md", "Makefile", "conftest.py"]
+also_copy = ["testkit", "docs", "examples", "tools", "README.md", "Makefile", "conftest.py"]
 pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:game_operator", "--lane", "test"]
 pytest_add_cli_args_test_selection = {tests}
 """

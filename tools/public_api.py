@@ -21,23 +21,17 @@ import griffe
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DUMP: Final = ROOT / "tests" / "vectors" / "public_api.txt"
-#: What users import from, below ``game_operator``. Everything else may change from one version to the next.
+#: What users import from. Everything else may change from one version to the next.
 PACKAGES: Final = (
-    *("", "backoffice", "backoffice.case", "backoffice.catalogue", "backoffice.totals"),
-    *("certify", "certify.report", "certify.report.as_html", "certify.report.as_json", "certify.report.as_junit"),
-    *(
-        "control_room",
-        "ledger",
-        "ledger.django",
-        "models",
-        "provider.caller",
-        "sandbox",
-        "serve",
-        "signers",
-        "telemetry",
-    ),
-    *("testing", "wallet", "webhooks"),
+    "game_operator",
+    *(f"game_operator.backoffice{part}" for part in ("", ".case", ".catalogue", ".totals")),
+    *(f"game_operator.{name}" for name in ("ledger", "ledger.django", "models", "serve", "signers", "telemetry")),
+    *("game_operator.wallet", "game_operator.webhooks", "game_operator_testkit", "game_operator_testkit.certifier"),
+    *(f"game_operator_testkit.certifier.report{part}" for part in ("", ".as_html", ".as_json", ".as_junit")),
+    *("game_operator_testkit.control_room", "game_operator_testkit.sandbox"),
 )
+#: Where both packages are.
+SOURCES: Final = (ROOT / "src", ROOT / "testkit" / "src")
 #: Stands in the name of such a package, so that a class can have it.
 _DOT: Final = "_DOT_"
 #: Methods that Python calls, and that users therefore call without their name.
@@ -50,7 +44,7 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
 
 def main(options: Sequence[str]) -> int:
     """Write the API, or print what it breaks; return the exit code."""
-    api = written(loaded(ROOT / "src"))
+    api = written(loaded(*SOURCES))
     if "--write" in options:
         DUMP.write_text(api)
         return 0
@@ -59,21 +53,29 @@ def main(options: Sequence[str]) -> int:
     return 1 if problem else 0
 
 
-def loaded(source: Path) -> griffe.Module:
-    """Return the package in the folder *source*, read without importing it."""
-    package = griffe.load(
-        "game_operator", search_paths=[source], docstring_parser="google", allow_inspection=False, resolve_aliases=True
-    )
-    assert isinstance(package, griffe.Module)
-    return package
+def loaded(*folders: Path) -> griffe.ModulesCollection:
+    """Return the package in each of *folders*, read without importing it."""
+    loader = griffe.GriffeLoader(search_paths=folders, docstring_parser="google", allow_inspection=False)
+    for folder in folders:
+        (package,) = (each.parent.name for each in folder.glob("*/__init__.py"))
+        loader.load(package)
+    loader.resolve_aliases()
+    return loader.modules_collection
 
 
-def public_names(package: griffe.Module, places: Sequence[str] = PACKAGES) -> Iterator[tuple[str, str, griffe.Object]]:
+def public_names(
+    packages: griffe.ModulesCollection, places: Sequence[str] = PACKAGES
+) -> Iterator[tuple[str, str, griffe.Object]]:
     """Yield each public name: its place, the name, and what it is."""
     for place in places:
-        module = package[place] if place else package
+        module = packages[place]
         for name in sorted(set(_exported(module))):
-            yield place, name, _found(package, module, name)
+            yield _shown(place), name, _found(packages, module, name)
+
+
+def _shown(place: str) -> str:
+    """Return the place below ``game_operator``, whose own names stand without one."""
+    return "" if place == "game_operator" else place.removeprefix("game_operator.")
 
 
 def public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
@@ -83,10 +85,10 @@ def public_members(owner: griffe.Class) -> Iterator[tuple[str, griffe.Object]]:
             yield name, found.final_target if isinstance(found, griffe.Alias) else found
 
 
-def written(package: griffe.Module) -> str:
+def written(packages: griffe.ModulesCollection) -> str:
     """Return the public API as text that Python can parse, each package as a class."""
     lines: list[str] = []
-    for place, named in groupby(public_names(package), key=lambda each: each[0]):
+    for place, named in groupby(public_names(packages), key=lambda each: each[0]):
         if place:
             lines.append(f"class {place.replace('.', _DOT)}:")
         for _, name, found in named:
@@ -116,10 +118,10 @@ def verdict(api: str, root: Path) -> str:
     return "\n".join([f"The public API of {tag or dump} is broken:", *(f"  {each}" for each in broken), remedy])
 
 
-def _found(package: griffe.Module, module: griffe.Module, name: str) -> griffe.Object:
+def _found(packages: griffe.ModulesCollection, module: griffe.Module, name: str) -> griffe.Object:
     found: griffe.Object | griffe.Alias = module.members[name]
     if isinstance(found, griffe.Module) and name in module.imports:  # It has a function and a module of this name.
-        found = package[module.imports[name].removeprefix(f"{package.name}.")]
+        found = packages[module.imports[name]]
     if isinstance(found, griffe.Alias):
         found = found.final_target
     if isinstance(found, griffe.Module):

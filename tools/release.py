@@ -2,9 +2,10 @@
 The steps of a release, which .github/workflows/release.yml runs on GitHub and `make dist` here.
 
     python tools/release.py tag v0.1.0     version, changelog and tag agree, or say what does not
-    python tools/release.py build          dist/: sdist and wheel of the commit, built twice and compared
-    python tools/release.py check          each of them installed into a fresh venv, and the demo run
-    python tools/release.py sbom           sbom/: what an installation of the wheel with its extras brings
+    python tools/release.py build          dist/: sdist and wheel of both distributions, built twice and compared
+    python tools/release.py check          each installed into a fresh venv: the SDK alone, the testkit beside it
+    python tools/release.py sbom           sbom/: what an installation of the SDK with its extras brings
+    python tools/release.py names OWNER INDEX   both names belong to OWNER at the index with that address
 
 `build` and `sbom` need what requirements/release.txt locks. docs/maintainers/releasing.md says when to do what.
 """
@@ -20,17 +21,31 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
 from venv import create
+
+
+class Command(NamedTuple):
+    """What is run to try a file, what its output contains, and how it ends."""
+
+    name: str
+    expected: str
+    arguments: Sequence[str]
+    exit_code: int = 0
+
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SBOM = ROOT / "sbom" / "game-operator.cdx.json"
 #: Holds the extras too, which requirements/runtime.txt does not.
 _LOCK = ROOT / "requirements/dev.txt"
-#: The extra `pytest` is for tests alone, and `all` repeats the others.
-NOT_RUNTIME = {"all", "pytest"}
+SDK, TESTKIT = "game_operator", "game_operator_testkit"
+#: The extra `testkit` is for development alone, and `all` repeats the others.
+NOT_RUNTIME = {"all", "testkit"}
 #: A second machine, as it were: what could leak into a build differs.
 _OTHERWISE = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
 
@@ -38,6 +53,8 @@ _OTHERWISE = {"TZ": "Asia/Kathmandu", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
 def main(arguments: Sequence[str]) -> str | None:
     """Run the step of that name, and return what is wrong."""
     match arguments:
+        case ["names", owner, index]:
+            return "\n".join(filter(None, (problem_of_name(name, owner, index) for name in (SDK, TESTKIT)))) or None
         case ["tag", tag]:
             return disagreement(tag, version(), (ROOT / "CHANGELOG.md").read_text())
         case [("build" | "check" | "sbom") as step]:
@@ -80,10 +97,11 @@ def _built(folder: Path, *, umask: int, settings: dict[str, str]) -> dict[str, s
     with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", "HEAD"))) as archive:
         archive.extractall(folder, filter="data")
     times = {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct").decode().strip()}
-    command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", "out")
-    subprocess.run(  # noqa: S603
-        command, cwd=folder, env=os.environ | times | settings, umask=umask, check=True, stdout=subprocess.DEVNULL
-    )
+    for project in (".", "testkit"):
+        command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", "out", project)
+        subprocess.run(  # noqa: S603
+            command, cwd=folder, env=os.environ | times | settings, umask=umask, check=True, stdout=subprocess.DEVNULL
+        )
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted((folder / "out").iterdir())}
 
 
@@ -96,50 +114,76 @@ def _keep(built: Path) -> None:
 
 
 def check() -> str | None:
-    """Try the wheel and the sdist as users install them, each in a fresh venv, away from this folder."""
-    files = sorted(DIST.iterdir())
-    if [file.name.rpartition("game_operator-")[2] for file in files] != _suffixes():
-        return f"dist/ holds {[file.name for file in files]}, not one sdist and one wheel of {version()}."
-    return "\n".join(filter(None, map(tried, files))) or None
+    """Try each wheel and sdist as users install it, each in a fresh venv, away from this folder."""
+    files = {file.name: file for file in sorted(DIST.iterdir())}
+    if set(files) != set(_names(SDK) + _names(TESTKIT)):
+        return f"dist/ holds {[*files]}, not one sdist and one wheel of {version()} of each distribution."
+    of_sdk = [tried([files[name]], _sdk_commands) for name in _names(SDK)]
+    wheel = files[_names(SDK)[0]]
+    of_testkit = [tried([wheel, files[name]], _testkit_commands) for name in _names(TESTKIT)]
+    return "\n".join(filter(None, of_sdk + of_testkit)) or None
 
 
-def _suffixes() -> list[str]:
-    return [f"{version()}-py3-none-any.whl", f"{version()}.tar.gz"]
+def _names(package: str) -> list[str]:
+    return [f"{package}-{version()}-py3-none-any.whl", f"{package}-{version()}.tar.gz"]
 
 
-def tried(file: Path) -> str | None:
-    """Install *file* on the locked dependencies, import it and run the demo; return what is wrong."""
+def tried(files: Sequence[Path], commands: Callable[[Path], Sequence[Command]]) -> str | None:
+    """Install *files* on the locked dependencies of the first one, and run *commands*; return what is wrong."""
     with tempfile.TemporaryDirectory() as place:
         home = Path(place, "venv")
         create(home, with_pip=True)
         _pip(home, "--require-hashes", "--requirement", str(ROOT / "requirements/runtime.txt"))
         # An sdist is built here, with the locked hatchling.
-        _pip(home, "--no-deps", "--no-build-isolation", str(file))
-        return next(filter(None, (_problem(home, *command) for command in _commands(home))), None)
+        _pip(home, "--no-deps", "--no-build-isolation", *map(str, files))
+        return next(filter(None, (_problem(home, *command) for command in commands(home))), None)
 
 
-def _commands(home: Path) -> list[tuple[str, str, Sequence[str]]]:
-    """Return how each is called, what its output contains, and the command."""
+def _sdk_commands(home: Path) -> Sequence[Command]:
     python, script = str(home / "bin/python"), str(home / "bin/game-operator")
     origin = "import game_operator; print(game_operator.__version__, game_operator.__file__)"
     return [
-        ("pip check", "No broken requirements", [python, "-m", "pip", "check"]),
-        ("the import", f"{version()} {home}", [python, "-I", "-c", origin]),
-        ("--version", version(), [script, "--version"]),
-        ("the demo", "All of it worked", [script, "demo"]),
+        Command("pip check", "No broken requirements", [python, "-m", "pip", "check"]),
+        Command("the import", f"{version()} {home}", [python, "-I", "-c", origin]),
+        Command("--version", version(), [script, "--version"]),
+        Command("demo without the testkit", "pip install 'game-operator-testkit", [script, "demo"], exit_code=2),
     ]
 
 
-def _problem(home: Path, name: str, expected: str, command: Sequence[str]) -> str | None:
-    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603
-    if done.returncode == 0 and expected in done.stdout:
+def _testkit_commands(home: Path) -> Sequence[Command]:
+    python, script = str(home / "bin/python"), str(home / "bin/game-operator")
+    return [
+        Command("pip check", "No broken requirements", [python, "-m", "pip", "check"]),
+        Command("the demo", "All of it worked", [script, "demo"]),
+    ]
+
+
+def _problem(home: Path, name: str, expected: str, arguments: Sequence[str], exit_code: int) -> str | None:
+    done = subprocess.run(arguments, cwd=home, capture_output=True, text=True, check=False, timeout=120)  # noqa: S603
+    if done.returncode == exit_code and expected in done.stdout + done.stderr:
         return None
     return f"{name} of {home}: exit code {done.returncode}, without {expected!r}:\n{done.stdout}{done.stderr}"
 
 
+def problem_of_name(package: str, owner: str, index: str) -> str | None:
+    """Return why *package* must not be uploaded to the index at the address *index*, or None: *owner* has its name."""
+    name = package.replace("_", "-")
+    # One name alone would be an invitation: who takes the other is installed by everybody who follows our docs.
+    try:
+        with urlopen(f"{index}/pypi/{name}/json", timeout=30) as answer:  # noqa: S310 - the address is the caller's
+            ownership = json.load(answer)["ownership"]
+    except HTTPError as refused:
+        if refused.code != HTTPStatus.NOT_FOUND:
+            raise
+        return f"The index has no project {name}. Register the name before the release."
+    if owner in (ownership["organization"], *(role["user"] for role in ownership["roles"])):
+        return None
+    return f"{name} does not belong to {owner}, but to {ownership}. Nothing may be uploaded."
+
+
 def sbom() -> str | None:
     """Write what the wheel with all its extras brings along, in the versions that were tested, as CycloneDX."""
-    (wheel,) = DIST.glob("*.whl")
+    wheel = DIST / _names(SDK)[0]
     with tempfile.TemporaryDirectory() as place:
         home, lock = Path(place, "venv"), Path(place, "lock.txt")
         create(home, with_pip=False, symlinks=True)

@@ -2,7 +2,7 @@
 Take pictures of the control room in the system's Chromium, over a wallet on loopback.
 
     python tools/screenshots.py              those in docs/images
-    python tools/screenshots.py --tests      the small ones that tests/control_room/test_every_page.py compares
+    python tools/screenshots.py --tests      the small ones that testkit/tests/control_room/test_every_page.py compares
 """
 
 import sys
@@ -24,19 +24,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 
 import httpx
 from playwright.sync_api import Page
-from tests.certify.wrong_wallets.repeats import DebitsEachTime
-from tests.control_room.pictures import draw_all
-from tests.control_room.support import post
-from tests.support.browser import chromium
 from wallet_by_hand import serve
 
 from game_operator.backoffice import Campaign, Reconciler
-from game_operator.control_room import ControlRoom
 from game_operator.ledger import SqlLedger
-from game_operator.sandbox import Sandbox
 from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
+from testkit.tests.control_room.pictures import draw_all
+from testkit.tests.control_room.support import post
+from tests.support.browser import chromium
 
 _FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
 _WIDTH, _HEIGHT = 1280, 800

@@ -25,7 +25,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 DOCS, SITE = ROOT / "docs", ROOT / "site"
 
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "testkit" / "src")]
 
 #: What leads up and out of the folder of a page, in HTML and in Markdown.
 _UPWARDS = re.compile(r'((?:href="|\]\())((?:\.\./)+[^"#)\s]*)')

@@ -26,11 +26,14 @@ NEWER = ("3.12", "3.13", "3.14")
 RESOLUTIONS = ("lowest-direct", "highest")
 FUZZ_SECONDS = 600
 UV = "uv==0.13.9"
+#: Both distributions.
+EDITABLE = ("--editable", ".", "--editable", "./testkit")
 #: What shows within minutes that a version lacks something: all but the browser, the storms and the certified wallets.
 FAST = (
-    *("tests/cli", "tests/client", "tests/ledger", "tests/models", "tests/protocol", "tests/signers", "tests/testing"),
-    *("tests/webhooks", "tests/certify/test_our_wallets.py", "tests/certify/test_over_http.py"),
-    *("tests/sandbox/test_fetch_games.py", "tests/sandbox/test_http.py"),
+    *("tests/cli", "tests/client", "tests/ledger", "tests/models", "tests/protocol", "tests/signers", "tests/webhooks"),
+    *("testkit/tests/integration", "testkit/tests/plugin"),
+    *("testkit/tests/certifier/test_our_wallets.py", "testkit/tests/certifier/test_over_http.py"),
+    *("testkit/tests/sandbox/test_fetch_games.py", "testkit/tests/sandbox/test_http.py"),
     *(str(file.relative_to(ROOT)) for file in sorted((ROOT / "tests").glob("test_*.py"))),
 )
 SEED = random.randrange(2**32)  # noqa: S311 - for tests
@@ -59,7 +62,7 @@ def _on(version: str) -> tuple[str, bool]:
     install = (str(interpreter), "-m", "pip", "install", "--quiet")
     _run(python, "-m", "venv", str(home))
     _run(*install, "--require-hashes", "--requirement", "requirements/dev.txt")
-    _run(*install, "--no-deps", "--no-build-isolation", "--editable", ".")
+    _run(*install, "--no-deps", "--no-build-isolation", *EDITABLE)
     return version, _pytest(interpreter, "-m", "not torture")
 
 
@@ -74,11 +77,20 @@ def _with_dependencies(resolution: str) -> tuple[str, bool]:
     versions = str(home / "versions.txt")
     _run(sys.executable, "-m", "venv", "--clear", str(home))
     _run(interpreter, "-m", "pip", "install", "--quiet", UV)
-    what = ("pyproject.toml", "--all-extras", "--group", "dev", "--group", "build")
-    options = ("--resolution", resolution, "--no-config", "--quiet", "--output-file", versions)
+    what = ("pyproject.toml", "testkit/pyproject.toml", "--extra", "all", "--group", "dev", "--group", "build")
+    options = (
+        "--resolution",
+        resolution,
+        "--no-config",
+        "--no-emit-package",
+        "game-operator",
+        "--quiet",
+        "--output-file",
+        versions,
+    )
     _run(uv, "pip", "compile", *what, *options)
     _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", "--requirement", versions)
-    build = ("--no-deps", "--no-build-isolation", "--editable", ".")
+    build = ("--no-deps", "--no-build-isolation", *EDITABLE)
     _run(uv, "pip", "install", "--python", interpreter, "--no-config", "--quiet", *build)
     return f"the versions of {resolution}", _pytest(Path(interpreter), "-m", "not torture", *FAST)
 

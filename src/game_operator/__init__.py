@@ -16,13 +16,11 @@ The provider calls you (spec §4.1)::
     ledger.SqlLedger, ledger.AsyncSqlLedger   the money, in SQLite or PostgreSQL
     Profile                                   what the specification leaves open
 
-You have no provider on your desk::
-
-    sandbox.Sandbox, certify.certify          the provider on your machine, a judge of your wallet
-
 The daily work::
 
     backoffice.Reconciler, backoffice.Campaign, backoffice.Catalogue
+
+You have no provider on your desk: the distribution ``game-operator-testkit`` plays it, and judges your wallet.
 
 Every error is a ``GameOperatorError`` and says what to do next. Names are loaded when they are first used: a process
 pays only for what it touches.

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str], *, extra: str = "", needs: Collection[str] = ()
+    package: str, homes: Mapping[str, str], *, install: str = "", needs: Collection[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """
     Return ``__getattr__`` and ``__dir__`` for *package*, and give it an ``__all__`` unless it has one.
@@ -18,7 +18,7 @@ def lazy_names(
     Args:
         package: The package's ``__name__``.
         homes: A module, absolute or relative to the package (".sync"), to its names, separated by spaces.
-        extra: The extra that installs *needs*, named by the ImportError that a missing package causes.
+        install: What installs *needs*, named by the ImportError that a missing package causes.
         needs: The packages that may be missing.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
@@ -34,7 +34,7 @@ def lazy_names(
             if (missing.name or "").partition(".")[0] not in needs:
                 raise
             raise ImportError(
-                f"{package} needs the package {missing.name}. Install the extra: pip install 'game-operator[{extra}]'",
+                f"{package}.{name} needs the package {missing.name}. Run: pip install '{install}'",
                 name=missing.name,
             ) from missing
         namespace[name] = value

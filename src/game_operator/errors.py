@@ -11,7 +11,6 @@ Every error this package raises, in one tree.
     │   ├── RequestNotSentError           no attempt left us: nothing happened at the service
     │   ├── NoAnswerError                 a lookup went unanswered: safe to repeat
     │   ├── OutcomeUnknownError           a grant may have been made: look before you repeat
-    │   └── DeliveryInDoubtError          a webhook we posted went unanswered: it may have moved money
     ├── ApiError                          the service answered, and it is not a success
     │   ├── BadRequestError               400
     │   │   └── FreeBetRejectedError      400 of free-bet/grant, with its error code
@@ -41,7 +40,7 @@ Every error this package raises, in one tree.
 
 ``game_operator`` has what calls, webhooks and accounts raise; ``game_operator.backoffice`` has the errors of
 campaigns, runs, leases, findings and repairs; ``game_operator.ledger``, ``game_operator.webhooks`` and
-``game_operator.provider.caller`` have the others.
+``game_operator_testkit.provider.caller`` have the others.
 
 What a program branches on is an attribute; ``str()`` is written for the person on call. Every error
 pickles and copies. None holds a key, a signature, a token or a live request.
@@ -330,12 +329,6 @@ class OutcomeUnknownError(TransportError):
             names = f"reference_id {shown(self.reference_id)} on instance {shown(self.instance_id)}"
             return f"{super().what} An earlier attempt of the grant with {names} went unanswered."
         return f"{super().what} Whether the free bets were granted is unknown."
-
-
-class DeliveryInDoubtError(TransportError):
-    """A webhook that this package posted went unanswered: the wallet may or may not have carried it out."""
-
-    remedy = "Post the very same bytes again: a wallet knows a call that it has carried out, and moves nothing twice."
 
 
 @dataclass(eq=False, repr=False)

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pytest
-from benchmarks.books_filled import fill_books
 
+from benchmarks.books_filled import fill_books
 from game_operator.backoffice.case.rows import rows_of_bet
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.reconcile import population

@@ -22,8 +22,8 @@ from game_operator.ledger.engine.tables import VERSION
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
-from tests.cli.support import Run, command, said
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.command_line import Run, command, said
 from tests.support.documents import ROOT
 from tests.support.raw_sql import DEFAULT_PREFIX, damage, is_sqlite, path_in, rows
 from tests.support.raw_sql import run as run_sql

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from game_operator.ledger import DoctorCheck, SqlLedger
-from tests.cli.support import Run
 from tests.support.calls import withdraw
+from tests.support.command_line import Run
 from tests.support.raw_sql import run as run_sql
 
 

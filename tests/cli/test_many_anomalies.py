@@ -14,10 +14,10 @@ from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook import encode_call, read_call
-from tests.cli.certified import served
-from tests.cli.support import Run
 from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.command_line import Run
 from tests.support.raw_sql import run as run_sql
+from tests.support.served_wallets import served
 
 pytestmark = [pytest.mark.drawn(6, database=("postgres",))]
 

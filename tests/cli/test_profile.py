@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from game_operator import Profile
-from tests.cli.support import Run
+from tests.support.command_line import Run
 from tests.support.documents import ROOT
 from tests.support.wire import wire
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import SessionTokenBuilder
 from game_operator.cli.keys import write_pair
-from tests.cli.support import Run, said
+from tests.support.command_line import Run, said
 
 BUILD = ("token", "build", "--instance", "i1", "--player", "p1")
 

@@ -13,8 +13,8 @@ import pytest
 
 from game_operator.backoffice.totals import totals_csv, totals_html
 from game_operator.ledger import SqlLedger, Terms, TotalsReport, TotalsRow
-from tests.cli.support import Run
 from tests.support.calls import deposit, withdraw
+from tests.support.command_line import Run
 
 NOON = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()) * 1_000
 DAY = 86_400_000

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from benchmarks.books_filled import fill_books
 
+from benchmarks.books_filled import fill_books
 from game_operator.ledger import SqlLedger
 from game_operator.ledger.books import verify, whole_books
 from tests.support.calls import withdraw

@@ -20,8 +20,8 @@ import pytest
 from game_operator.cli import main
 from game_operator.ledger import SqlLedger
 from game_operator.models.webhooks import DepositCall, WithdrawCall
-from tests.cli.support import started
 from tests.support.books import execute
+from tests.support.command_line import started
 from tests.support.documents import ROOT, ShellBlock, shell_blocks
 from tests.support.pgbouncer import PgBouncer
 from tests.support.postgres import PostgresServer

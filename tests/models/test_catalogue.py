@@ -4,9 +4,9 @@ import json
 from decimal import Decimal
 
 import pytest
-from benchmarks.bodies import catalogue
 from pydantic import TypeAdapter
 
+from benchmarks.bodies import catalogue
 from game_operator.models import GameInfo
 from game_operator.models.answers import reader_of
 from game_operator.models.wire import decode

@@ -1,4 +1,4 @@
-"""The wheel and the sdist: what is in them, what is not, and that both come out the same anywhere."""
+"""The wheels and the sdists: what is in them, what is not, and that they come out the same anywhere and work alone."""
 
 import hashlib
 import os
@@ -15,18 +15,28 @@ from typing import NamedTuple
 import pytest
 
 from game_operator import __version__
+from game_operator.cli.testkit import NAMES
 from tests.support.documents import ROOT
+from tests.support.empty_environment import EmptyEnvironment
 
 pytestmark = pytest.mark.outside
 
-_NAME = f"game_operator-{__version__}"
+_SDK, _TESTKIT = "game_operator", "game_operator_testkit"
+#: Where the project of each distribution is.
+_FOLDERS = {_SDK: ROOT, _TESTKIT: ROOT / "testkit"}
 
 
 class Built(NamedTuple):
-    """Both files of a release."""
+    """Both files of a distribution."""
 
+    package: str
     sdist: Path
     wheel: Path
+
+    @property
+    def name(self) -> str:
+        """The package with the version, with which names in both begin."""
+        return f"{self.package}-{__version__}"
 
 
 def _build(source: Path, out: Path, *targets: str, **differently: object) -> None:
@@ -36,19 +46,31 @@ def _build(source: Path, out: Path, *targets: str, **differently: object) -> Non
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, timeout=50, **differently)  # type: ignore[call-overload]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    """The files of this folder as it is now."""
+@pytest.fixture(scope="session")
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
+    """The files of both distributions as they are now."""
     out = tmp_path_factory.mktemp("dist")
-    _build(ROOT, out)
-    return Built(out / f"{_NAME}.tar.gz", out / f"{_NAME}-py3-none-any.whl")
+    for folder in _FOLDERS.values():
+        _build(folder, out)
+    names = {package: f"{package}-{__version__}" for package in _FOLDERS}
+    return {
+        package: Built(package, out / f"{name}.tar.gz", out / f"{name}-py3-none-any.whl")
+        for package, name in names.items()
+    }
 
 
-def _package_files() -> set[str]:
+@pytest.fixture(params=_FOLDERS)
+def built(request: pytest.FixtureRequest, both: dict[str, Built]) -> Built:
+    """The files of each distribution."""
+    return both[request.param]
+
+
+def _package_files(package: str) -> set[str]:
     """Return the files of the package that git knows, or would take."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "src/game_operator"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return {name.removeprefix("src/") for name in listed if (ROOT / name).exists()}
+    folder = _FOLDERS[package]
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", f"src/{package}"]
+    listed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {name.removeprefix("src/") for name in listed if (folder / name).exists()}
 
 
 def _texts(built: Built) -> dict[str, bytes]:
@@ -64,21 +86,29 @@ def test_the_wheel_has_the_package_and_nothing_else(built: Built) -> None:
     """Every file of the package, templates, SQL and pictures too, and the marker that it has types."""
     with zipfile.ZipFile(built.wheel) as wheel:
         names = set(wheel.namelist())
-    about = {f"{_NAME}.dist-info/{each}" for each in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
-    assert names == _package_files() | about | {f"{_NAME}.dist-info/licenses/LICENSE"}
-    assert "game_operator/py.typed" in names
-    assert {".html", ".svg", ".toml", ".sql", ".css", ".js", ".json"} <= {Path(name).suffix for name in names}
+    about = {f"{built.name}.dist-info/{each}" for each in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
+    assert names == _package_files(built.package) | about | {f"{built.name}.dist-info/licenses/LICENSE"}
+    assert f"{built.package}/py.typed" in names
+    data = {_SDK: {".html", ".sql", ".toml"}, _TESTKIT: {".css", ".html", ".js", ".json", ".svg", ".toml"}}
+    assert data[built.package] <= {Path(name).suffix for name in names}
+
+
+def test_the_sdk_is_light(both: dict[str, Built]) -> None:
+    """An auditor reads what runs in production: nothing that forges, lies or delays is in it."""
+    assert both[_SDK].wheel.stat().st_size <= 780_000
+    assert [name for name in _package_files(_SDK) if "testkit" in name] == ["game_operator/cli/testkit.py"]
 
 
 @pytest.mark.artefact
 def test_the_sdist_has_what_the_wheel_is_built_from(built: Built) -> None:
     """No tests, whose keys are for tests alone; no file that lies about in a folder of work."""
     with tarfile.open(built.sdist) as sdist:
-        names = {member.name.removeprefix(f"{_NAME}/") for member in sdist.getmembers() if member.isfile()}
+        names = {member.name.removeprefix(f"{built.name}/") for member in sdist.getmembers() if member.isfile()}
         modes = {member.mode for member in sdist.getmembers() if member.isfile()}
         owners = {(member.uid, member.gid, member.uname, member.gname) for member in sdist.getmembers()}
-    beside = {".gitignore", "CHANGELOG.md", "LICENSE", "PKG-INFO", "README.md", "SECURITY.md", "pyproject.toml"}
-    assert names == {f"src/{name}" for name in _package_files()} | beside
+    beside = {".gitignore", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+    beside |= {"CHANGELOG.md", "SECURITY.md"} if built.package == _SDK else set()
+    assert names == {f"src/{name}" for name in _package_files(built.package)} | beside
     assert modes == {0o644}
     assert owners == {(0, 0, "", "")}
 
@@ -87,7 +117,7 @@ def test_the_sdist_has_what_the_wheel_is_built_from(built: Built) -> None:
 def test_no_key_and_no_folder_of_ours_is_in_them(built: Built) -> None:
     """A private key begins with a line that only the code that looks for it has, and never a whole one."""
     found = _texts(built)
-    assert len(found) > 900
+    assert len(found) > 300
     key = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+[A-Za-z0-9+/]{40}")
     assert key.search((ROOT / "tests" / "vectors" / "TEST-ONLY-private-key.pem").read_bytes())
     assert [name for name, text in found.items() if key.search(text)] == []
@@ -99,23 +129,121 @@ def test_the_same_wheel_comes_out_of_the_sdist(built: Built, tmp_path: Path) -> 
     """In another folder, with another umask and time zone: the build can be repeated, and the sdist is complete."""
     with tarfile.open(built.sdist) as sdist:
         sdist.extractall(tmp_path, filter="data")
-    _build(tmp_path / _NAME, tmp_path, "--target", "wheel", umask=0o077)
+    _build(tmp_path / built.name, tmp_path, "--target", "wheel", umask=0o077)
     again = tmp_path / built.wheel.name
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(built.wheel.read_bytes()).digest()
 
 
 @pytest.mark.artefact
 def test_what_an_index_shows(built: Built) -> None:
-    """Version, licence, commands, the plugin of pytest, and no address that does not exist."""
-    found = _texts(built)
-    about = HeaderParser().parsestr(found[f"wheel:{_NAME}.dist-info/METADATA"].decode())
-    assert (about["Name"], about["Version"], about["License-Expression"]) == ("game-operator", __version__, "MIT")
+    """Version, licence, and no address that does not exist."""
+    about = HeaderParser().parsestr(_texts(built)[f"wheel:{built.name}.dist-info/METADATA"].decode())
+    name = built.package.replace("_", "-")
+    assert (about["Name"], about["Version"], about["License-Expression"]) == (name, __version__, "MIT")
     assert about["Requires-Python"] == ">=3.11"
     assert "Typing :: Typed" in about.get_all("Classifier", [])
     assert about.get_all("Project-URL") is None
-    entries = found[f"wheel:{_NAME}.dist-info/entry_points.txt"].decode()
-    assert "game-operator = game_operator.cli:main" in entries
-    assert "game_operator = game_operator.testing.plugin" in entries
+
+
+def test_what_each_brings_and_requires(both: dict[str, Built]) -> None:
+    """One command; the plugin of pytest comes with the testkit, which requires the SDK of its version and no pytest."""
+    sdk, testkit = (_about(both[package], "entry_points.txt") for package in (_SDK, _TESTKIT))
+    assert sdk == "[console_scripts]\ngame-operator = game_operator.cli:main\n"
+    assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(NAMES)
+    assert "game_operator = game_operator_testkit.plugin.fixtures" in testkit
+    required = HeaderParser().parsestr(_about(both[_TESTKIT], "METADATA")).get_all("Requires-Dist", [])
+    assert f"game-operator[cli]=={__version__}" in required
+    assert [each for each in required if "pytest" in each] == []
+    extras = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Provides-Extra", [])
+    assert sorted(extras) == ["all", "aws", "cli", "httpx2", "otel", "postgres", "serve", "socks", "testkit"]
+    of_sdk = HeaderParser().parsestr(_about(both[_SDK], "METADATA")).get_all("Requires-Dist", [])
+    assert [each for each in of_sdk if "testkit" in each] == [
+        f"game-operator-testkit=={__version__}; extra == 'testkit'"
+    ]
+
+
+def _about(built: Built, file: str) -> str:
+    return _texts(built)[f"wheel:{built.name}.dist-info/{file}"].decode()
+
+
+#: Imports all public names, and answers a webhook from a ledger.
+_SDK_ALONE = """
+import importlib.util, pathlib
+import game_operator
+from game_operator import backoffice, ledger, signers, wallet, webhooks
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+import base64, decimal
+
+for package in (game_operator, backoffice, ledger, signers):
+    for name in package.__all__:
+        getattr(package, name)
+for name in ("game_operator_testkit", "jinja2", "psycopg", "pytest", "starlette", "typer", "uvicorn"):
+    assert importlib.util.find_spec(name) is None, name
+key = rsa.generate_private_key(65537, 2048)
+body = b'{"player_id":"p1","amount":500,"action":"BET","action_id":"b1","tx_id":"w1","game":"g","instance_id":"i"}'
+signature = base64.urlsafe_b64encode(key.sign(body, padding.PKCS1v15(), hashes.SHA256())).rstrip(b"=").decode()
+receiver = webhooks.WebhookReceiver(authenticator=webhooks.RsaSignature([key.public_key()]))
+with ledger.SqlLedger("sqlite:///wallet.db") as books:
+    books.open_account("p1", decimal.Decimal("20.00"))
+    reply = receiver.handle("/withdraw", {"signature": signature}, body, wallet.Wallet(books))
+    assert books.verify().sound
+print(reply.status, reply.body.decode())
+"""
+
+#: Certifies a wallet, and asks the sandbox for its games.
+_TESTKIT_ALONE = """
+import importlib.util
+from game_operator import Cents
+from game_operator.ledger import MemoryLedger
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver
+from game_operator_testkit import Sandbox, certify_in_process
+from game_operator_testkit.provider.keys import new_key
+
+assert importlib.util.find_spec("pytest") is None
+key = new_key()
+receiver = WebhookReceiver(authenticator=RsaSignature([key.public_key()]))
+wallet = Wallet(MemoryLedger({name: Cents(100_000) for name in ("p1", "p2")}))
+options = dict(signing_key=key, player_id="p1", other_player_id="p2", only=("A02", "B01"))
+sound = certify_in_process(lambda *request: receiver.handle(*request, wallet), **options)
+with Sandbox() as sandbox, sandbox.client() as client:
+    games = client.fetch_games()
+print(sound.passed, len(sound.verdicts), len(games) > 10)
+"""
+
+
+def test_the_sdk_works_alone(both: dict[str, Built], tmp_path: Path) -> None:
+    """Without the testkit and without any extra."""
+    environment = EmptyEnvironment(tmp_path / "venv").install(both[_SDK].wheel)
+    done = environment.run("-c", _SDK_ALONE, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert re.match(r'200 \{"type":"SUCCESS","balance":15\.00,"timestamp":\d+\}', done.stdout), done.stdout
+
+
+def test_the_testkit_works_alone(both: dict[str, Built], tmp_path: Path) -> None:
+    """With the SDK that it requires, and without pytest: it certifies a wallet, and its commands are there."""
+    environment = EmptyEnvironment(tmp_path / "venv").install(both[_SDK].wheel).install(both[_TESTKIT].wheel)
+    done = environment.run("-c", _TESTKIT_ALONE, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True 2 True\n", ""), done.stderr
+    shown = environment.run("-m", "game_operator.cli", "certify", "--plan", cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, ""), shown.stderr
+
+
+def test_the_commands_of_the_testkit_without_it(both: dict[str, Built], tmp_path: Path) -> None:
+    """One line with what to install, exit code 2; the others work, and the help lists them with that line."""
+    environment = EmptyEnvironment(tmp_path / "venv").install(both[_SDK].wheel, extra="cli")
+    for name in NAMES:
+        told = environment.run("-m", "game_operator.cli", name, "--help", cwd=tmp_path)
+        assert (told.returncode, told.stdout) == (2, "")
+        assert told.stderr == (
+            f"Error: The command {name} comes with game-operator-testkit, which is not installed. "
+            f"Run: pip install 'game-operator-testkit=={__version__}'\n"
+        )
+    shown = environment.run("-m", "game_operator.cli", "--help", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout.count("comes with")) == (0, len(NAMES))
+    made = environment.run("-m", "game_operator.cli", "keygen", "key.pem", cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
 
 
 @pytest.mark.artefact

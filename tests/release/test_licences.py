@@ -3,6 +3,7 @@
 from importlib.metadata import distribution
 
 import pytest
+
 from tools.licences import PAGE, Package, licence_of, packages, page, refused
 from tools.release import ROOT, runtime_extras
 
@@ -53,6 +54,6 @@ def test_what_a_package_declares_is_read_in_its_forms() -> None:
 def test_every_extra_but_those_for_tests_is_looked_at() -> None:
     """A new extra is on the page and in the SBOM without being named again."""
     assert {"aws", "otel", "postgres", "serve"} <= set(runtime_extras())
-    assert not {"all", "pytest"} & set(runtime_extras())
+    assert not {"all", "testkit"} & set(runtime_extras())
     assert "psycopg" in {package.name for package in packages()}
     assert (ROOT / "requirements" / "dev.txt").read_text().count("psycopg==") == 1

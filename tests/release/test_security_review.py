@@ -13,7 +13,7 @@ from tests.support.documents import ROOT
 _PAGE = (ROOT / "docs" / "explanation" / "security-review.md").read_text()
 _PACKAGE = ROOT / "src" / "game_operator"
 _MODULES = sorted(_PACKAGE.rglob("*.py"))
-_NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _PAGE)
+_NAMED = re.findall(r"`((?:testkit/)?tests/[\w/]+\.py)::(\w+)`", _PAGE)
 #: What opens files for writing, databases, connections and processes, by the name that is called.
 _OPENERS = re.compile(
     r"mkstemp|\w*Temporary\w+|write_text|write_bytes|os\.open|sqlite3\.connect|psycopg\.connect|kind\.connect|connect_tcp"
@@ -62,7 +62,7 @@ def test_every_threat_has_tests() -> None:
     """A threat without a test would be a promise."""
     _, *threats = _section("Threats").split("\n### ")
     assert len(threats) > 30
-    assert [threat for threat in threats if not re.search(r"^- `tests/", threat, re.MULTILINE)] == []
+    assert [threat for threat in threats if not re.search(r"^- `(?:testkit/)?tests/", threat, re.MULTILINE)] == []
 
 
 @pytest.mark.artefact

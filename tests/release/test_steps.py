@@ -1,13 +1,20 @@
 """The steps of a release refuse what is not a release; `make torture` runs them as a whole."""
 
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 import pytest
-from tools import release
 
 from game_operator import __version__
 from tests.support.documents import ROOT
+from tests.support.servers import wsgi_server
+from tools import release
 
 
 def _bom(*names: str) -> dict[str, Any]:
@@ -37,33 +44,110 @@ def test_a_part_of_the_lock_keeps_its_hashes() -> None:
     assert all(line in (ROOT / "requirements" / "dev.txt").read_text().splitlines() for line in part.splitlines())
 
 
+_FILES = [
+    f"{package}-{__version__}{ending}"
+    for package in ("game_operator", "game_operator_testkit")
+    for ending in ("-py3-none-any.whl", ".tar.gz")
+]
+
+
+@pytest.fixture
+def dist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a release, with its four files."""
+    monkeypatch.setattr(release, "DIST", tmp_path)
+    for name in _FILES:
+        (tmp_path / name).touch()
+    return tmp_path
+
+
 @pytest.mark.parametrize(
-    "files",
+    ("missing", "more"),
     [
-        pytest.param([], id="nothing"),
-        pytest.param([f"game_operator-{__version__}.tar.gz"], id="no wheel"),
-        pytest.param(["game_operator-9.tar.gz", "game_operator-9-py3-none-any.whl"], id="another version"),
-        pytest.param(
-            [f"game_operator-{__version__}.tar.gz", f"game_operator-{__version__}-py3-none-any.whl", "notes.txt"],
-            id="a file more",
-        ),
+        pytest.param(_FILES, [], id="nothing"),
+        *(pytest.param([name], [], id=f"no {name}") for name in _FILES),
+        pytest.param(_FILES[2:], [], id="the SDK alone"),
+        pytest.param(_FILES[1:2], ["game_operator-9.tar.gz"], id="another version"),
+        pytest.param([], ["notes.txt"], id="a file more"),
     ],
 )
-def test_only_a_release_is_tried(files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sdist and one wheel of this version; anything else would be uploaded with them."""
-    monkeypatch.setattr(release, "DIST", tmp_path)
-    for name in files:
-        (tmp_path / name).touch()
-    assert f"not one sdist and one wheel of {__version__}" in str(release.check())
+def test_only_a_release_is_tried(missing: list[str], more: list[str], dist: Path) -> None:
+    """One sdist and one wheel of this version of each; anything else would be uploaded with them."""
+    for name in missing:
+        (dist / name).unlink()
+    for name in more:
+        (dist / name).touch()
+    assert f"not one sdist and one wheel of {__version__} of each" in str(release.check())
 
 
-def test_a_release_is_tried_file_by_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both are, and each problem is reported."""
-    wheel, sdist = f"game_operator-{__version__}-py3-none-any.whl", f"game_operator-{__version__}.tar.gz"
-    for name in (wheel, sdist):
-        (tmp_path / name).touch()
-    monkeypatch.setattr(release, "DIST", tmp_path)
-    monkeypatch.setattr(release, "tried", lambda file: f"{file.name} is broken" if file.name == sdist else None)
-    assert release.check() == f"{sdist} is broken"
-    monkeypatch.setattr(release, "tried", lambda file: None)
-    assert release.check() is None
+@pytest.mark.parametrize("broken", [[], _FILES[:1], _FILES[3:], _FILES[1:3]], ids="+".join)
+def test_a_release_is_tried_file_by_file(broken: list[str], dist: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK's files alone, the testkit's beside the wheel of the SDK; each problem is reported."""
+    installed: list[list[str]] = []
+
+    def tried(files: Sequence[Path], commands: Callable[[Path], Sequence[release.Command]]) -> str | None:
+        installed.append([file.name for file in files])
+        assert len(commands(dist)) >= 2
+        return f"{files[-1].name} is broken" if files[-1].name in broken else None
+
+    monkeypatch.setattr(release, "tried", tried)
+    assert release.check() == ("\n".join(f"{name} is broken" for name in broken) or None)
+    wheel, sdist, testkit_wheel, testkit_sdist = _FILES
+    assert installed == [[wheel], [sdist], [wheel, testkit_wheel], [wheel, testkit_sdist]]
+
+
+def _owned(organization: str | None, *users: str) -> str:
+    roles = [{"role": "Owner", "user": user} for user in users]
+    return json.dumps({"ownership": {"organization": organization, "roles": roles}})
+
+
+@contextmanager
+def _index(projects: dict[str, str], status: str = "200 OK") -> Iterator[str]:
+    """Yield the address of an index on loopback that has *projects*, by name."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        found = re.fullmatch(r"/pypi/([a-z-]+)/json", environ["PATH_INFO"])
+        project = projects.get(found[1]) if found else None
+        start_response("404 Not Found" if project is None else status, [("Content-Type", "application/json")])
+        return [(project or "{}").encode()]
+
+    with wsgi_server(answer) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("sdk", "testkit", "problems"),
+    [
+        pytest.param(_owned("acme"), _owned("acme"), [], id="both are the organization's"),
+        pytest.param(_owned(None, "acme"), _owned(None, "eve", "acme"), [], id="both are the user's"),
+        pytest.param(_owned("acme"), _owned("eve"), ["game-operator-testkit does not belong to acme"], id="another's"),
+        pytest.param(_owned(None, "eve"), _owned("acme"), ["game-operator does not belong to acme"], id="the SDK's is"),
+        pytest.param(_owned("acme"), None, ["no project game-operator-testkit"], id="one is free"),
+        pytest.param(None, None, ["no project game-operator.", "no project game-operator-testkit."], id="both are"),
+    ],
+)
+def test_nothing_is_uploaded_unless_both_names_are_ours(
+    sdk: str | None, testkit: str | None, problems: list[str]
+) -> None:
+    """Each name that is free or somebody else's is reported."""
+    projects = {"game-operator": sdk, "game-operator-testkit": testkit}
+    with _index({name: project for name, project in projects.items() if project}) as address:
+        said = release.main(["names", "acme", address])
+    lines = said.splitlines() if said else []
+    assert len(lines) == len(problems)
+    assert all(problem in line for problem, line in zip(problems, lines, strict=True))
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("project", "status", "error"),
+    [
+        pytest.param(_owned("acme"), "503 Service Unavailable", HTTPError, id="it fails"),
+        pytest.param("{}", "200 OK", KeyError, id="it does not say who owns it"),
+        pytest.param("<html>", "200 OK", ValueError, id="no JSON"),
+    ],
+)
+def test_an_index_that_cannot_answer_stops_the_release(project: str, status: str, error: type[Exception]) -> None:
+    """Not knowing is not owning."""
+    with _index({"game-operator": project}, status) as address, pytest.raises(error):
+        release.problem_of_name(release.SDK, "acme", address)

@@ -4,10 +4,10 @@ import re
 import subprocess
 
 import pytest
-from tools.release import disagreement, main, version
 
 from game_operator import __version__
 from tests.support.documents import ROOT
+from tools.release import disagreement, main, version
 
 _CHANGELOG = (ROOT / "CHANGELOG.md").read_text()
 _DATED = "## [1.2.0] - 2026-11-30\n"

@@ -4,16 +4,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tools import release
 
 from tests.support.documents import ROOT
+from tools import release
 
 _OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+_RELEASE = ROOT / ".github" / "workflows" / "release.yml"
 _FOR_USERS = sorted((ROOT / "examples" / "ci").glob("*.yml"))
 _SOUND = """
 name: sound
@@ -102,32 +104,57 @@ def test_every_action_is_pinned_by_one_digest() -> None:
 
 @pytest.mark.parametrize("workflow", _OURS, ids=lambda path: path.name)
 def test_a_workflow_has_no_right_that_no_job_asks_for(workflow: Path) -> None:
-    """Rights are given job by job; only the two jobs that sign have more than reading. Runs do not pile up."""
+    """Rights are given job by job; only the jobs that sign and publish have more than reading. Runs do not pile up."""
     read = yaml.safe_load(workflow.read_text())
     assert read["permissions"] == {}
     assert read["concurrency"]["group"]
     more = {
         name: job["permissions"] for name, job in _jobs(workflow).items() if job["permissions"] != {"contents": "read"}
     }
-    expected = {"attest": {"id-token": "write", "attestations": "write"}, "publish": {"id-token": "write"}}
+    publishing = {name: {"id-token": "write"} for name in ("publish", "publish-testkit")}
+    expected = {"attest": {"id-token": "write", "attestations": "write"}} | publishing
     assert more == (expected if workflow.name == "release.yml" else {})
 
 
 def test_a_release_is_published_last_and_as_it_was_built() -> None:
     """Publishing waits for all other jobs and a person, installs nothing, and uploads what one job has built."""
-    jobs = _jobs(ROOT / ".github" / "workflows" / "release.yml")
-    assert jobs["publish"]["environment"] == "pypi"
-    assert jobs["publish"]["needs"] == "attest"
-    assert set(jobs["attest"]["needs"]) == {"check", "try", "sbom"}
+    jobs = _jobs(_RELEASE)
+    assert set(jobs["attest"]["needs"]) == {"check", "names", "try", "sbom"}
     assert {jobs[each]["needs"] for each in ("try", "sbom")} == {"build"}
-    for name in ("attest", "publish"):
+    for name in ("attest", "publish", "publish-testkit"):
         assert [step for step in jobs[name]["steps"] if "run" in step] == []
-    uploads = [step["with"]["name"] for job in jobs.values() for step in job.get("steps", ()) if _is_upload(step)]
-    assert sorted(uploads) == ["dist", "sbom"]
+    assert sorted(_names(jobs, "actions/upload-artifact")) == ["dist-sdk", "dist-testkit", "sbom"]
 
 
-def _is_upload(step: dict[str, Any]) -> bool:
-    return str(step.get("uses")).startswith("actions/upload-artifact@")
+def test_the_sdk_is_published_before_the_testkit() -> None:
+    """The testkit requires the SDK in its own version; each job uploads the files of one distribution."""
+    jobs = _jobs(_RELEASE)
+    assert (jobs["publish"]["needs"], jobs["publish-testkit"]["needs"]) == ("attest", "publish")
+    for job, artifact in (("publish", "dist-sdk"), ("publish-testkit", "dist-testkit")):
+        assert jobs[job]["environment"] == "pypi"
+        assert list(_names({job: jobs[job]}, "actions/download-artifact")) == [artifact]
+
+
+def test_each_artifact_has_the_files_of_one_distribution() -> None:
+    """What is uploaded from dist/ as two artifacts is all that a build writes, and no file is in both."""
+    steps = [step["with"] for step in _jobs(_RELEASE)["build"]["steps"] if "upload-artifact" in step.get("uses", "")]
+    patterns = {step["name"]: step["path"].removeprefix("dist/") for step in steps}
+    for package, artifact in ((release.SDK, "dist-sdk"), (release.TESTKIT, "dist-testkit")):
+        for file in (f"{package}-0.1.0.tar.gz", f"{package}-0.1.0-py3-none-any.whl"):
+            assert [name for name, pattern in patterns.items() if fnmatch(file, pattern)] == [artifact]
+
+
+def test_the_names_are_asked_for_with_what_the_repository_says() -> None:
+    """Owner and index are variables of the repository, and reach the command as arguments."""
+    (step,) = [step for step in _jobs(_RELEASE)["names"]["steps"] if "run" in step]
+    assert step["run"] == 'python tools/release.py names "$OWNER" "$INDEX"'
+    assert step["env"] == {"OWNER": "${{ vars.INDEX_OWNER }}", "INDEX": "${{ vars.INDEX_URL }}"}
+
+
+def _names(jobs: dict[str, dict[str, Any]], action: str) -> Iterator[str]:
+    """Yield the names of the artifacts that *action* takes in *jobs*."""
+    steps = (step for job in jobs.values() for step in job.get("steps", ()))
+    yield from (step["with"]["name"] for step in steps if step.get("uses", "").startswith(f"{action}@"))
 
 
 @pytest.mark.parametrize("workflow", _OURS, ids=lambda path: path.name)
@@ -143,11 +170,12 @@ def test_what_a_workflow_runs_is_there(workflow: Path) -> None:
 
 
 def test_the_versions_of_python_are_those_that_we_name() -> None:
-    """What pyproject.toml promises is tried with each release; the nightly run may look further."""
-    named = re.findall(r"Programming Language :: Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
-    tried = _jobs(ROOT / ".github" / "workflows" / "release.yml")["try"]["strategy"]["matrix"]["python"]
+    """What both pyproject.toml promise is tried with each release; the nightly run may look further."""
+    classifier = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+    named = classifier.findall((ROOT / "pyproject.toml").read_text())
+    tried = _jobs(_RELEASE)["try"]["strategy"]["matrix"]["python"]
     nightly = _jobs(ROOT / ".github" / "workflows" / "nightly.yml")["python"]["strategy"]["matrix"]["python"]
-    assert tried == named
+    assert tried == named == classifier.findall((ROOT / "testkit" / "pyproject.toml").read_text())
     assert set(named) <= set(nightly)
 
 

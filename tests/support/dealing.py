@@ -84,7 +84,9 @@ class Dealing:
 
 
 def _files() -> list[str]:
-    tests = (*(ROOT / "tests").rglob("test_*.py"), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md")
+    folders = (ROOT / "tests", ROOT / "testkit" / "tests")
+    tests = [file for folder in folders for file in folder.rglob("test_*.py")]
+    tests += [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     return [str(file.relative_to(ROOT)) for file in tests]
 
 

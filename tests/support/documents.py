@@ -17,8 +17,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
-from game_operator.sandbox import Sandbox
-
 ROOT = Path(__file__).resolve().parents[2]
 _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 _HOME = "__home__"
@@ -68,6 +66,8 @@ def _run_console(example: Example) -> str | None:
     commands = [line.removeprefix("$ ") for line in str(example.parsed).splitlines() if line.startswith("$ ")]
     if not commands:
         return "a console block without a line that begins with '$ '"
+    from game_operator_testkit import Sandbox  # Here, so that a test that only reads pages needs no testkit.
+
     with Sandbox() as sandbox, TemporaryDirectory() as folder:
         settings = {
             "GAME_OPERATOR_BASE_URL": sandbox.base_url,

@@ -46,10 +46,10 @@ atexit.register(end)
 # Ctrl-C is for the commands; this process ends with the tests.
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
-import game_operator.cli.app, game_operator.cli.commands, game_operator.sandbox, game_operator.ledger.sql
+import game_operator.cli.app, game_operator.cli.commands, game_operator_testkit.sandbox, game_operator.ledger.sql
 import h11, httpcore, httptools, httpx, jinja2, jwt, psycopg, trio, uvicorn, uvloop
 
-for package in (game_operator.cli, game_operator.cli.commands, game_operator.sandbox):
+for package in (game_operator.cli, game_operator.cli.commands, game_operator_testkit.sandbox):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)

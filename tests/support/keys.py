@@ -22,7 +22,7 @@ _OURS = 2
 
 def make_and_check_once(patch: pytest.MonkeyPatch) -> None:
     """Let what plays the provider get keys that nobody uses any more, and let each PEM be checked once."""
-    patch.setattr("game_operator.provider.keys.generate_private_key", _Keys())
+    patch.setattr("game_operator_testkit.provider.keys.generate_private_key", _Keys())
     patch.setattr(serialization, "load_pem_private_key", cache(serialization.load_pem_private_key))
 
 

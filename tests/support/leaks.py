@@ -4,18 +4,16 @@ import pickle
 import traceback
 from pathlib import Path
 
-import game_operator
+from tests.support.sources import FOLDERS
 
 __all__ = ["everything_told"]
-
-_OURS = Path(game_operator.__file__).parent
 
 
 def everything_told(error: BaseException) -> str:
     """
     Return all that *error* and the errors behind it say and hold.
 
-    That includes the locals of this package's frames, which error trackers send along, and the pickle.
+    That includes the locals of our packages' frames, which error trackers send along, and the pickle.
     """
     chain = _chain(error)
     texts = [text for link in chain for text in (str(link), repr(link), repr(link.args), repr(vars(link)))]
@@ -36,5 +34,5 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _locals_of_ours(error: BaseException) -> list[str]:
     told = traceback.TracebackException.from_exception(error, capture_locals=True, compact=False)
-    frames = [frame for frame in told.stack if Path(frame.filename).is_relative_to(_OURS)]
+    frames = [frame for frame in told.stack if any(Path(frame.filename).is_relative_to(folder) for folder in FOLDERS)]
     return [f"{name} = {value}" for frame in frames for name, value in (frame.locals or {}).items()]

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Final
 
 import griffe
+
 from tools.public_api import PACKAGES, public_members, public_names
 
 __all__ = ["Reference"]
@@ -43,16 +44,16 @@ class _Part:
 
 
 class Reference:
-    """The docstrings of the public names of *package*, in its parts *places*."""
+    """The docstrings of the public names of *packages*, in their parts *places*."""
 
-    def __init__(self, package: griffe.Module, places: Sequence[str] = PACKAGES) -> None:
-        self._package, self._places = package, places
+    def __init__(self, packages: griffe.ModulesCollection, places: Sequence[str] = PACKAGES) -> None:
+        self._packages, self._places = packages, places
 
     @cached_property
     def parts(self) -> Mapping[str, _Part]:
         """All public names and their members by path, each definition once."""
         found: dict[str, _Part] = {}
-        for place, name, value in public_names(self._package, self._places):
+        for place, name, value in public_names(self._packages, self._places):
             path = f"{place}.{name}".lstrip(".")
             found.setdefault(value.path, _Part(path, value))
             if isinstance(value, griffe.Class):

@@ -18,7 +18,7 @@ from game_operator.cli import app
 from game_operator.cli import errors as cli_errors
 from game_operator.ledger.engine.tables import VERSION, ddl
 from game_operator.profile import CALLS, DEFAULT_FIELDS, BodyParser
-from game_operator.provider.delivery import Finality, finality
+from game_operator_testkit.provider.delivery import Finality, finality
 from tests.support.documents import ROOT
 
 __all__ = ["PAGES", "page"]
@@ -56,7 +56,7 @@ def _code(text: str) -> str:
 
 # Any, here and below: Typer keeps the classes of commands and parameters to itself.
 def _commands() -> Iterator[str]:
-    command: Any = app._command()
+    command: Any = app.whole()
     yield from _command(command, "game-operator")
     # Those of a table are the same in some forty commands: the page has them once.
     yield from ("## Your own table of balances", "")
@@ -237,7 +237,10 @@ _KEY: Final = re.compile(r"^    (?:(\w+) [^\n]*PRIMARY KEY|PRIMARY KEY \(([^)]*)
 PAGES: Final[dict[str, tuple[str, str, Callable[[], Iterator[str]]]]] = {
     "cli.md": (
         "The command line",
-        'For engineers and staff who look up a command or an option. You need: `pip install "game-operator[cli]"`.',
+        (
+            "For engineers and staff who look up a command or an option. You need: "
+            '`pip install "game-operator[cli]"`, and the testkit for `sandbox`, `storm`, `certify`, `call` and `demo`.'
+        ),
         _commands,
     ),
     "codes.md": (

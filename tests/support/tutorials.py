@@ -186,7 +186,7 @@ def _environ() -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         # Not the plugins of our own tests, which a reader has not installed.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_PLUGINS": "anyio.pytest_plugin,game_operator.testing.plugin,pytest_django.plugin",
+        "PYTEST_PLUGINS": "anyio.pytest_plugin,game_operator_testkit.plugin.fixtures,pytest_django.plugin",
         "COLUMNS": "100",
         "NO_COLOR": "1",
     }

@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ import structlog
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from pythonjsonlogger.json import JsonFormatter
 
-import game_operator
 from game_operator.webhooks import RsaSignature, WebhookReceiver
+from tests.support.sources import sources
 from tests.support.webhooks import WITHDRAW, Handler, encoded, signed
 
 _METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
@@ -26,7 +25,7 @@ _FIELDS = {"event", "message", "peer", "operation", "code", "correlation_id", "e
 
 def _log_calls() -> Iterator[tuple[str, ast.Call]]:
     """Yield where each of our modules logs, and how."""
-    for file in sorted(Path(game_operator.__file__).parent.rglob("*.py")):
+    for file in sources().values():
         text = file.read_text()
         for node in ast.walk(ast.parse(text)) if _LOGGERS.search(text) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.certify.other_languages import LANGUAGES, need
+from testkit.tests.certifier.other_languages import LANGUAGES, need
 from tests.support.documents import ROOT, TUTORIALS
 from tests.support.postgres import PostgresServer
 from tests.support.tutorials import Reader, blocks_of

@@ -29,8 +29,8 @@ from game_operator import (
 )
 from game_operator.backoffice import Catalogue, Reconciler
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
-from game_operator.testing import CampaignMaker, ReconcilerMaker
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
+from game_operator_testkit import CampaignMaker, ReconcilerMaker
 
 Transaction = Callable[[], AbstractContextManager[object]]
 

@@ -78,9 +78,9 @@ from game_operator.models.webhooks import (
     RollbackCall,
     WithdrawCall,
 )
-from game_operator.testing import CampaignMaker, ReconcilerMaker
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AsyncWebhookHandler, Authenticator, KeepsAnomalies, WebhookHandler, WebhookReceiver
+from game_operator_testkit import CampaignMaker, ReconcilerMaker
 
 #: A program's own names for what a look-up may answer.
 Lookup = OpenBet | ClosedBet | RolledBackBet | BetNotFound

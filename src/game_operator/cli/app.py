@@ -11,7 +11,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Annotated, Any, TextIO, cast
@@ -20,12 +20,10 @@ import typer
 from typer.main import get_command
 
 from game_operator._version import __version__
+from game_operator.cli import testkit
 from game_operator.cli.commands.anomalies import anomalies, resolve, retry
-from game_operator.cli.commands.call import call
 from game_operator.cli.commands.campaign import campaigns
 from game_operator.cli.commands.case import case
-from game_operator.cli.commands.certify import certify
-from game_operator.cli.commands.demo import demo
 from game_operator.cli.commands.doctor import doctor
 from game_operator.cli.commands.keygen import keygen
 from game_operator.cli.commands.ledger import ledgers
@@ -34,10 +32,8 @@ from game_operator.cli.commands.ledger_schema import schema
 from game_operator.cli.commands.operator_api import LONG_NAMES, bet, games, grant, round_
 from game_operator.cli.commands.profile import profiles
 from game_operator.cli.commands.reconcile import reconciliations
-from game_operator.cli.commands.sandbox import sandbox
 from game_operator.cli.commands.serve import serve
 from game_operator.cli.commands.session_token import tokens
-from game_operator.cli.commands.storm import storm
 from game_operator.cli.commands.totals import totals
 from game_operator.cli.errors import ExitCode, StoppedError, stopped_by
 from game_operator.cli.options import Commands, unwrapped
@@ -60,9 +56,6 @@ _NUMBERS = {
     "float_parsing": "a number",
 }
 
-# A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
-app: Commands = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
-
 
 def _version(wanted: bool) -> None:
     if wanted:
@@ -84,19 +77,24 @@ def game_operator(
     """
 
 
-def _add_commands() -> None:
-    for command in (demo, keygen, doctor, games, bet, round_, grant, sandbox, serve, call, storm, certify, case):
-        # Names of options, as they were typed but without their dashes.
-        context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
-        app.command(command.__name__.rstrip("_"), help=unwrapped(command), context_settings=context)(command)
-    for of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
-        ledgers.command()(of_ledger)
+def commands(of_testkit: Iterable[tuple[str, testkit.Command]]) -> Commands:
+    """Return all commands, with those *of_testkit* by their names."""
+    # A traceback of ours, should there ever be one, shows no local variables: they might hold a key.
+    app = Commands(pretty_exceptions_enable=False, pretty_exceptions_show_locals=False)
+    app.callback(help=unwrapped(game_operator))(game_operator)
+    # Names of options, as they were typed but without their dashes.
+    context = {"token_normalize_func": lambda name: LONG_NAMES.get(name, name)}
+    for command in (keygen, doctor, games, bet, round_, grant, serve, case):
+        app.command(command.__name__.rstrip("_"), context_settings=context)(command)
+    for name, command in of_testkit:
+        app.add(name, command, context_settings=context)
     for group in (tokens, profiles, ledgers, reconciliations, campaigns):
         app.add_typer(group)
+    return app
 
 
-app.callback(help=unwrapped(game_operator))(game_operator)
-_add_commands()
+for _of_ledger in (anomalies, retry, resolve, totals, ledger_doctor, schema):
+    ledgers.command()(_of_ledger)
 
 
 def run(args: list[str]) -> int:
@@ -177,7 +175,7 @@ def _outcome(args: list[str]) -> int:
     as_json = "--json" in (args[: args.index("--")] if "--" in args else args)
     stopped = StoppedError(ExitCode.INTERRUPTED, "Interrupted.", advice="Nothing more was done.")
     try:
-        code = _command().main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
+        code = whole(_typed(args)).main(args or ["--help"], prog_name=_NAME, standalone_mode=False)
         if code != ExitCode.INTERRUPTED:
             return int(code or 0) if args else ExitCode.USAGE
     except GameOperatorError as error:
@@ -211,10 +209,26 @@ def _plain(misused: Any) -> str:  # Any: the errors of Typer have few attributes
     return problem
 
 
+def _typed(args: list[str]) -> str | None:
+    """Return the command that is typed; None without one, as for the help of all."""
+    return next((each for each in args if not each.startswith("-")), None)
+
+
+# Any: Typer keeps the class of what it makes to itself.
+def whole(typed: str | None = None) -> Any:
+    """
+    Return the whole command; of the testkit's, *typed* alone is looked up, and all of them for the help.
+
+    Raises:
+        ConfigurationError: *typed* is a command of the testkit, which cannot be used.
+    """
+    return _made(*((name, testkit.command_for(name, typed)) for name in testkit.NAMES))
+
+
+# Typer reads every signature anew each time.
 @cache
-def _command() -> Any:
-    # Typer reads every signature anew each time, and keeps the class of what it makes to itself.
-    command: Any = get_command(app)
+def _made(*of_testkit: tuple[str, testkit.Command]) -> Any:
+    command: Any = get_command(commands(of_testkit))
     _hide_types_of_flags(command)
     return command
 

@@ -1,14 +1,11 @@
-"""Key pairs on disk: made, written once, compared by fingerprint, and kept for a sandbox over a rotation."""
+"""Key pairs on disk: made, written once, and compared by fingerprint."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -17,12 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from game_operator.cli.options import is_encrypted
-from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE, write_privately
+from game_operator.cli.output import PUBLIC_MODE, SECRET_MODE
 from game_operator.errors import ConfigurationError, without_frames
-from game_operator.provider.keys import private_pem
-from game_operator.signers.environment import environment_passphrase
-from game_operator.signers.keys import load_public_key, load_signer, public_key_of
 
 _LONGEST_PASSPHRASE_BYTES: Final = 1023
 
@@ -56,7 +49,7 @@ def write_pair(private: Path, *, bits: int, passphrase: str | None = None) -> Ke
     key = generate_private_key(65537, bits)
     encryption = BestAvailableEncryption(secret) if secret else NoEncryption()
     write_new(private, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption), SECRET_MODE)
-    public_pem = _public_pem(key.public_key())
+    public_pem = public_pem_of(key.public_key())
     try:
         write_new(public, public_pem, PUBLIC_MODE)
     except BaseException:  # Ctrl-C too: half a pair is of no use, and in the way of the next one.
@@ -75,7 +68,8 @@ def fingerprint(key: RSAPublicKey) -> str:
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
-def _public_pem(key: RSAPublicKey) -> bytes:
+def public_pem_of(key: RSAPublicKey) -> bytes:
+    """Return the public *key* as PEM."""
     return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -110,145 +104,3 @@ def write_new(path: Path, content: bytes, mode: int) -> None:
         raise ConfigurationError(
             f"{path} cannot be written: {problem}. Choose a directory that is there and yours."
         ) from None
-
-
-class KeyDirectory:
-    """
-    The files with the operator's key pair and the service's; it keeps the service's keys over a rotation.
-
-    Attributes:
-        where: Where they are, for people.
-        private: The operator's private key; ``public`` verifies the operator's calls.
-        service_private: What webhooks are signed with; ``service_public`` verifies them.
-    """
-
-    def __init__(self, place: Path, where: str) -> None:
-        self.place: Path = place
-        self.where: str = where
-        self.private: Path = place / "operator.pem"
-        self.service_private: Path = place / "service.pem"
-        self.public: Path = public_path(self.private)
-        self.service_public: Path = public_path(self.service_private)
-        self._old = place / "service.old.pem"
-        #: What the files held before each rotation of this run, the latest last.
-        self._before: list[dict[Path, bytes | None]] = []
-
-    @property
-    def service_old(self) -> Path | None:
-        """What webhooks were signed with before a rotation, or None if there was none."""
-        return self._old if self._old.exists() else None
-
-    @without_frames
-    def keep(self, following: RSAPrivateKey) -> None:
-        """
-        Write *following* as the service's pair, and the pair of now as the old one.
-
-        Raises:
-            ConfigurationError: That is not possible; then all is as it was.
-        """
-        try:
-            contents: dict[Path, bytes | None] = {
-                self._old: self.service_private.read_bytes(),
-                public_path(self._old): self.service_public.read_bytes(),
-                self.service_public: _public_pem(following.public_key()),
-                # Last: until here the service signs with the key that it had.
-                self.service_private: private_pem(following),
-            }
-            self._before.append(_written(contents))
-        except OSError as failed:
-            problem = failed.strerror or failed
-            raise ConfigurationError(
-                f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched."
-            ) from None
-
-    @without_frames
-    def undo(self) -> None:
-        """
-        Write the pairs that were there before the latest rotation of this run.
-
-        Raises:
-            ConfigurationError: There was no rotation, or a file cannot be written; then all is as it was.
-        """
-        if not self._before:
-            raise ConfigurationError("No switch of this run is left to undo.")
-        try:
-            _written(self._before[-1])
-        except OSError as failed:
-            problem = failed.strerror or failed
-            raise ConfigurationError(
-                f"The key before cannot be put back in {self.place}: {problem}. Nothing was switched."
-            ) from None
-        self._before.pop()
-
-
-def _mode(path: Path) -> int:
-    return PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
-
-
-def _written(contents: dict[Path, bytes | None]) -> dict[Path, bytes | None]:
-    """Write files, or remove those without content, in this order; return what they held. All or none is changed."""
-    before: dict[Path, bytes | None] = {}
-    # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
-    with ExitStack() as undo:
-        for path, content in contents.items():
-            before[path] = path.read_bytes() if os.path.lexists(path) else None
-            undo.callback(_put_back, path, before[path])
-            _put_back(path, content)
-        undo.pop_all()
-    return before
-
-
-def _put_back(path: Path, content: bytes | None) -> None:
-    if content is None:
-        path.unlink(missing_ok=True)
-    else:
-        write_privately(path, content, _mode(path))
-
-
-@contextmanager
-def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
-    """
-    Yield the keys in *given*, made if they are not there; for None, those in a new directory that goes at the end.
-
-    Raises:
-        ConfigurationError: The directory cannot be used, or a file in it does not fit; then nothing is written.
-    """
-    with ExitStack() as stack:
-        if given is None:
-            place = Path(stack.enter_context(TemporaryDirectory(prefix="game-operator-sandbox-")))
-            where = f"{place} until the sandbox stops; with --directory they are kept"
-        else:
-            try:
-                given.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as failed:
-                raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
-            place, where = given.absolute(), str(given.absolute())
-        keys = KeyDirectory(place, where)
-        for private in (keys.private, keys.service_private, place / "service.old.pem"):
-            _check(private, public_path(private))
-        for private in (keys.private, keys.service_private):
-            if not private.exists():
-                write_pair(private, bits=2048)
-            elif not public_path(private).exists():
-                key = public_key_of(load_signer(private, environment_passphrase()))
-                assert key is not None, "a key from a file has a public half"
-                write_new(public_path(private), _public_pem(key), PUBLIC_MODE)
-        yield keys
-
-
-@without_frames
-def _check(private: Path, public: Path) -> None:
-    """Raise ConfigurationError if the two are not the halves of one pair, or the private one alone is missing."""
-    if not os.path.lexists(public):
-        return
-    if not os.path.lexists(private):
-        raise ConfigurationError(f"{private} is missing beside {public}: put it back, or remove both.")
-    passphrase = environment_passphrase() if is_encrypted(private) else None
-    if is_encrypted(private) and not passphrase and private.name == "operator.pem":
-        # The sandbox needs the public half alone, and the client will ask for the passphrase.
-        return
-    if public_key_of(load_signer(private, passphrase)) != load_public_key(public):
-        raise ConfigurationError(
-            f"{private} and {public} are not the halves of one pair. Put the right {private.name} back, or remove "
-            f"{public.name}: it is then written again from {private.name}."
-        )

@@ -27,8 +27,6 @@ from game_operator.signers.environment import environment_settings
 if TYPE_CHECKING:
     from game_operator.client.sync import OperatorClient
 
-#: What the extra ``sandbox`` installs to serve on this machine.
-SERVING: Final = ("jinja2", "starlette", "uvicorn")
 PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"  # noqa: S105 - the name of a variable
 
 _LARGEST_KEY = 65_536
@@ -40,7 +38,7 @@ _NEEDED = {
     "--private-key": ("GAME_OPERATOR_PRIVATE_KEY_FILE", "GAME_OPERATOR_PRIVATE_KEY"),
 }
 #: What the help says of the options of each command and of each group.
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+TEXTS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 _AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document, for failures too.")]
 InstanceId = Annotated[str, typer.Option("--instance", "--instance-id", help="The game instance's id.")]
@@ -143,23 +141,24 @@ def _as_option(name: str, annotation: Any, default: object, texts: Mapping[str, 
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Callable[..., Any]:
+def with_options(command: Callable[..., Any], name: str, texts: Mapping[str, Any] = TEXTS) -> Callable[..., Any]:
     """
-    Let *command* take options with *texts*, groups of options that several commands share, and ``--json``.
+    Let *command* take options with the *texts* of *name*, groups of options that several share, and ``--json``.
 
     A group is a frozen dataclass whose fields are options; its texts are under the name of its class. Where a parameter
     of *command* is annotated with a group, Typer gets the group's options in its place, and *command* gets the group.
     """
+    own = texts.get(name, {})
     declared, parameters = signature(command, eval_str=True), list[Parameter]()
     # Any: classes of groups, which have nothing in common but their fields.
     groups: dict[str, Any] = {}
-    for name, parameter in declared.parameters.items():
+    for argument, parameter in declared.parameters.items():
         group = parameter.annotation
         if not is_dataclass(group):
-            parameters.append(_as_option(name, group, parameter.default, texts))
+            parameters.append(_as_option(argument, group, parameter.default, own))
             continue
-        groups[name], hints = group, get_type_hints(group, include_extras=True)
-        of_classes = [_TEXTS.get(each.__name__, {}) for each in parameter.annotation.__mro__]
+        groups[argument], hints = group, get_type_hints(group, include_extras=True)
+        of_classes = [texts.get(each.__name__, {}) for each in parameter.annotation.__mro__]
         for option in fields(group):
             default = Parameter.empty if option.default is MISSING else option.default
             # An option is shown in the panel of the class that has it.
@@ -169,8 +168,8 @@ def _with_options(command: Callable[..., Any], texts: Mapping[str, Any]) -> Call
 
     @wraps(command)
     def with_groups(*, as_json: bool, **given: Any) -> Any:
-        for name, group in groups.items():
-            given[name] = group(**{option.name: given.pop(option.name) for option in fields(group)})
+        for argument, group in groups.items():
+            given[argument] = group(**{option.name: given.pop(option.name) for option in fields(group)})
         with answering(as_json=as_json):
             return command(**given)
 
@@ -197,9 +196,13 @@ class Commands(typer.Typer):
         def with_texts(run: Any) -> Any:
             add = declare(name, *args, **{"help": unwrapped(run)} | kwargs)
             words = filter(None, (self.info.name, name or run.__name__))
-            return add(_with_options(run, _TEXTS.get(" ".join(words), {})))
+            return add(with_options(run, " ".join(words)))
 
         return with_texts
+
+    def add(self, name: str, run: Callable[..., Any], **kwargs: Any) -> None:
+        """Add a command whose options have their texts already."""
+        super().command(name, help=unwrapped(run), **kwargs)(run)
 
 
 @dataclass(frozen=True, kw_only=True)

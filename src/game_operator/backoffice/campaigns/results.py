@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 
 from game_operator.backoffice.campaigns.answers import GrantState
 from game_operator.backoffice.campaigns.grants import grant_in, reference_id_of
+from game_operator.backoffice.csv_text import csv_lines
 from game_operator.backoffice.journal.records import Item
 from game_operator.errors import ConfigurationError, shown
-from game_operator.provider.csv_text import csv_lines
 
 
 class GrantResult(NamedTuple):

@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from game_operator import text as words
 from game_operator.errors import ConfigurationError
-from game_operator.provider import text as words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -98,7 +98,7 @@ def _environment() -> "Environment":
         made = words.templates(_TEMPLATES)
     except ImportError:
         raise ConfigurationError(
-            'A case file as HTML needs the package jinja2. Install the extra: pip install "game-operator[certify]"'
+            'A case file as HTML needs the package jinja2. Install the extra: pip install "game-operator[cli]"'
         ) from None
     made.filters |= {"value": _value, "label": _label, "cut": _cut, "facts": _facts}
     return made

@@ -12,12 +12,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from game_operator import text as words
 from game_operator.backoffice.journal.records import Item, Run
 from game_operator.backoffice.reconcile.advice import UNSEEN, advices
 from game_operator.backoffice.reconcile.judge import Verdict
 from game_operator.errors import ConfigurationError
 from game_operator.ledger.staff.findings import Finding
-from game_operator.provider import text as words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -120,7 +120,7 @@ def _environment() -> "Environment":
         made = words.templates(_TEMPLATES)
     except ImportError:
         raise ConfigurationError(
-            'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[certify]"'
+            'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[cli]"'
         ) from None
     made.filters |= {"at": _at, "age": _age, "counted": _counted, "name": _name, "evidence": _evidence}
     return made

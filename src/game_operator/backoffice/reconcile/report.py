@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
+from game_operator.backoffice.csv_text import csv_lines
 from game_operator.backoffice.journal.journal import Journal
 from game_operator.backoffice.journal.records import Item, Run
 from game_operator.backoffice.reconcile.advice import UNSEEN
@@ -17,7 +18,6 @@ from game_operator.errors import RunError
 from game_operator.ledger.sql import SqlLedger
 from game_operator.ledger.staff.findings import Finding
 from game_operator.money import amount_from_cents
-from game_operator.provider.csv_text import csv_lines
 
 KIND: Final = "reconcile"
 _MOST_FINDINGS: Final = 1_000

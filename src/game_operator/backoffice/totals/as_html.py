@@ -12,10 +12,10 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from game_operator import text as words
 from game_operator.backoffice.totals.table import headings, lines
 from game_operator.errors import ConfigurationError
 from game_operator.ledger.books.totals import DAY_MILLIS, TotalsReport, TotalsRow, day_text
-from game_operator.provider import text as words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,7 +56,7 @@ def totals_html(report: TotalsReport) -> str:
     Return *report* as a page, to be written in UTF-8: a chart for each currency, and the table.
 
     Raises:
-        ConfigurationError: jinja2 is not installed, which the extras ``certify`` and ``sandbox`` bring.
+        ConfigurationError: jinja2 is not installed, which the extra ``cli`` brings.
     """
     style = (_FOLDER / "totals.css").read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode()
@@ -80,7 +80,7 @@ def _environment() -> "Environment":
         return words.templates(_FOLDER)
     except ImportError:
         raise ConfigurationError(
-            'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[certify]"'
+            'A report as HTML needs the package jinja2. Install the extra: pip install "game-operator[cli]"'
         ) from None
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from game_operator.backoffice.csv_text import csv_lines
 from game_operator.ledger.books.totals import KINDS, TotalsReport, TotalsRow
-from game_operator.provider.csv_text import csv_lines
-from game_operator.provider.text import money
+from game_operator.text import money
 
 _DIMENSIONS: Final = ("day", "game", "instance")
 _HEADINGS: Final = {kind: kind.replace("_", " ").replace("rain", "RAIN") for kind in KINDS}

@@ -105,7 +105,7 @@ def _check_page(path: Path | None, place: LedgerOptions, sources: Sequence[Path 
     """Raise ConfigurationError if a page cannot be written to *path*, or would take the place of what is read."""
     if path is None:
         return
-    check_extra("--html", "certify", ["jinja2"])
+    check_extra("--html", "cli", ["jinja2"])
     database = check_file(address_of(place.database))
     if path.absolute() in {each.absolute() for each in (database, *sources) if each is not None}:
         raise ConfigurationError(f"--html {shown(str(path))} would overwrite a file that this command reads.")

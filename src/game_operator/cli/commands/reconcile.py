@@ -110,7 +110,7 @@ class PagesOptions:
     def check(self) -> None:
         """Raise ConfigurationError if a file cannot be written, before the run and not after it."""
         if self.html is not None:
-            check_extra("--html", "certify", ["jinja2"])
+            check_extra("--html", "cli", ["jinja2"])
         for option, path in (("--html", self.html), ("--csv", self.csv)):
             if path == Path("-"):
                 raise ConfigurationError(f"{option} - would write a file named '-'. Pass the name of a file.")

@@ -59,7 +59,7 @@ def totals(
     if unknown := [name for name in by or () if name not in DIMENSIONS]:
         raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(DIMENSIONS)}.")
     if html is not None:
-        check_extra("--html", "certify", ["jinja2"])
+        check_extra("--html", "cli", ["jinja2"])
     end = None if until is None else until + _DAY_MILLIS
     with place.opened() as ledger:
         if now is not None:

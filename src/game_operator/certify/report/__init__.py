@@ -1,5 +1,0 @@
-"""A certification as a whole: verdicts, figures, causes, and their forms as text, JSON, JUnit and HTML."""
-
-from game_operator.certify.report.report import Cause, Latency, Moved, Report
-
-__all__ = ["Cause", "Latency", "Moved", "Report"]

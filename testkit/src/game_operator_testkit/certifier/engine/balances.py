@@ -1,0 +1,256 @@
+"""
+Which balance is right where two answers differ: the money itself, or what is said of it.
+
+Money is called lost only if the wallet's own answers show it. A balance may also be read from a place that is behind,
+or be rounded where the answer is written; then the money is right, and the answer is not.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import BalanceCall, WithdrawCall
+from game_operator.money import amount_from_cents
+from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
+from game_operator_testkit.certifier.engine.replies import Replies
+from game_operator_testkit.certifier.engine.steps import Found, symptom_of, turned_away
+from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.provider.delivery import Carried
+
+#: Scenarios move whole balances, and an amount ends at 10^15 cents (docs/decisions/0010).
+MOST_BALANCE_CENTS: Final = 10**14
+#: For so long a balance that is behind is waited for.
+_PAUSES_SECONDS: Final = (0.05, 0.2, 0.5, 1.25)
+#: Within so long, somebody may take two bets for one that was sent twice.
+_MOMENT_MILLIS: Final = 60_000
+#: Codes that describe a call, and not its player.
+_OF_THE_CALL: Final = frozenset(
+    {WebhookErrorCode.INVALID_REQUEST, WebhookErrorCode.INVALID_SIGNATURE, WebhookErrorCode.SYSTEM_ERROR}
+)
+#: How coarse a rounded balance is: a tenth of a unit, or a whole one.
+_STEPS_CENTS: Final = (100, 10)
+
+
+def units(cents: int) -> str:
+    """Return *cents* as a report shows them: in currency units, with two decimals."""
+    return f"{amount_from_cents(cents):.2f}"
+
+
+class Balances(Replies):
+    """Calls whose balances are read and compared."""
+
+    def balance_of(self, player: Player) -> int:
+        """Return a player's balance in cents."""
+        heard = self.ask(BalanceCall(player_id=player.id), f"the balance of {player.id}")
+        self._balance = heard
+        return self._balance_in(heard)
+
+    def opening_cents_of(self, player: Player) -> int:
+        """Return the balance that a scenario begins with, in cents: no answer before is known to agree with it."""
+        seen = self.observed
+        if seen.rounds_to_cents:
+            step = "whole units" if seen.rounds_to_cents == _STEPS_CENTS[0] else "one decimal"
+            told = f"not judged: the wallet rounds balances to {step}, so cents cannot be seen"
+            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED)
+        if seen.is_behind and (shown := self.cents_by_probe(player)) is not None:
+            return shown
+        if waits := max(seen.lags_seconds, seen.late_seconds):
+            self.pause(2 * waits)
+        return self.balance_of(player)
+
+    def check_balances(self, *players: Player, after: Carried | None = None) -> None:
+        """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
+        players = players or (self.player, self.other)
+        for player, actual_cents in zip(players, self._balances_of(players), strict=True):
+            if actual_cents != player.due_cents and not self._comes_later(player, actual_cents):
+                raise self._wrong_balance(player, actual_cents, after)
+
+    def _balances_of(self, players: Sequence[Player]) -> Iterator[int]:
+        """Yield the balances of *players*; a slow wallet is asked for all of them at once."""
+        if len(players) == 1 or not self.observed.is_slow:
+            yield from map(self.balance_of, players)
+            return
+        requests = [self.balance_request(f"the balance of {player.id}", player) for player in players]
+        for request, heard in zip(requests, self.carry(requests), strict=True):
+            if heard.code == WebhookErrorCode.SYSTEM_ERROR:
+                heard = self.send(request)
+            self.check_reply(heard)
+            self._balance = heard
+            yield self._balance_in(heard)
+
+    def _balance_in(self, heard: Carried) -> int:
+        if heard.balance_cents is None or not heard.succeeded:
+            raise self._no_balance(heard)
+        if heard.balance_cents > MOST_BALANCE_CENTS:
+            told = f"returned {units(heard.balance_cents)}, which no call could move"
+            raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.WRONG_BALANCE)
+        self.observed.exact_to.update(step for step in _STEPS_CENTS if heard.balance_cents % step)
+        return heard.balance_cents
+
+    def _no_balance(self, heard: Carried) -> Found:
+        if heard.status in TURNING_AWAY:
+            return turned_away(heard)
+        told, cause = f"refused with {heard.code} instead of a balance", KnownCause.NO_BALANCE
+        if heard.code == WebhookErrorCode.PLAYER_NOT_FOUND and self.observed.zero_is_nobody:
+            cause = KnownCause.ZERO_IS_NOBODY
+        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        since = self.observed.refused_since.get(player.id)
+        if since is not None and self._is_refused_since(since[0], heard, player):
+            told += f", as is every call of {player.id} since {since[0].request.title} in {since[1].rpartition('-')[2]}"
+            told += f", which returned {since[0].code or 'SUCCESS'}" if since[0].code != heard.code else ""
+            cause = KnownCause.STUCK if heard.code in _OF_THE_CALL else cause
+        return Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
+
+    def _is_refused_since(self, first: Carried, heard: Carried, player: Player) -> bool:
+        """Return whether since *first* not only balance checks are refused, as *heard* is."""
+        return first.request.path != BALANCE_PATH if first.code == heard.code else self.cents_by_probe(player) is None
+
+    def _wrong_balance(self, player: Player, actual_cents: int, after: Carried | None) -> Found:
+        due_cents = player.due_cents
+        shown_by = after or self._moved or self._balance
+        place = shown_by.place if shown_by else None
+        if self._is_rounded(player, actual_cents):
+            told = f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it rounds to "
+            step = "whole units" if self.observed.rounds_to_cents == _STEPS_CENTS[0] else "one decimal"
+            return Found(told + step, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED, place=place)
+        if self._is_unpadded(player, actual_cents):
+            told = (
+                f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it leaves out the "
+            )
+            return Found(
+                f"{told}0 before the cents", weight=Weight.CONTRACT_BROKEN, cause=KnownCause.UNPADDED, place=place
+            )
+        off_cents = actual_cents - due_cents
+        much = "too much" if off_cents > 0 else "too little"
+        since = f"after {after.request.title}, " if after else ""
+        reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
+        reason += f": {units(abs(off_cents))} {much}"
+        cause, more = self._suspected(player, off_cents, shown_by)
+        symptom = symptom_of(shown_by, much) if shown_by else ""
+        return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
+
+    def _suspected(self, player: Player, off_cents: int, shown_by: Carried | None) -> tuple[str, str]:
+        """Return what is known of why the money is off: a cause, and more words for the reason."""
+        if off_cents in self.suspects:
+            return self.suspects[off_cents]
+        if failed := next((each for cents, each in self._failed_first if cents == -off_cents), None):
+            told = f", the amount of {failed.request.title}: it returned SYSTEM_ERROR, then SUCCESS, and moved nothing"
+            return KnownCause.FORGOTTEN, told
+        if shown_by is not None and shown_by.succeeded and (twin := self.observed.twin_of(shown_by)):
+            return KnownCause.SAME_REPLY, f"; the answer is that to {twin}, byte for byte"
+        if player is self.other and player.id not in self.playing:
+            return KnownCause.SHARED, ""
+        return "", self._alike_before(off_cents, shown_by) if shown_by else ""
+
+    def _alike_before(self, off_cents: int, heard: Carried) -> str:
+        """Return what to add if the withdraw *heard* took nothing, and one that looks like it was debited before."""
+        call = self._calls.get(heard.request.body)
+        if self.observed.debited is None or not isinstance(call, WithdrawCall) or call.amount_cents != off_cents:
+            return ""
+        before, other = self.observed.debited
+        millis = heard.began_millis - before.began_millis
+        is_alike = (other.player_id, other.amount_cents, other.action) == (call.player_id, off_cents, call.action)
+        if not is_alike or other.bet_id == call.bet_id or not 0 <= millis < _MOMENT_MILLIS:
+            return ""
+        return f". Another bet, of the same amount and {millis} ms before, was debited: are the two taken for one?"
+
+    # A balance that is behind.
+
+    def _comes_later(self, player: Player, actual_cents: int) -> bool:
+        """Return whether the money is right all the same, and note what was late: the money, or its balance check."""
+        seen, due_cents = self.observed, player.due_cents
+        said = self.told.get(player.id) == due_cents
+        if seen.is_behind:
+            return self._is_behind_again(player, actual_cents, said=said)
+        if not said and seen.waited_in_vain:
+            return False
+        moved, shown_by = self._moved, self._moved or self._balance
+        hopes = said and not seen.waited_in_vain
+        # If the next bet does not have the money either, the money is late, and not only the balance check.
+        is_booked = hopes and self.cents_by_probe(player) == due_cents
+        # Where no answer had the right balance, the money may still be written a moment later.
+        pauses_seconds = _PAUSES_SECONDS if hopes or "wire" in self.supplied else _PAUSES_SECONDS[:2]
+        waited = self._await_due(player, pauses_seconds)
+        if waited is None:
+            return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
+        if is_booked:
+            self._note_behind(player, actual_cents, waited, moved)
+        else:
+            self._note_late(player, actual_cents, waited, shown_by)
+        return True
+
+    def _await_due(self, player: Player, pauses_seconds: Sequence[float]) -> float | None:
+        """Return after how many seconds player-balance has what is due; None if it did not come in the pauses."""
+        for waited, seconds in zip(accumulate(pauses_seconds), pauses_seconds, strict=True):
+            self.pause(seconds)
+            if self.balance_of(player) == player.due_cents:
+                return waited
+        self.observed.waited_in_vain = True
+        return None
+
+    def _is_behind_again(self, player: Player, actual_cents: int, *, said: bool) -> bool:
+        if not said and self.cents_by_probe(player) != player.due_cents:
+            return False
+        self._note_lag(f"it still returns {units(actual_cents)} for {player.id}, who has {units(player.due_cents)}")
+        return True
+
+    def _stays_behind(self, player: Player, actual_cents: int, waited: float) -> bool:
+        if self.cents_by_probe(player) != player.due_cents:
+            return False
+        self.observed.is_blind = True
+        told = f"after {waited:g} s it still returns {units(actual_cents)} for {player.id}, and the answers to "
+        self._note_lag(f"{told}movements return {units(player.due_cents)}")
+        return True
+
+    def _note_behind(self, player: Player, actual_cents: int, waited: float, moved: Carried | None) -> None:
+        self.observed.lags_seconds = waited
+        # The withdraw by which the balance was probed may have cleared a cache, so that nobody knows how long it would
+        # have been behind.
+        told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
+        after = f"after {moved.request.title}, " if moved else ""
+        self._note_lag(f"{after}{told}{waited:g} s and a withdraw of 0.01")
+
+    def _note_late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> None:
+        """Note that the money of a movement moved after its answer."""
+        self.observed.late_seconds = max(self.observed.late_seconds, waited)
+        told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LATE, shown_by)
+
+    def _note_lag(self, told: str) -> None:
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)
+
+    def cents_by_probe(self, player: Player, cents: int = 1) -> int | None:
+        """Return the balance that a small bet of *cents* and its rollback show; None if they do not."""
+        bet = self.bet(player, cents)
+        placed = self.send(self.request(bet.withdraw(), "a small withdraw, to see the balance by its answer"))
+        if not placed.succeeded or placed.balance_cents is None:
+            return None
+        self.send(self.request(bet.rollback(), "its rollback"))
+        return placed.balance_cents + cents
+
+    # A balance that is rounded.
+
+    def _is_rounded(self, player: Player, actual_cents: int) -> bool:
+        """Return whether *actual_cents* is what is due, rounded: then a bet of what is missing ends in an even sum."""
+        due_cents = player.due_cents
+        for step in _STEPS_CENTS:
+            rest = due_cents % step
+            off_cents = abs(actual_cents - due_cents)
+            if step in self.observed.exact_to or not rest or actual_cents % step or off_cents >= step:
+                continue
+            if self.observed.rounds_to_cents == step:
+                return True
+            shown = self.cents_by_probe(player, rest)
+            if shown is not None and shown - rest == due_cents - rest:
+                self.observed.rounds_to_cents = step
+                return True
+        return False
+
+    def _is_unpadded(self, player: Player, actual_cents: int) -> bool:
+        """Return whether *actual_cents* is what is due, written without the 0 before its cents: 0.9 for 0.09."""
+        rest = player.due_cents % 100
+        if not 0 < rest < 10 or actual_cents - player.due_cents != 9 * rest:
+            return False
+        return self.cents_by_probe(player, rest) == player.due_cents

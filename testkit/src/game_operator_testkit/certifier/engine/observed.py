@@ -1,0 +1,143 @@
+"""What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.protocol.http import Manner
+from game_operator_testkit.provider.delivery import Carried
+
+BALANCE_PATH: Final = "/player-balance"
+#: The pace is that of the first calls, sent one at a time.
+_PACED_BY: Final = 25
+#: At this pace, and above it, a scenario is played in full.
+_USUAL_MS: Final = 40.0
+#: Replies that are compared with later ones.
+_MOST_REPLIES: Final = 2_000
+_APART_MILLIS: Final = 1
+_BROKEN_OFF: Final = frozenset({Manner.CUT, Manner.HANG_UP, Manner.HALF})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Observed:
+    """
+    What is known of the wallet by now.
+
+    Attributes:
+        wager_cents: A wager that the wallet accepted, where it limits them; None while no limit was met.
+        is_limited: Whether a limit of the wallet's has refused a wager.
+        failed_at_first: How many calls were answered SYSTEM_ERROR, and otherwise when they were sent again.
+        repeated_in_vain: How many stayed SYSTEM_ERROR.
+        sent: How many requests were sent.
+        last: The last answer, and the scenario that it belongs to.
+        broken_off: The last request that was broken off on purpose, and its scenario.
+        before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
+        lags_seconds: How long player-balance was behind; 0.0 if it never was.
+        is_blind: Whether player-balance stayed behind until nobody waited any longer.
+        late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
+        refused_since: By player, the first of the latest calls that were all refused with one code, and its scenario;
+            if they fail, the call before them.
+        waited_in_vain: Whether a balance was waited for that never came.
+        accepted: The paths at which a movement was accepted.
+        debited: The last withdraw that was debited as it should be, and the call that it carried.
+        exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
+        repeated: The kinds of calls whose repeat was answered as the first time.
+        recognised: Those whose repeat moved nothing, besides.
+        zero_is_nobody: Whether a player was not found any more once all their money was wagered.
+        rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
+    """
+
+    wager_cents: int | None = None
+    is_limited: bool = False
+    failed_at_first: int = 0
+    repeated_in_vain: int = 0
+    sent: int = 0
+    last: tuple[Carried, str] | None = None
+    broken_off: tuple[Carried, str] | None = None
+    before_failing: tuple[Carried, str] | None = None
+    lags_seconds: float = 0.0
+    is_blind: bool = False
+    late_seconds: float = 0.0
+    waited_in_vain: bool = False
+    rounds_to_cents: int = 0
+    zero_is_nobody: bool = False
+    accepted: set[str] = field(default_factory=set)
+    debited: tuple[Carried, WithdrawCall] | None = None
+    exact_to: set[int] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+    recognised: set[str] = field(default_factory=set)
+    refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
+    _last_of: dict[str, tuple[Carried, str]] = field(default_factory=dict, init=False)
+    _last_moved: tuple[Carried, str] | None = field(default=None, init=False)
+    _first_ms: list[float] = field(default_factory=list, init=False)
+    _replies: dict[bytes, Carried] = field(default_factory=dict, init=False)
+
+    def note(self, heard: Carried, scenario: str, player_id: str, *, alone: bool) -> None:
+        """Note an answer to a call of a player; *alone* says whether no other call was under way."""
+        self.sent += 1
+        self.last = heard, scenario
+        self._note_movement(heard, scenario)
+        if heard.request.manner in _BROKEN_OFF:
+            self.broken_off = heard, scenario
+        if heard.succeeded:
+            self.refused_since.pop(player_id, None)
+        elif heard.code:
+            self._note_refusal(heard, scenario, player_id)
+        self._last_of[player_id] = heard, scenario
+        if alone and heard.status and len(self._first_ms) < _PACED_BY:
+            self._first_ms.append(heard.elapsed_ms)
+
+    def _note_refusal(self, heard: Carried, scenario: str, player_id: str) -> None:
+        before = self._last_of.get(player_id)
+        if before is not None and before[0].code == heard.code and player_id in self.refused_since:
+            return
+        if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+            before = None  # Only a failure may be what the call before has left behind.
+        self.refused_since[player_id] = before or (heard, scenario)
+
+    def _note_movement(self, heard: Carried, scenario: str) -> None:
+        if heard.request.path == BALANCE_PATH or not heard.status:
+            return
+        if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+            self._last_moved, self.before_failing = (heard, scenario), None
+        elif self.before_failing is None:
+            self.before_failing = self._last_moved
+
+    @property
+    def usual_ms(self) -> float:
+        """What an answer takes, one call at a time."""
+        return median(self._first_ms) if self._first_ms else 0.0
+
+    def times(self, usual: int, least: int) -> int:
+        """Return how often something is done: *usual* times, with a slow wallet fewer, but *least* times."""
+        slower = max(1.0, self.usual_ms / _USUAL_MS)
+        return max(least, min(usual, round(usual / slower)))
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether answers take so long that calls are put together where that shows the same."""
+        return self.usual_ms > 4 * _USUAL_MS
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether player-balance was seen to return an old balance, so that movements say what is right."""
+        return self.is_blind or self.lags_seconds > 0
+
+    def twin_of(self, heard: Carried) -> str:
+        """
+        Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
+
+        A repeat may be answered alike within a millisecond, so only an answer that is older than the call counts.
+        """
+        known = self._replies.get(heard.body)
+        if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):
+            return ""
+        return known.request.title if heard.began_millis - known.began_millis > _APART_MILLIS else ""
+
+    def keep_reply(self, heard: Carried) -> None:
+        """Keep a SUCCESS of a movement with its path, so that a later call with the same answer is recognised."""
+        self.accepted.add(heard.request.path)
+        if len(self._replies) < _MOST_REPLIES:
+            self._replies.setdefault(heard.body, heard)

@@ -1,0 +1,431 @@
+"""The stage of one scenario: ways to ask the wallet, and to judge what it answers."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import LONGEST_ID, WebhookCall, WithdrawCall
+from game_operator.protocol.http import Manner
+from game_operator.protocol.webhook_reply import fold_code
+from game_operator_testkit.certifier.engine.balances import Balances, units
+from game_operator_testkit.certifier.engine.calls import Asked, Player, moved_by
+from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
+from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
+from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
+from game_operator_testkit.provider.delivery import Carried, Finality, finality, is_definite
+from game_operator_testkit.provider.requests import BetCalls, Request
+
+_WITHDRAW: Final = "/withdraw"
+_DEPOSIT: Final = "/deposit"
+_ROLLBACK: Final = "/rollback"
+_MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
+_KNOWN: Final = frozenset(code.value for code in Code)
+_MOST_REPEATS: Final = 4
+#: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
+_CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+#: Characters that some wallets do not expect in an id.
+_ODD: Final = re.compile(r"[^A-Za-z0-9_:.-]")
+#: What languages write for a missing value.
+_PLACEHOLDERS: Final = frozenset({"undefined", "null", "none", "nil", "nan"})
+
+
+def time_of(heard: Carried) -> int:
+    """Return the timestamp of a reply; 0 if the reply has no timestamp, as some refusals."""
+    return 0 if heard.reply is None else heard.reply.timestamp or 0
+
+
+class Stage(Balances):
+    """What a scenario has: its calls, and ways to ask and to judge."""
+
+    # Asking and judging. What is wrong ends the scenario by Found, or is noted if the scenario can go on.
+
+    def accepts(self, what: Asked, title: str = "", *, moves: int | None = None, may_limit: bool = False) -> Carried:
+        """
+        Hold that *what* is answered SUCCESS with the balance that is due once it moved *moves* cents.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            moves: What becomes of the balance, below 0 for a debit; None for what the call says, 0 for a request.
+            may_limit: Whether a limit of the wallet may refuse it. Then this scenario is not tried.
+        """
+        heard = self.ask(what, title)
+        self.check_unlimited(heard, asked=may_limit)
+        moves = moved_by(what) if moves is None else moves
+        self.check_moved(heard, self._player_of(what), moves)
+        return heard
+
+    def accepts_all(self, calls: Sequence[tuple[WebhookCall, str]]) -> None:
+        """Hold that each of *calls*, by its title, is accepted; a slow wallet is sent them all at once."""
+        if not self.observed.is_slow:
+            for call, title in calls:
+                self.accepts(call, title)
+            return
+        heard = self.answered([self.request(call, title) for call, title in calls])
+        for (call, _), each in zip(calls, heard, strict=True):
+            self.check_success(each)
+            self._player_of(call).due_cents += moved_by(call)
+        self.check_balances()
+
+    def placed(self, *bets: BetCalls, title: str = "a withdraw") -> BetCalls:
+        """Place *bets*, or a new one, and return the first."""
+        bets = bets or (self.bet(),)
+        for bet in bets:
+            self.accepts(bet.withdraw(), title)
+        return bets[0]
+
+    def again(self, what: Asked, first: Carried, title: str, *, cause: str = "") -> Carried:
+        """
+        Hold that a known call is answered as it was at *first*, moving nothing.
+
+        It returns the current balance, or word for word the first answer (docs/decisions/0012). *cause* is what it
+        comes from if it is refused as if it were unknown.
+        """
+        heard = self.ask(what, title)
+        if heard.succeeded != first.succeeded:
+            raise self._answered_otherwise(heard, first, cause)
+        if heard.succeeded:
+            self.observed.repeated.add(self.kind_of(heard))
+        elif heard.code != first.code:
+            self.advise(f"refused with {heard.code}; the first time with {first.code}", heard)
+        if heard.reply is not None and heard.reply != first.reply:
+            self.check_balance(heard, self._player_of(what))
+        if heard.succeeded:
+            self.observed.recognised.add(self.kind_of(heard))
+        return heard
+
+    def _answered_otherwise(self, heard: Carried, first: Carried, cause: str) -> Found:
+        told = f"returned {heard.code or 'SUCCESS'}; the first time it returned {first.code or 'SUCCESS'}"
+        symptom = symptom_of(heard, "changed")
+        if heard.status in TURNING_AWAY:
+            return turned_away(heard)
+        if heard.succeeded:
+            # The service has given that bet up.
+            return Found(told, heard, weight=Weight.MONEY_LOST if _is_withdraw(heard) else None, symptom=symptom)
+        weight, cause = self._refused_repeat(heard, cause)
+        return Found(told, heard, weight=weight, cause=cause, symptom=symptom)
+
+    def check_repeat(self, heard: Carried, *, is_booked: bool = False) -> None:
+        """Hold that a repeat of a call is a SUCCESS; *is_booked* says that its money is known to have moved once."""
+        is_open = heard.code == Code.SYSTEM_ERROR and not is_booked
+        if is_open or heard.code in (None, Code.LIMIT_EXCEEDED) or heard.status in TURNING_AWAY:
+            self.check_success(heard, Weight.MONEY_LOST)
+            return
+        is_gone = heard.code == Code.BET_NOT_FOUND and heard.request.path == _DEPOSIT
+        weight, cause = self._refused_repeat(heard, KnownCause.SETTLED_GONE if is_gone else "")
+        told = f"refused with {heard.code} instead of SUCCESS"
+        raise Found(told, heard, weight=weight, cause=cause or KnownCause.TWIN_REFUSED)
+
+    def _refused_repeat(self, heard: Carried, if_unknown: str = "") -> tuple[Weight, str]:
+        """Return what a refused repeat costs, and what it comes from; "" if the scenario says what is special."""
+        path = heard.request.path
+        # Nothing moved again. Of a bet that was debited, the service believes that it was not placed.
+        weight = Weight.MONEY_LOST if path == _WITHDRAW else Weight.CONTRACT_BROKEN
+        if if_unknown and heard.code in (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR):
+            return weight, if_unknown
+        is_known = self.kind_of(heard) in self.observed.repeated and heard.code != Code.BET_ALREADY_CLOSED
+        return weight, "" if is_known else KnownCause.REPEAT_REFUSED
+
+    def refuses(
+        self,
+        what: Asked,
+        title: str,
+        code: str,
+        *,
+        success_is_advice: bool = False,
+        final_code_is_advice: bool = False,
+        status: int = 200,
+        cause: str = "",
+    ) -> Carried:
+        """
+        Hold that *what* is refused, that nothing moves, and that the code says what *code* says.
+
+        Another code of the same kind is advice, because the specification has no list (spec §7.1). One after which the
+        service gives up a payment that it should send again is lost money.
+
+        Args:
+            what: A call, or a request.
+            title: What a report calls it.
+            code: The code that is assumed, as the profile with the extended codes has it.
+            success_is_advice: Whether a SUCCESS that moves nothing is advice, because it does no harm.
+            final_code_is_advice: Whether a code after which it is never sent again is advice, because another scenario
+                judges that.
+            status: The HTTP status that is due.
+            cause: What it comes from if it is accepted.
+        """
+        heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
+        who = self._player_of(what)
+        if heard.succeeded:
+            self._accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
+            return heard
+        self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
+        self.check_balance(heard, who)
+        return heard
+
+    def refuses_all(self, requests: Sequence[Request], code: str) -> None:
+        """Hold that each of *requests* is refused, as ``refuses`` does; a slow wallet is sent them all at once."""
+        if not self.observed.is_slow:
+            for request in requests:
+                self.refuses(request, "", code)
+            return
+        for heard in self.answered(requests):
+            if heard.succeeded:
+                self._accepted_wrongly(heard, self.player, code, sound=False)
+            else:
+                self.check_code(heard, code)
+        self.check_balances(self.player)
+
+    def stays_cancelled(self, withdraw: WithdrawCall, first: Carried, title: str) -> None:
+        """
+        Hold that a withdraw that was a SUCCESS *first* is refused once its bet is rolled back, and moves nothing.
+
+        Where the profile repeats first answers word for word, that one is right too (docs/decisions/0012).
+        """
+        heard = self.ask(withdraw, title)
+        if heard.succeeded and self.profile.duplicate_reply == "verbatim" and heard.reply == first.reply:
+            return
+        if heard.succeeded:
+            self._accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK, sound=False)
+        self.check_code(heard, Code.BET_ROLLED_BACK)
+        self.check_balance(heard, self._player_of(withdraw))
+
+    def answered(self, requests: Sequence[Request]) -> list[Carried]:
+        """
+        Send *requests* all at once, hold that each is answered by a reply, and return the answers in order.
+
+        What was answered SYSTEM_ERROR is sent again, as the service would; that it was needed is advice.
+        """
+        heard = self.together(requests)
+        failed = 0
+        for place, each in enumerate(heard):
+            self.check_reply(each)
+            if each.code == Code.SYSTEM_ERROR and not self.may_be_unread(each.request):
+                failed += 1
+                heard[place] = self.insisted(each.request)
+        if failed:
+            told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
+            self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
+        return heard
+
+    def is_unanswered(self, heard: Carried) -> bool:
+        """Return whether the service cannot know what became of the call, or knows that it must come again."""
+        operation, early_code = heard.request.path.strip("/"), self.profile.early_deposit_code
+        return heard.reply is None or not is_definite(operation, heard.code, early_code=early_code)
+
+    def insisted(self, request: Request) -> Carried:
+        """Send *request* again, whole, a few times at most, until an answer is final; hold that it is a reply."""
+        again = replace(request, title=f"{request.title}, again", manner=Manner.WHOLE)
+        for _ in range(_MOST_REPEATS):
+            heard = self.send(again)
+            if not self.is_unanswered(heard):
+                break
+        self.check_reply(heard)
+        return heard
+
+    def refunded(self, bets: Sequence[BetCalls]) -> None:
+        """Roll *bets* back, all at once, and hold that each is refunded."""
+        heard = self.answered([self.request(bet.rollback(), "one of many rollbacks at once") for bet in bets])
+        for bet, each in zip(bets, heard, strict=True):
+            self.check_success(each)
+            self.playing[bet.player_id].due_cents += bet.wager_cents
+
+    # Judging an answer.
+
+    def check_unlimited(self, heard: Carried, *, asked: bool) -> None:
+        """
+        Raise NotTried if a limit refused a withdraw; ``Limited`` unless a limit was *asked* for by a high wager.
+
+        First hold that what was refused moved nothing.
+        """
+        if (told := self._limited(heard, asked=asked)) is None:
+            return
+        cents = self.moved_if_carried_out(heard)
+        self.suspects: dict[int, tuple[KnownCause, str]] = {
+            cents: (KnownCause.REFUSED_AND_MOVED, f"; the call was refused with {heard.code}")
+        }
+        self.check_balances(self.player, after=heard)
+        self.suspects = {}
+        raise NotTried(told) if asked else Limited(told)
+
+    def _limited(self, heard: Carried, *, asked: bool) -> str | None:
+        """Return what a limit refused; None if none did."""
+        if heard.code is None or heard.request.path != _WITHDRAW:
+            return None
+        own = heard.code not in _KNOWN and not _is_invalid_code(heard.code)
+        folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
+        # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
+        if heard.code == Code.LIMIT_EXCEEDED or (asked and (own or folded)) or (own and not self.observed.is_limited):
+            return f"the wallet limits wagers: {heard.request.title} was refused with {heard.code}"
+        return None
+
+    def check_moved(self, heard: Carried, player: Player, moves: int) -> None:
+        """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
+        self.check_success(heard)
+        player.due_cents += moves
+        self.check_balance(heard, player)
+        self.observed.keep_reply(heard)
+        call = self._calls.get(heard.request.body)
+        if isinstance(call, WithdrawCall) and moves < 0:
+            self.observed.debited = heard, call
+
+    def check_success(self, heard: Carried, weight: Weight | None = None) -> None:
+        """
+        Hold that it is a SUCCESS; otherwise it costs *weight*, or what the scenario says.
+
+        Raises:
+            NotTried: LIMIT_EXCEEDED, as of a limit of what a player wagers in a day.
+        """
+        if heard.code == Code.LIMIT_EXCEEDED and (told := self._limited(heard, asked=True)) is not None:
+            raise NotTried(told)
+        if not heard.succeeded:
+            if heard.status in TURNING_AWAY:
+                raise turned_away(heard)
+            told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
+            cause = self.cause_of_refusal(heard)
+            if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
+                weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
+            raise Found(told, heard, weight=weight, cause=cause)
+
+    def _since(self, heard: Carried) -> str:
+        """Return which call came before one that fails although others like it were carried out; "" otherwise."""
+        before = self.observed.before_failing
+        if heard.code != Code.SYSTEM_ERROR or heard.request.path not in self.observed.accepted or before is None:
+            return ""
+        if _ODD.search(self.bet_id_of(heard)):
+            return ""
+        last, scenario = before
+        if last.succeeded:
+            return ""
+        where = "" if scenario == self.prefix else f" in {scenario.rpartition('-')[2]}"
+        return f"; the call before this began was {last.request.title}{where}, which returned {last.code}"
+
+    def cause_of_refusal(self, heard: Carried) -> str:
+        """Return what a refusal of what must be accepted says of the wallet as a whole; "" for nothing."""
+        if heard.code == Code.INVALID_REQUEST:
+            path, cents = heard.request.path, self.moved_if_carried_out(heard)
+            was_read = path == BALANCE_PATH or (cents and path in self.observed.accepted)
+            if heard.request.body in self._at_once and was_read:
+                return KnownCause.MIXED_UP
+            if path == _WITHDRAW and (cause := self._cause_in_ids(self.bet_id_of(heard))):
+                return cause
+            # Where one such call was understood, it is this one that is not.
+            return KnownCause.UNREADABLE if path in _MOVING and path not in self.observed.accepted else ""
+        if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
+            self.observed.zero_is_nobody = True
+            return KnownCause.ZERO_IS_NOBODY
+        if heard.code == Code.DUPLICATE_TRANSACTION and heard.request.path == _ROLLBACK:
+            return KnownCause.TX_ID_ALONE
+        if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
+            return KnownCause.ENDED_WITH_ANOTHER
+        if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
+            return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
+        if heard.code == Code.INVALID_SIGNATURE:
+            return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
+        return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
+
+    def _cause_in_ids(self, bet_id: str) -> str:
+        """Return whether a withdraw is refused for the characters of its *bet_id*, or its length; "" for neither."""
+        odd = "".join(dict.fromkeys(_ODD.findall(bet_id)))
+        if not odd or not self._is_placed(self.fresh("bet"), "a withdraw with plain ids"):
+            return ""
+        if not self._is_placed(f"{self.fresh('bet')}-{odd}", "a withdraw with such characters in its id"):
+            return KnownCause.ODD_IDS
+        length = len(bet_id.encode())
+        if length > LONGEST_ID:
+            return KnownCause.NARROW  # Its characters are fewer; some count bytes.
+        is_long = not self._is_placed(self.fresh("bet").ljust(length, "x"), "a withdraw whose id is as long")
+        return KnownCause.NARROW if is_long else ""
+
+    def _is_placed(self, bet_id: str, title: str) -> bool:
+        """Return whether a bet of this id is accepted; it is rolled back."""
+        bet = self.bet(bet_id=bet_id)
+        heard = self.send(self.request(bet.withdraw(), title))
+        if heard.succeeded:
+            self.send(self.request(bet.rollback(), "its rollback"))
+        return heard.succeeded
+
+    def _is_all(self, heard: Carried) -> bool:
+        """Return whether a withdraw's amount is exactly the balance that its answer shows."""
+        cents = self.moved_if_carried_out(heard)
+        return heard.balance_cents == -cents != 0 and heard.request.body not in self._at_once
+
+    def check_refused(self, heard: Carried, code: str, weight: Weight | None = None) -> None:
+        """Hold that it is a refusal that says what *code* says; a SUCCESS costs *weight*, or what the scenario says."""
+        if heard.succeeded:
+            symptom = _accepted_symptom(heard, code)
+            raise Found(f"returned SUCCESS instead of {code}", heard, weight=weight, symptom=symptom)
+        self.check_code(heard, code)
+
+    def check_code(self, heard: Carried, code: str, *, final_code_is_advice: bool = False) -> None:
+        """Hold that the code of a refusal lets the service conclude what *code* would."""
+        assert heard.code is not None
+        operation, due = heard.request.path.strip("/"), fold_code(code, self.profile)
+        if heard.code == due or (due == Code.INSUFFICIENT_BALANCE and heard.code == Code.LIMIT_EXCEEDED):
+            return  # A limit may be asked before the funds.
+        if heard.code == Code.SYSTEM_ERROR and self.may_be_unread(heard.request):
+            return
+        told = f"refused with {heard.code}; {due} is assumed"
+        if _is_invalid_code(heard.code):
+            self.note(told, Weight.CONTRACT_BROKEN, KnownCause.INVALID_CODE, heard)
+            return
+        early_code = self.profile.early_deposit_code
+        due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
+        if due_is is not Finality.FINAL and is_ is Finality.FINAL:
+            # A bet that is never placed costs nobody anything.
+            harmless = final_code_is_advice or heard.request.path == _WITHDRAW
+            weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
+            told += "; the service takes this for final and never sends it again"
+            self.note(told, weight, "", heard, symptom=symptom_of(heard, heard.code))
+            return
+        if due_is is Finality.FINAL and is_ is not Finality.FINAL:
+            told += "; the service may send it again for hours"
+        self.note(told, Weight.ADVICE, KnownCause.OTHER_CODES, heard)
+
+    def check_balance(self, heard: Carried, player: Player) -> None:
+        """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
+        told = heard.balance_cents
+        if told is None or told == player.due_cents:
+            return
+        if heard.code == Code.INVALID_SIGNATURE:
+            return  # Nothing of the call is to be looked at; what such an answer has in it is judged by group E.
+        self.check_balances(player, after=heard)
+        reason = f"returned a balance of {units(told)}; expected {units(player.due_cents)}"
+        is_scaled = player.due_cents and player.due_cents * 100 == told
+        cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
+        theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
+        if not is_scaled and told in theirs:
+            reason += f". {theirs[told]} has {units(told)}"
+            cause = KnownCause.OWNERS_BALANCE
+        self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
+
+    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool, cause: str = "") -> None:
+        actual = self.balance_of(player)
+        moved, due = actual - player.due_cents, fold_code(code, self.profile)
+        if sound and not moved:
+            told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
+            self.note(told, Weight.ADVICE, KnownCause.STEADY, heard)
+            return
+        what = "nothing moved, although the service believes it did"
+        if moved:
+            what = f"the balance moved by {'+' if moved > 0 else '-'}{units(abs(moved))}"
+        symptom = _accepted_symptom(heard, code)
+        # What is only said to be done doubles nothing.
+        weight = None if moved else Weight.MONEY_LOST
+        raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
+
+
+def _is_withdraw(heard: Carried) -> bool:
+    return heard.request.path == _WITHDRAW
+
+
+def _is_invalid_code(code: str) -> bool:
+    """Return whether *code* is a placeholder such as ``undefined``, or not one word."""
+    return _CODE.fullmatch(code) is None or code.lower() in _PLACEHOLDERS
+
+
+def _accepted_symptom(heard: Carried, code: str) -> str:
+    # A wallet that checks no signature accepts every operation.
+    what = f"accepted instead of {code}"
+    return what if code == Code.INVALID_SIGNATURE else symptom_of(heard, what)

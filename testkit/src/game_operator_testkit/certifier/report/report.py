@@ -1,0 +1,282 @@
+"""A certification as a whole: its verdicts, its figures, and what to change first."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Mistake, Outcome, Verdict, mistake_of, slug_of
+from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
+
+#: The plainest bet: nothing can be right where it fails.
+_PLAINEST: Final = "A02"
+#: What follows from another mistake: where the process has ended, nothing after it is answered.
+_FOLLOWS: Final[Mapping[str, str]] = {
+    KnownCause.GONE: KnownCause.NO_ANSWER,
+    KnownCause.BUSY: KnownCause.TWIN_REFUSED,
+}
+#: Among the scenarios that one explains: all of them.
+ALL: Final = "*"
+#: By a scenario's id, those that it explains.
+Explains: TypeAlias = Mapping[str, Sequence[str]]
+#: What keeps this many scenarios from being judged is fixed first.
+_MANY: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """
+    How long answers took in the load phase.
+
+    Attributes:
+        samples_ms: Of each call, in the order of sending.
+        seconds: How long the phase took.
+        concurrency: How many calls were under way at once.
+    """
+
+    samples_ms: tuple[float, ...] = field(repr=False)
+    seconds: float
+    concurrency: int
+
+    def percentile_ms(self, percent: float) -> float:
+        """Return the time within which *percent* of the calls were answered; 0.0 without calls."""
+        return percentile(sorted(self.samples_ms), percent)
+
+    @property
+    def late(self) -> list[tuple[int, int]]:
+        """How many answers took longer than each of ``MARKS_MS``, for those that any answer exceeded."""
+        counted = ((mark, above(self.samples_ms, mark)) for mark in MARKS_MS)
+        return [(mark, count) for mark, count in counted if count]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """
+    What the run left of a player's balance.
+
+    Attributes:
+        player_id: The player.
+        before_cents: The balance before the run, in cents; None if it could not be read.
+        after_cents: The balance after it, in cents; None if it could not be read.
+    """
+
+    player_id: str
+    before_cents: int | None
+    after_cents: int | None
+
+    @property
+    def difference_cents(self) -> int | None:
+        """How much more there is than before."""
+        if self.before_cents is None or self.after_cents is None:
+            return None
+        return self.after_cents - self.before_cents
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """
+    One mistake, wherever it shows.
+
+    Attributes:
+        verdict: The scenario that shows it best.
+        others: The other failed scenarios that it explains.
+        mistake: It in words, if it shows alike in many scenarios; None if the scenario has the words.
+    """
+
+    verdict: Verdict
+    others: tuple[Verdict, ...] = ()
+    mistake: Mistake | None = None
+
+    @property
+    def title(self) -> str:
+        """What goes wrong, in a few words."""
+        return self.mistake.title if self.mistake else self.verdict.title
+
+    @property
+    def means(self) -> str:
+        """What it means: who loses money, if anybody does."""
+        return self.mistake.means if self.mistake else self.verdict.means
+
+    @property
+    def fix(self) -> str:
+        """How it is usually fixed."""
+        return self.mistake.fix if self.mistake else self.verdict.fix
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of all scenarios that it made fail, the best first."""
+        return self.verdict.id, *(other.id for other in self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """
+    What a certification found.
+
+    Attributes:
+        url: The wallet's address; "" for one in this process.
+        verdicts: Of all scenarios, in the order of their ids; skipped ones too.
+        causes: What is wrong, what costs most first; a mistake that shows in several scenarios is one cause.
+        latency: Of the load phase; None if there was none.
+        moved: What the run left of the players' balances.
+        began_millis: When it began, in Unix milliseconds.
+        seconds: How long it took.
+        calls: How many requests were sent.
+        run_id: What all ids of this run begin with.
+        stages_seconds: How long each stage took, by its name.
+        version: Of this package.
+        with_signatures: Whether it holds the signatures of the calls: with them, others can send the calls again.
+        profile: What was assumed of the wallet, by setting, where it is not the usual.
+    """
+
+    url: str
+    verdicts: tuple[Verdict, ...]
+    causes: tuple[Cause, ...]
+    latency: Latency | None
+    moved: tuple[Moved, ...]
+    began_millis: int
+    seconds: float
+    calls: int
+    run_id: str
+    version: str
+    stages_seconds: Mapping[str, float] = field(default_factory=dict)
+    with_signatures: bool = False
+    profile: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no verdict failed, advice apart."""
+        return not any(verdict.failed for verdict in self.verdicts)
+
+    @property
+    def tried(self) -> bool:
+        """Whether anything was tried at all: a run that skipped everything has passed, and says nothing."""
+        return any(verdict.outcome is not Outcome.SKIPPED for verdict in self.verdicts)
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody stopped it before its end."""
+        return any(verdict.is_stopped for verdict in self.verdicts)
+
+    @property
+    def failures(self) -> tuple[Verdict, ...]:
+        """The verdicts that make the wallet fail."""
+        return tuple(verdict for verdict in self.verdicts if verdict.failed)
+
+    @property
+    def advice(self) -> tuple[Verdict, ...]:
+        """What could be better."""
+        return tuple(verdict for verdict in self.verdicts if verdict.is_advice)
+
+    @property
+    def skipped(self) -> tuple[Verdict, ...]:
+        """What was not tried."""
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome is Outcome.SKIPPED)
+
+    @property
+    def unjudged(self) -> tuple[Verdict, ...]:
+        """The failures that hide what became of the money: fix first what hides it."""
+        return tuple(verdict for verdict in self.verdicts if verdict.is_unjudged)
+
+    @property
+    def money_at_risk(self) -> tuple[Cause, ...]:
+        """The causes by which money is lost or doubled."""
+        return tuple(cause for cause in self.causes if cause.verdict.weight.is_money)
+
+    def verdict(self, scenario_id: str) -> Verdict:
+        """
+        Return the verdict of the scenario *scenario_id*, such as ``B01``.
+
+        Raises:
+            KeyError: No scenario has this id.
+        """
+        return {verdict.id: verdict for verdict in self.verdicts}[scenario_id]
+
+    def of_group(self, group: str) -> Iterator[Verdict]:
+        """Yield the verdicts of *group*, which is a letter, such as ``B``."""
+        return (verdict for verdict in self.verdicts if verdict.group == group)
+
+
+def causes_of(verdicts: Iterable[Verdict], explains: Explains) -> tuple[Cause, ...]:
+    """
+    Return the causes of all failed *verdicts*, advice too.
+
+    Failures are one mistake if the heaviest notes of their verdicts have the same cause, or the same symptom. A
+    scenario also stands for those that it *explains*, by their ids: for it shows best what they show in other ways.
+    """
+    left = sorted((each for each in verdicts if each.outcome is Outcome.FAILED), key=_by_weight)
+
+    def shows_most(verdict: Verdict) -> tuple[bool, bool, int, int]:
+        slug = _slug(verdict, left)
+        named = _named(verdict, slug, explains)
+        by_name = len(left) if ALL in named else sum(each.id in named for each in left)
+        # Where the process ended is more than that nothing answers since. A scenario that was not begun shows nothing.
+        return slug != KnownCause.GONE, not verdict.exchanges, -by_name, -len(_explained(verdict, left, explains))
+
+    causes: list[Cause] = []
+    taken: set[str] = set()
+    for verdict in sorted(left, key=shows_most):
+        if verdict.id in taken:
+            continue
+        others = tuple(each for each in _explained(verdict, left, explains) if each.id not in taken)
+        taken |= {verdict.id, *(each.id for each in others)}
+        causes.append(Cause(verdict, others, mistake_of(_slug(verdict, left))))
+    return tuple(sorted(causes, key=_urgency))
+
+
+def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) -> tuple[Verdict, ...]:
+    """Return the other failures that the same mistake explains; one that costs more has another mistake."""
+    slug = _slug(verdict, failed)
+    named = _named(verdict, slug, explains)
+
+    def is_same(other: Verdict) -> bool:
+        if own := _slug(other, failed):
+            return own == slug or own == _FOLLOWS.get(slug)
+        if ALL in named or other.id in named:
+            return True
+        return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
+
+    def costs_more(other: Verdict) -> bool:
+        # Where no call is understood, nothing else is known of the wallet.
+        return other.weight.rank < verdict.weight.rank and slug != KnownCause.UNREADABLE
+
+    return tuple(each for each in failed if each is not verdict and not costs_more(each) and is_same(each))
+
+
+def _symptom(verdict: Verdict) -> str:
+    return verdict.notes[0].symptom if verdict.notes and not verdict.is_advice else ""
+
+
+def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
+    """Return the scenarios that this one explains, where they have no mistake of their own."""
+    own, mistake = tuple(explains.get(verdict.id, ())), mistake_of(slug)
+    if mistake and mistake.explains:
+        return mistake.explains
+    return own if not slug or ALL in own else ()
+
+
+def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
+    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    mistake = mistake_of(slug)
+    if mistake is None:
+        return slug
+    if mistake.general_from > 1:
+        alike = sum(bool(each.notes) and slug_of(each.notes[0].cause) == slug for each in failed)
+        return slug if alike >= mistake.general_from else ""
+    if not mistake.only_in_the_plainest:
+        return slug
+    plainest = (each.notes[0].cause for each in failed if each.id == _PLAINEST and each.notes)
+    return slug if slug in map(slug_of, plainest) else ""
+
+
+def _urgency(cause: Cause) -> tuple[bool, int, bool, int, str]:
+    """Return what to fix first: what hides all else, then what costs most, the plainest bet and what shows often."""
+    is_plainest = cause.verdict.id == _PLAINEST
+    hides = cause.verdict.is_unjudged and (is_plainest or len(cause.others) >= _MANY)
+    return not hides, cause.verdict.weight.rank, not is_plainest, -len(cause.others), cause.verdict.id
+
+
+def _by_weight(verdict: Verdict) -> tuple[int, int, str]:
+    if not verdict.is_unjudged:
+        return verdict.weight.rank, 0, verdict.id
+    # What is blind first may have blinded what follows.
+    return verdict.weight.rank, verdict.decisive.at_millis if verdict.decisive else 2**63, verdict.id

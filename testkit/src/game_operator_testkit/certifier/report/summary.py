@@ -1,0 +1,179 @@
+"""What every form of a report says first: how it ended, what to change, and what was not tried."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Final
+
+from game_operator_testkit.certifier.report.report import Cause, Report
+from game_operator_testkit.certifier.report.verdicts import GROUPS, Outcome, Verdict, Weight
+
+#: The decision notes that scenarios rest on, by their names there, and what each is about.
+NOTES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "decision 0010": "The bodies of webhooks",
+        "decision 0011": "Who may call",
+        "decision 0012": "Replies",
+        "decision 0013": "Error codes of webhooks",
+        "decision 0014": "What a repeated, late or early call does",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group of scenarios: letter and name, verdicts (failures first), and how many have which outcome, or advice."""
+
+    letter: str
+    name: str
+    verdicts: Sequence[Verdict]
+    counts: Counter[str]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The summary of *report*; terminal, HTML, JSON, JUnit and pytest render it."""
+
+    report: Report
+
+    @cached_property
+    def passed(self) -> int:
+        """How many scenarios passed."""
+        return sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts)
+
+    @cached_property
+    def undone(self) -> list[Verdict]:
+        """What was not tried because what was supplied for it did not work."""
+        return [verdict for verdict in self.report.skipped if verdict.is_undone]
+
+    @cached_property
+    def stopped(self) -> list[Verdict]:
+        """What was not tried, or not to its end, because somebody stopped the run."""
+        return [verdict for verdict in self.report.verdicts if verdict.is_stopped]
+
+    @cached_property
+    def is_fine(self) -> bool:
+        """Whether something was tried, nothing failed, all that was supplied worked, and the run was not stopped."""
+        return self.report.passed and self.is_complete
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether something was tried, all that was supplied worked, and the run was not stopped."""
+        return self.report.tried and not self.undone and not self.report.was_stopped
+
+    @cached_property
+    def state(self) -> str:
+        """``Passed``, ``Failed``, ``Stopped`` or ``Not finished``."""
+        if not self.report.passed:
+            return "Failed"
+        return "Passed" if self.is_fine else "Stopped" if self.report.was_stopped else "Not finished"
+
+    @cached_property
+    def causes(self) -> list[Cause]:
+        """The causes that make the wallet fail, the most urgent first."""
+        return [cause for cause in self.report.causes if cause.verdict.failed]
+
+    @cached_property
+    def headline(self) -> str:
+        """How it ended, in one sentence."""
+        report, skipped = self.report, len(self.report.skipped)
+        if not report.tried:
+            return "Stopped before anything was tried to its end." if report.was_stopped else "Nothing was tried."
+        if not report.passed:
+            return f"Failed: {self._what_failed()}."
+        if report.was_stopped:
+            return f"Stopped: nothing is wrong so far, and {_scenarios(skipped, 'was', 'were')} not tried."
+        if self.undone:
+            undone = _scenarios(len(self.undone))
+            return f"Not finished: what was supplied did not work, and {undone} could not be tried."
+        rest = f"; {_scenarios(skipped, 'was', 'were')} not tried" if skipped else ""
+        return f"Passed: no money was lost or doubled, and the contract was kept{rest}."
+
+    @cached_property
+    def line(self) -> str:
+        """How it ended and the numbers, in one line, which keeps its form from version to version."""
+        counts = {
+            "passed": self.passed,
+            "failed": len(self.report.failures),
+            "advice": len(self.report.advice),
+            "not tried": len(self.report.skipped),
+        }
+        return f"{self.state.upper()}: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+
+    @cached_property
+    def urgency(self) -> str:
+        """How much money is at risk and where to begin, in a sentence or two; "" if nothing failed."""
+        if not self.causes:
+            return ""
+        at_risk = sum(cause.verdict.weight.is_money and not cause.verdict.is_unjudged for cause in self.causes)
+        hiding = sum(cause.verdict.is_unjudged for cause in self.causes)
+        counted = (
+            (at_risk, "puts money at risk", "put money at risk"),
+            (hiding, "hides what happens to the money", "hide what happens to the money"),
+            (len(self.causes) - at_risk - hiding, "breaks the contract", "break the contract"),
+        )
+        said = [(number, one if number == 1 else many) for number, one, many in counted if number]
+        words = [f"{number} {what}" for number, what in said]
+        words[0] = f"{said[0][0]} {'mistake' if said[0][0] == 1 else 'mistakes'} {said[0][1]}"
+        parts = [f"{', '.join(words)}."]
+        if at_risk and self.report.unjudged:
+            parts.append(f"{self._unjudged()}: nobody knows what became of the money there.")
+        parts.append(f"Fix {'it' if len(self.causes) == 1 else 'the first one first'}, and run this again.")
+        return " ".join(parts)
+
+    def meaning(self, cause: Cause) -> str:
+        """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
+        if cause.verdict.weight.is_money:
+            return cause.means
+        if cause.verdict.is_unjudged:
+            return f"This run cannot say whether the money is right. {cause.means}"
+        is_about_money = self.report.unjudged or self.report.money_at_risk
+        return cause.means if is_about_money else f"No money was lost or doubled in this run. {cause.means}"
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The groups of scenarios, by their letters."""
+        groups = []
+        for letter in sorted({verdict.group for verdict in self.report.verdicts}):
+            verdicts = sorted(self.report.of_group(letter), key=_heaviest)
+            counts = Counter("advice" if each.is_advice else each.outcome.value for each in verdicts)
+            groups.append(Group(letter, GROUPS.get(letter, "").capitalize(), verdicts, counts))
+        return groups
+
+    @cached_property
+    def grounds(self) -> list[tuple[str, str]]:
+        """The decision notes that scenarios rest on, by their names, with their titles."""
+        named = {each for verdict in self.report.verdicts for each in verdict.rests_on}
+        return [(name, title) for name, title in NOTES.items() if name in named]
+
+    def _what_failed(self) -> str:
+        weights = {cause.verdict.weight for cause in self.causes}
+        money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
+        if told := [what for weight, what in money.items() if weight in weights]:
+            return f"this wallet {', and '.join(told)}"
+        if self.report.unjudged:
+            return f"{self._unjudged()}, and nobody knows what became of the money"
+        return "this wallet breaks the contract with the service"
+
+    def _unjudged(self) -> str:
+        return f"{_scenarios(len(self.report.unjudged))} could not be judged"
+
+
+def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
+    """Return *verdicts*, such as those of scenarios that were not tried, by their reasons."""
+    reasons: defaultdict[str, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        reasons[verdict.reason].append(verdict)
+    return reasons
+
+
+def _heaviest(verdict: Verdict) -> tuple[int, str]:
+    if verdict.outcome is Outcome.FAILED:
+        return verdict.weight.rank, verdict.id
+    return (4 if verdict.outcome is Outcome.SKIPPED else 5), verdict.id
+
+
+def _scenarios(number: int, one: str = "", many: str = "") -> str:
+    return (f"1 scenario {one}" if number == 1 else f"{number} scenarios {many}").rstrip()

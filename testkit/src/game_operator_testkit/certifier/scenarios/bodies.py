@@ -1,0 +1,153 @@
+"""Bodies that no service should send, signed as ever, and batches of deposits (assumed, docs/decisions/0010)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import BalanceCall, DepositCall, WebhookCall
+from game_operator.protocol.exact_json import encode_json
+from game_operator.protocol.webhook_reply import encode_reply, read_batch_reply
+from game_operator_testkit.certifier.engine.stage import Stage
+from game_operator_testkit.certifier.engine.steps import Found
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.provider.delivery import BATCH_PATH, Carried
+from game_operator_testkit.provider.requests import Request
+
+#: A JSON object. Any: scenarios put into it what no call has.
+Body: TypeAlias = dict[str, Any]
+
+
+#: In place of a value: the field is not there.
+MISSING: Final = object()
+
+
+def with_field(body: Body, name: str, value: object) -> Body:
+    """Return *body* with *value* under *name*, whose steps have dots between them, or without it if *MISSING*."""
+    changed = deepcopy(body)
+    *steps, last = name.split(".")
+    holder = changed
+    for step in steps:
+        holder = holder.setdefault(step, {})
+    holder[last] = value
+    if value is MISSING:
+        del holder[last]
+    return changed
+
+
+#: Stands where JSON text is put that no encoder would write.
+_MARK: Final = "<raw>"
+#: How a field is not there.
+LACKS: Final[Mapping[str, object]] = {"missing": MISSING, "null": None, "empty": "", "blank": "   "}
+
+
+def lacking(at: Stage, call: WebhookCall, canonical: str, how: str) -> Request:
+    """Return *call* with a field that is not there, in one of the ways of ``LACKS``."""
+    name = at.writer.name(canonical, call.operation)
+    request = at.request(call, f"a {call.operation} whose {name} is {how}")
+    return replace(request, body=encode_json(with_field(at.writer.body(call), name, LACKS[how])))
+
+
+def null_before(at: Stage, call: WebhookCall, canonical: str) -> Request | None:
+    """Return *call* with null under the first name of a field, and its value under the next; None if it has but one."""
+    first, *others = at.profile.names_of(canonical, call.operation) or ("",)
+    body = at.writer.body(call)
+    if not others or first not in body:
+        return None
+    request = at.request(call, f"a {call.operation} whose {first} is null, and whose {others[0]} is not")
+    return replace(request, body=encode_json(with_field(body | {first: None}, others[0], body[first])))
+
+
+def with_raw(at: Stage, call: WebhookCall, canonical: str, raw: str, title: str) -> Request:
+    """Return *call* with the JSON text *raw* in place of a field."""
+    body = with_field(at.writer.body(call), at.writer.name(canonical, call.operation), _MARK)
+    return replace(at.request(call, title), body=_spliced(body, raw))
+
+
+def of_amount(at: Stage, call: WebhookCall, raw: str) -> Request:
+    """Return *call* with the JSON text *raw* as its amount."""
+    return with_raw(at, call, "amount_cents", raw, f"a {call.operation} whose amount is {raw}")
+
+
+def twice(at: Stage, call: WebhookCall, canonical: str, one: str | int, another: str | int) -> Request:
+    """Return *call* with a field that stands there twice."""
+    name = at.writer.name(canonical, call.operation)
+    first, last_step, second = (encode_json(each).decode() for each in (one, name.rpartition(".")[2], another))
+    title = f"a {call.operation} with two values of {name}"
+    return with_raw(at, call, canonical, f"{first},{last_step}:{second}", title)
+
+
+def of_bytes(at: Stage, length: int) -> Request:
+    """Return a balance check of *length* bytes, by an unknown field."""
+    check = BalanceCall(player_id=at.player.id)
+    padded = at.writer.body(check) | {"padding": ""}
+    padded["padding"] = "x" * (length - len(encode_json(padded)))
+    return replace(at.request(check, f"a balance check of {length:,} bytes"), body=encode_json(padded))
+
+
+def deep(at: Stage, levels: int) -> Request:
+    """Return a balance check with so many levels in an unknown field."""
+    check = BalanceCall(player_id=at.player.id)
+    body = at.writer.body(check) | {"levels": _MARK}
+    request = at.request(check, f"a balance check of {levels:,} levels")
+    return replace(request, body=_spliced(body, "[" * levels + "]" * levels))
+
+
+def _spliced(body: Body, raw: str) -> bytes:
+    return encode_json(body).replace(encode_json(_MARK), raw.encode())
+
+
+_NOT_SERVED: Final = frozenset({404, 405})
+#: Where batches may come to; the body of the second is an object with the array in it.
+BATCH_PATHS: Final = (BATCH_PATH, "/deposit/batch")
+
+
+def batch(at: Stage, calls: Sequence[DepositCall], title: str, *, path: str = BATCH_PATH) -> Request:
+    """Return the request that brings *calls*, as an array, or as *path* has it."""
+    items = [at.writer.body(call) for call in calls]
+    return Request(title, path, encode_json(items if path == BATCH_PATH else {"bets": items}))
+
+
+def pays_nothing(at: Stage, request: Request) -> None:
+    """Hold that nothing in a batch is paid or said to be, whether it is refused as a whole or one by one."""
+    heard = at.send(request)
+    at.check_balances(at.player, after=heard)
+    is_success = heard.succeeded
+    if heard.reply is None:
+        with suppress(MalformedCallError):
+            is_success = any(reply.code is None for reply in read_batch_reply(heard.body).values())
+    if is_success:
+        told = "returned SUCCESS instead of a refusal; nothing moved, and the caller believes it did"
+        raise Found(told, heard)
+
+
+def answers(heard: Carried, calls: Sequence[DepositCall]) -> list[Carried | None]:
+    """
+    Return what *heard* says of each of *calls*, as if each had been sent alone; None where it says nothing.
+
+    Each call has its own tx_id, which identifies its answer.
+    """
+    if not heard.status:
+        raise Found(heard.problem, heard, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.NO_ANSWER)
+    if heard.status in _NOT_SERVED:
+        told = f"answered HTTP {heard.status}, and the profile says that the service sends batches"
+        raise Found(told, heard, cause=KnownCause.UNSERVED)
+    try:
+        replies = read_batch_reply(heard.body)
+    except MalformedCallError as malformed:
+        raise Found(f"answered HTTP {heard.status}, and no array of replies: {malformed}", heard) from None
+    assert heard.answer is not None
+    title = heard.request.title
+    return [
+        replace(
+            heard,
+            request=Request(f"{title}, {call.tx_id}", "/deposit", b""),
+            answer=replace(heard.answer, body=encode_reply(replies[call.tx_id], now_millis=0)),
+            problem="",
+        )
+        if call.tx_id in replies
+        else None
+        for call in calls
+    ]

@@ -1,0 +1,393 @@
+"""Group D, many at once: calls that cross on their way into the wallet (spec §3, §6)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final, Literal, TypeAlias, TypeVar
+
+from game_operator.codes import WebhookErrorCode as Code
+from game_operator.models.webhooks import DepositCall, MovingCall, WebhookCall
+from game_operator_testkit.certifier.engine.balances import units
+from game_operator_testkit.certifier.engine.calls import moved_by
+from game_operator_testkit.certifier.engine.stage import Stage, time_of
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.certifier.scenarios.bodies import batch
+from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.latency import MARKS_MS, percentile
+from game_operator_testkit.provider.requests import BetCalls, Request
+
+T = TypeVar("T")
+#: Which of the wallet's processes.
+Place: TypeAlias = Literal["wallet", "second"]
+
+_MANY: Final = 50
+_FITTING: Final = 33
+_MOST_AT_ONCE: Final = 200
+_IDENTICAL: Final = 20
+_PAIRS: Final = 10
+_RIVALS: Final = 6
+_PAIRS_AT_ONCE: Final = 20
+#: With a slow wallet.
+_FEWEST_PAIRS: Final = 3
+_FEWEST_LOAD_STEPS: Final = 6
+_FEWEST_STEPS: Final = 2
+_FEWEST_IDENTICAL: Final = 6
+#: How often; in process, where calls are at once for certain, fewer times show as much.
+_STEPS: Final = 10
+_STEPS_IN_PROCESS: Final = 3
+_LOAD_STEPS: Final = 45
+_LOAD_STEPS_IN_PROCESS: Final = 12
+_AIM_MS, _LIMIT_MS = MARKS_MS
+_WITHDRAWS: Final = 12
+#: Answers to a withdraw that say nothing of others.
+_OF_THE_CALL: Final = (None, Code.INSUFFICIENT_BALANCE, Code.INVALID_REQUEST)
+#: Answers to a rollback that say something of its bet, or of no call's content.
+_OF_A_BET: Final = frozenset(Code) - {Code.INSUFFICIENT_BALANCE, Code.LIMIT_EXCEEDED, Code.PLAYER_BLOCKED}
+_READS: Final = 4
+#: A clock may tick as slowly as that: Windows has some.
+_TICK_MILLIS: Final = 20
+
+
+def d01(at: Stage) -> None:
+    """As many withdraws as the balance pays for are accepted, each has its own balance; all are refunded at once."""
+    wager_cents = max(1, at.player.due_cents // _FITTING)
+    if at.observed.is_limited:
+        wager_cents = min(wager_cents, at.unit_cents)
+    fitting = at.player.due_cents // wager_cents
+    many = fitting + _MANY - _FITTING
+    if many > _MOST_AT_ONCE:
+        raise NotTried(f"within the wallet's limit it takes {fitting} withdraws to wager the whole balance")
+    bets = [at.bet(wager_cents=wager_cents) for _ in range(many)]
+    heard = at.answered([at.request(bet.withdraw(), f"one of {many} withdraws at once") for bet in bets])
+    taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
+    before_cents = at.player.due_cents
+    at.player.due_cents -= wager_cents * len(taken)
+    for each in heard:
+        at.check_unlimited(each, asked=True)
+    if len(taken) != fitting:
+        raise _wrongly_accepted(at, heard, len(taken), before_cents, wager_cents)
+    at.check_balances(at.player)
+    for each in heard:
+        if not each.succeeded:
+            at.check_code(each, Code.INSUFFICIENT_BALANCE)
+    _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
+    at.refunded([bet for bet, _ in taken])
+
+
+def _wrongly_accepted(at: Stage, heard: Sequence[Carried], taken: int, before_cents: int, wager_cents: int) -> Found:
+    """Return what is wrong where *taken* withdraws at once were accepted, more or fewer than were paid."""
+    left_cents, fitting = at.balance_of(at.player), before_cents // wager_cents
+    told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
+    busy = next((each for each in heard if each.code not in _OF_THE_CALL), None)
+    if taken < fitting and busy is not None and left_cents == at.player.due_cents:
+        return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
+    told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
+    if left_cents != before_cents % wager_cents:
+        return Found(told)
+    return Found(f"{told}. So the right number was debited, and not all answers are right", cause=KnownCause.SAME_REPLY)
+
+
+def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
+    """Hold that each of equal withdraws returned the balance that it left, so that no two returned the same."""
+    left = set(range(before_cents - wager_cents * len(taken), before_cents, wager_cents))
+    bodies = Counter(each.body for each in taken)
+    for each in taken:
+        if each.balance_cents not in left:
+            told = f"returned a balance of {units(each.balance_cents or 0)}, which is not its own"
+            cause, twins = KnownCause.WRONG_BALANCE, bodies[each.body]
+            if twins > 1:
+                told, cause = f"{told}: {twins} of them got the same answer, byte for byte", KnownCause.SAME_REPLY
+            at.note(told, Weight.CONTRACT_BROKEN, cause, each)
+            return
+        left.remove(each.balance_cents)
+
+
+def d02(at: Stage) -> None:
+    """One debit, one credit, and forty times SUCCESS; and of rollbacks and jackpots one refund and one credit."""
+    _bet_of_identical(at, ("wallet",))
+    bet = at.placed()
+    calls: list[MovingCall] = [bet.rollback(), *at.jackpots()]
+    for call in calls:
+        what = "jackpot" if isinstance(call, DepositCall) else "rollback"
+        _identical(at, call, f"one of ten identical {what}s at once", times=10)
+    at.check_balances(at.player)
+
+
+def d03(at: Stage) -> None:
+    """Debited and refunded, or never debited: whichever comes first, the balance is as before."""
+    for number in range(at.observed.times(_PAIRS, _FEWEST_PAIRS)):
+        bet = at.bet()
+        withdraw, rollback = _crossing(at, number, bet.withdraw(), bet.rollback())
+        _check_net_zero(at, withdraw, rollback)
+        if withdraw.body == rollback.body:
+            both = "; both calls got the same answer, byte for byte"
+            at.suspects = {-bet.wager_cents: (KnownCause.SAME_REPLY, both)}
+        at.check_balances(at.player, after=rollback)
+        at.suspects = {}
+
+
+def d04(at: Stage) -> None:
+    """Exactly one of them is accepted, and the balance agrees."""
+    for number in range(at.observed.times(_PAIRS, _FEWEST_PAIRS)):
+        bet = at.placed()
+        won_cents = bet.wager_cents * 3
+        deposit, rollback = _crossing(at, number, bet.deposit(won_cents), bet.rollback())
+        if deposit.succeeded is rollback.succeeded:
+            raise _both_or_neither(at, deposit, rollback, won_cents, bet.wager_cents)
+        winner, loser = (deposit, rollback) if deposit.succeeded else (rollback, deposit)
+        at.player.due_cents += won_cents if deposit.succeeded else bet.wager_cents
+        at.check_balances(at.player, after=winner)
+        at.check_code(loser, Code.BET_ALREADY_CLOSED if deposit.succeeded else Code.BET_ROLLED_BACK)
+
+
+def _both_or_neither(at: Stage, deposit: Carried, rollback: Carried, won_cents: int, wager_cents: int) -> Found:
+    """Return what is wrong where a deposit and a rollback of one bet have ended alike."""
+    moved_cents = at.balance_of(at.player) - at.player.due_cents
+    moved = f"and the balance moved by {units(abs(moved_cents))}"
+    # One of them was carried out, and the other's answer went to both; refusals without a time are all alike.
+    is_one_reply = deposit.body == rollback.body and time_of(deposit) and moved_cents in (won_cents, wager_cents)
+    cause = KnownCause.SAME_REPLY if is_one_reply else ""
+    if deposit.succeeded:
+        told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
+        return Found(f"{told}, {moved}", cause=cause, place=rollback.place)
+    told = f"of a deposit and a rollback at once neither was accepted: {deposit.code} and {rollback.code}, {moved}"
+    return Found(told, weight=Weight.MONEY_LOST, cause=cause, place=deposit.place)
+
+
+def d05(at: Stage) -> None:
+    """Each withdraw is followed by its loss or win while others are placed; at the end both balances are exact."""
+    is_on_wire = "wire" in at.supplied
+    steps = at.observed.times(_LOAD_STEPS if is_on_wire else _LOAD_STEPS_IN_PROCESS, _FEWEST_LOAD_STEPS)
+    placed: list[BetCalls] = []
+    took_ms: list[float] = []
+    for number in range(steps + 1):
+        due, won = placed, 2 * (number % 2)
+        placed = [at.bet(player) for player in (at.player, at.other) * 2] if number < steps else []
+        calls: list[WebhookCall] = [bet.withdraw() for bet in placed]
+        calls += (bet.deposit(bet.wager_cents * won) for bet in due)
+        heard = at.answered([at.request(call, f"a {call.operation} under load") for call in calls])
+        _check_own_balances(at, calls, heard)
+        for call, each in zip(calls, heard, strict=True):
+            at.check_success(each)
+            at.playing[call.player_id].due_cents += moved_by(call)
+            took_ms.append(each.elapsed_ms)
+    if not is_on_wire:
+        return
+    slow, usual = (percentile(sorted(took_ms), percent) for percent in (99, 50))
+    if slow > _LIMIT_MS:
+        at.advise(f"under load 99 of 100 calls are answered within {slow:.0f} ms, and the mark is {_LIMIT_MS} ms")
+    if usual > _AIM_MS:
+        at.advise(f"under load half of the calls take more than {usual:.0f} ms, and the aim is {_AIM_MS} ms")
+
+
+def _check_own_balances(at: Stage, calls: Sequence[WebhookCall], heard: Sequence[Carried]) -> None:
+    """Hold that each balance is one that its player may have had while these calls were under way."""
+    for player in (at.player, at.other):
+        moves = [moved_by(call) for call in calls if call.player_id == player.id]
+        least = player.due_cents + sum(cents for cents in moves if cents < 0)
+        most = player.due_cents + sum(cents for cents in moves if cents > 0)
+        for call, each in zip(calls, heard, strict=True):
+            told = each.balance_cents
+            if call.player_id == player.id and told is not None and not least <= told <= most:
+                reason = f"returned a balance of {units(told)}; {player.id} had {units(least)} to {units(most)}"
+                at.note(reason, Weight.CONTRACT_BROKEN, KnownCause.WRONG_BALANCE, each)
+                return
+
+
+def d06(at: Stage) -> None:
+    """One debit and one credit, whichever of the processes is asked."""
+    _bet_of_identical(at, ("wallet", "second"))
+
+
+def d07(at: Stage) -> None:
+    """Of withdraws at once, a later timestamp never has a higher balance; in turn, times never go backwards."""
+    places: tuple[Place, ...] = ("wallet", "second") if "second_url" in at.supplied else ("wallet",)
+    _ordered_at_once(at, places)
+    # Withdraws and balance checks in turn, each at another process if there are two.
+    last: Carried | None = None
+    bets = [at.bet() for _ in range(3)]
+    for number, bet in enumerate(bets):
+        if number and "wire" in at.supplied and not at.observed.is_slow:
+            at.pause(2 * _TICK_MILLIS / 1_000)
+        withdraw = at.request(bet.withdraw(), "a withdraw in turn"), -bet.wager_cents
+        for request, moves in (withdraw, (at.balance_request("a player-balance in turn"), 0)):
+            heard = at.accepts(replace(request, at=places[number % len(places)]), moves=moves)
+            if last is not None and _cents(heard) != _cents(last):
+                _check_time_after(at, last, heard)
+            last = heard
+    at.refunded(bets)
+
+
+def _check_time_after(at: Stage, last: Carried, heard: Carried) -> None:
+    """Note a timestamp that is earlier than the last one, or the same although a clock has ticked in between."""
+    if time_of(heard) < time_of(last):
+        _note_backwards(at, last, heard)
+    apart = heard.began_millis - last.began_millis - last.elapsed_ms
+    is_coarse = time_of(heard) % 1_000 == 0
+    if time_of(heard) == time_of(last) and apart >= _TICK_MILLIS and not is_coarse:
+        told = f"it has the timestamp of the answer {apart:.0f} ms before it, whose balance was {units(_cents(last))}"
+        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+
+
+def _ordered_at_once(at: Stage, places: Sequence[Place]) -> None:
+    bets = [at.bet() for _ in range(_WITHDRAWS)]
+    asked = [
+        *(at.request(bet.withdraw(), f"one of {_WITHDRAWS} withdraws at once") for bet in bets),
+        *[at.balance_request("a balance check among withdraws")] * _READS,
+    ]
+    # Reads among the withdraws, and each process with some of both.
+    mixed = [asked[number * 5 % len(asked)] for number in range(len(asked))]
+    heard = at.answered([replace(each, at=places[n % len(places)]) for n, each in enumerate(mixed)])
+    for each in heard:
+        at.check_success(each)
+    _check_falling(at, heard)
+    at.player.due_cents -= sum(bet.wager_cents for bet in bets)
+    at.check_balances(at.player)
+    at.refunded(bets)
+
+
+def _check_falling(at: Stage, heard: Sequence[Carried]) -> None:
+    """Hold that, of withdraws and reads, what has the later time has no higher balance."""
+    lowest: Carried | None = None
+    backwards: list[tuple[Carried, Carried]] = []
+    for each in sorted(heard, key=lambda each: (time_of(each), -_cents(each))):
+        if lowest is not None and _cents(each) > _cents(lowest):
+            backwards.append((each, lowest))
+        else:
+            lowest = each
+    if backwards:
+        # One that no other clock excuses, if there is any.
+        _note_backwards(at, *min(backwards, key=lambda pair: _is_other_clock(*pair)))
+        return
+    moved = sorted((each for each in heard if each.request.path == "/withdraw"), key=time_of)
+    for earlier, later in pairwise(moved):
+        if time_of(earlier) == time_of(later) and _cents(earlier) != _cents(later):
+            at.advise("two balances of one player have the same timestamp; which of them is newer?", later)
+            return
+
+
+def _note_backwards(at: Stage, stale: Carried, newer: Carried) -> None:
+    later = time_of(stale) - time_of(newer)
+    told = f"the balance {units(_cents(stale))} is older than {units(_cents(newer))}"
+    weight = Weight.ADVICE if _is_other_clock(stale, newer) else Weight.CONTRACT_BROKEN
+    at.note(f"{told}, and its timestamp is {later} ms later", weight, "", stale)
+
+
+def _is_other_clock(stale: Carried, newer: Carried) -> bool:
+    """Whether another process has read; a read leaves no trace for one whose clock is behind (docs/decisions/0014)."""
+    return stale.request.path == "/player-balance" and stale.request.at != newer.request.at
+
+
+def _cents(heard: Carried) -> int:
+    return heard.balance_cents or 0
+
+
+def d08(at: Stage) -> None:
+    """Never a debit beside a tombstone, in two hundred tries."""
+    for _ in range(at.observed.times(_STEPS if "wire" in at.supplied else _STEPS_IN_PROCESS, _FEWEST_STEPS)):
+        bets = [at.bet() for _ in range(_PAIRS_AT_ONCE)]
+        requests: list[Request] = []
+        for number, bet in enumerate(bets):
+            withdraw = at.request(bet.withdraw(), "a withdraw against its rollback")
+            rollback = at.request(bet.rollback(), "the rollback of a withdraw under way")
+            requests += _turned(number, [withdraw, rollback])
+        heard = at.answered(requests)
+        for number in range(_PAIRS_AT_ONCE):
+            _check_net_zero(at, *_turned(number, heard[2 * number : 2 * number + 2]))
+    at.check_balances(at.player)
+
+
+def d09(at: Stage) -> None:
+    """One debit for each bet, both calls answered SUCCESS; and one credit for a deposit that a batch has twice."""
+    bets = [at.bet() for _ in range(at.observed.times(_IDENTICAL, _FEWEST_IDENTICAL))]
+    for bet in bets:
+        _identical(at, bet.withdraw(), "one of two identical withdraws at once", times=2)
+    if at.profile.deposit_batch:
+        bet = bets.pop()
+        deposit = bet.deposit(bet.wager_cents)
+        heard = at.send(batch(at, (deposit, deposit), "a batch that has a deposit twice"))
+        if heard.status != 200:
+            raise Found(heard.problem or f"answered with HTTP {heard.status}", heard, weight=Weight.CONTRACT_BROKEN)
+        at.player.due_cents += bet.wager_cents
+        at.check_balances(at.player, after=heard)
+    _rivals(at, bets.pop())
+    for _ in range(at.observed.times(_RIVALS, 1)):
+        _rivals(at)
+    at.refunded(bets)
+
+
+def _rivals(at: Stage, placed: BetCalls | None = None) -> None:
+    """Two withdraws of a bet at once under two tx_ids, then two deposits: each moves its money once."""
+    bet = placed or at.bet()
+    if placed is None:
+        calls: tuple[WebhookCall, ...] = (bet.withdraw(), bet.withdraw(tx_id=at.fresh("withdraw")))
+        _one_of(at, calls, "a withdraw, at once with one of another tx_id")
+    calls = (bet.deposit(bet.wager_cents), bet.deposit(bet.wager_cents, tx_id=at.fresh("deposit")))
+    _one_of(at, calls, "a deposit, at once with one of another tx_id")
+
+
+def _one_of(at: Stage, calls: Sequence[WebhookCall], title: str) -> None:
+    heard = at.answered([at.request(call, title) for call in calls])
+    accepted = [each for each in heard if each.succeeded]
+    if not accepted:
+        raise Found(f"refused with {heard[0].code}, and so was the other", heard[0])
+    at.player.due_cents += moved_by(calls[0])
+    at.check_balances(at.player, after=accepted[-1])
+    if len(accepted) > 1:
+        at.advise("both returned SUCCESS, and one moved its money", accepted[-1])
+
+
+def _bet_of_identical(at: Stage, places: Sequence[Place]) -> None:
+    bet = at.bet()
+    for call in (bet.withdraw(), bet.deposit(bet.wager_cents * 2)):
+        title = f"one of {_IDENTICAL} identical {call.operation}s at once"
+        _identical(at, call, title, times=_IDENTICAL, places=places)
+        at.check_balances(at.player)
+
+
+def _identical(at: Stage, call: WebhookCall, title: str, *, times: int, places: Sequence[Place] = ("wallet",)) -> None:
+    """Send *call* so many times at once, and hold that it moves its money once, and that each answer says so."""
+    request = at.request(call, title)
+    heard = at.answered([replace(request, at=places[number % len(places)]) for number in range(times)])
+    if any(each.succeeded for each in heard):
+        at.player.due_cents += moved_by(call)
+    elif at.balance_of(at.player) - at.player.due_cents in (0, moved_by(call)):
+        # It may have been carried out once, as far as its caller knows.
+        at.check_success(heard[0], Weight.MONEY_LOST)
+    odd = next((each for each in heard if not each.succeeded or each.balance_cents != at.player.due_cents), None)
+    if odd is None:
+        return
+    at.check_balances(at.player, after=odd)
+    for each in heard:
+        if not each.succeeded:
+            at.check_repeat(each, is_booked=True)
+    at.check_balance(odd, at.player)
+
+
+def _crossing(at: Stage, number: int, *calls: WebhookCall) -> list[Carried]:
+    """Send two calls at once, every other time the second first."""
+    requests = [at.request(each, f"a {each.operation}, both at once") for each in calls]
+    return _turned(number, at.answered(_turned(number, requests)))
+
+
+def _turned(number: int, pair: list[T]) -> list[T]:
+    return pair[::-1] if number % 2 else pair
+
+
+def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
+    """Hold that a withdraw and its rollback agree on which was first; what moved is seen by the balance."""
+    if withdraw.succeeded:
+        if not rollback.succeeded:
+            told = f"refused with {rollback.code}, and the withdraw was accepted at the same time"
+            # Such a code says nothing of the bet: it is refused for what else is under way.
+            cause = KnownCause.BUSY if rollback.code not in _OF_A_BET else ""
+            raise Found(f"{told}: the wager stays taken", rollback, cause=cause)
+        return
+    at.check_code(withdraw, Code.BET_ROLLED_BACK)
+    if not rollback.succeeded:
+        at.check_code(rollback, Code.BET_NOT_FOUND)
+    elif at.profile.unknown_rollback != "success":
+        told = f"returned SUCCESS without moving money; {Code.BET_NOT_FOUND} is assumed, and no harm is done"
+        at.note(told, Weight.ADVICE, KnownCause.STEADY, rollback)

@@ -1,0 +1,113 @@
+"""``game-operator call``: one webhook, signed as the service signs it, and what the wallet answers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.errors import ExitCode
+from game_operator.cli.options import ProfileFile, read_file, read_profile
+from game_operator.cli.output import answer, remark, say
+from game_operator.errors import ConfigurationError
+from game_operator_testkit.cli import command
+from game_operator_testkit.cli.certify_options import RouteOptions, key_in
+
+if TYPE_CHECKING:
+    from game_operator.protocol.http import HeaderPairs
+    from game_operator_testkit.provider.caller import Delivery
+
+_MOST_BYTES = 16_777_216
+_REPLY = ("type", "code", "balance_cents", "timestamp")
+
+
+@command
+def call(
+    *,
+    path: Annotated[str, typer.Argument()],
+    url: str,
+    body: str,
+    service_key: Path,
+    route: RouteOptions,
+    profile: ProfileFile = None,
+    timeout: Annotated[float, typer.Option(min=0.01)] = 10.0,
+    with_signature: bool = False,
+) -> int:
+    """
+    Sign one body, post it to a wallet, and print the exchange.
+
+    The reports of `certify` have such a line for each call. It moves money as the service's own call does. Exit code 0
+    for SUCCESS, 1 for any other answer.
+    """
+    from game_operator.protocol.http import pairs_of
+    from game_operator_testkit.provider.caller import WebhookCaller
+    from game_operator_testkit.provider.permission import check_moves_money
+
+    assumed = read_profile(profile)
+    check_moves_money(url, "a call", moves_money=route.moves_money, name="--url")
+    headers = route.headers(assumed)
+    posted = read_file("-", _MOST_BYTES + 1) if body == "-" else body.encode("utf-8", "surrogateescape")
+    if len(posted) > _MOST_BYTES:
+        raise ConfigurationError(f"The body on standard input has more than {_MOST_BYTES:,} bytes.")
+    with WebhookCaller(
+        url,
+        key_in("--service-key", service_key),
+        profile=assumed,
+        timeout=timeout,
+        allow_insecure_http=route.allow_insecure_http,
+        ssl_context=route.ssl_context(),
+    ) as caller:
+        delivery = caller.post(path, posted, headers)
+        signature = bytes(caller.signature(posted))
+    sent = [("Content-Type", "application/json"), *headers, (assumed.signature_header, signature.decode())]
+    pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in sent)
+    if not with_signature:
+        pairs, delivery = _without(signature, pairs, delivery)
+    answer(_document(url, pairs, delivery))
+    _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
+    say("")
+    answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
+    _say_message("<", answered, pairs_of(delivery.headers), delivery.body)
+    if delivery.problem:
+        remark(f"This is not a reply of the service's form: {delivery.problem}")
+    return ExitCode.FINE if delivery.reply is not None and delivery.code is None else ExitCode.SAID_NO
+
+
+def _without(signature: bytes, headers: "HeaderPairs", delivery: "Delivery") -> "tuple[HeaderPairs, Delivery]":
+    from dataclasses import replace
+
+    from game_operator.protocol.http import HttpReply, redacted
+    from game_operator_testkit.certifier.report.again import left_out
+
+    reply = HttpReply(delivery.status, delivery.headers, delivery.body)
+    answered = redacted(reply, lambda part: left_out(part, signature))
+    cut = replace(
+        delivery,
+        headers=answered.headers,
+        body=answered.body,
+        problem=left_out(delivery.problem.encode(errors="backslashreplace"), signature).decode(),
+    )
+    return tuple((name, left_out(value, signature)) for name, value in headers), cut
+
+
+def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> None:
+    lines = [first, *(f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in headers)]
+    lines += ["", *body.decode(errors="backslashreplace").splitlines()]
+    for line in lines:
+        say(f"{mark} {line}".rstrip())
+
+
+def _document(url: str, headers: "HeaderPairs", delivery: "Delivery") -> dict[str, object]:
+    from game_operator.protocol.http import pairs_of
+    from game_operator_testkit.certifier.report.as_json import body_in_json, headers_in_json
+
+    reply = delivery.reply
+    answered = {"headers": headers_in_json(pairs_of(delivery.headers)), "body": body_in_json(delivery.body)}
+    return {
+        "url": url,
+        "path": delivery.path,
+        "request": {"headers": headers_in_json(headers), "body": body_in_json(delivery.posted)},
+        "answer": {"status": delivery.status} | answered,
+        "reply": reply and {name: getattr(reply, name) for name in _REPLY},
+        "problem": delivery.problem,
+        "elapsed_ms": round(delivery.elapsed_seconds * 1_000, 3),
+    }

@@ -1,0 +1,204 @@
+"""``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from threading import Event
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from game_operator.cli.database import LedgerOptions
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, error_text, on_signals
+from game_operator.cli.options import read_profile
+from game_operator.cli.output import answer, progress, remark, say
+from game_operator.errors import ConfigurationError, LedgerError
+from game_operator_testkit.cli import command
+from game_operator_testkit.cli.certify_options import (
+    ReportOptions,
+    RouteOptions,
+    ScenarioOptions,
+    SupplyOptions,
+    WalletOptions,
+    key_in,
+)
+
+if TYPE_CHECKING:
+    from game_operator_testkit.certifier.report.comparison import Baseline
+    from game_operator_testkit.certifier.report.report import Report
+
+
+@command
+def certify(
+    *,
+    url: Annotated[str | None, typer.Argument()] = None,
+    wallet: WalletOptions,
+    route: RouteOptions,
+    played: ScenarioOptions,
+    supplied: SupplyOptions,
+    reports: ReportOptions,
+) -> int:
+    """
+    Certify any wallet: send it what a wallet must survive, and say what is wrong, what it costs, and what to change.
+
+    It moves the money of two test players and puts it back where it can. Exit code 1 if there are findings, if nothing
+    could be tried, or if what was supplied for a scenario did not work. With --baseline only findings that are new, or
+    cost more, count.
+    """
+    wanted, unwanted, supplies = played.only or [], played.skip or [], supplied.supplies()
+    assumed = read_profile(played.profile)
+    if played.plan:
+        from game_operator_testkit.cli.certify_report import show_plan
+
+        show_plan(wanted, unwanted, supplies, assumed)
+        return ExitCode.FINE
+    url, service_key, player, other_player = wallet.check(url)
+    reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
+    baseline = reports.read_baseline()
+    if reports.clean_up is not None:  # Better now than after the run.
+        ledger = reports.of_ledger(reports.clean_up, reports.table_prefix)
+        with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
+            pass
+    from game_operator_testkit.certifier.certifying import certify as certify_wallet
+    from game_operator_testkit.certifier.certifying import new_run_id
+
+    run_id = new_run_id()
+    stop, number = Stop(run_id), count(1)
+    with stop.listening():
+        with progress() as show:
+            report = certify_wallet(
+                url,
+                signing_key=key_in("--service-key", service_key),
+                player_id=player,
+                other_player_id=other_player,
+                profile=assumed,
+                only=wanted,
+                skip=unwanted,
+                supplies=supplies,
+                instance_id=wallet.instance,
+                game=wallet.game,
+                wager_amount=wallet.wager,
+                headers=route.headers(assumed),
+                ssl_context=route.ssl_context(),
+                timeout=played.timeout,
+                deadline=played.deadline,
+                moves_money=route.moves_money,
+                allow_insecure_http=route.allow_insecure_http,
+                on_verdict=lambda each, total: show(
+                    f"{each.id} {'advice' if each.is_advice else each.outcome}: {each.title}", next(number), total
+                ),
+                run_id=run_id,
+                stopping=stop,
+                with_signatures=reports.with_signatures,
+            )
+        stop.is_played = True
+        code = _ended(report, reports, baseline)
+    if report.was_stopped:
+        raise StoppedError(128 + stop.number)
+    return code
+
+
+def _ended(report: "Report", reports: ReportOptions, baseline: "Baseline | None") -> int:
+    """Write the files, print what came of the run, and return the exit code."""
+    from game_operator_testkit.certifier.report.as_json import document
+    from game_operator_testkit.certifier.report.comparison import compared
+    from game_operator_testkit.certifier.report.summary import Summary
+    from game_operator_testkit.cli.certify_report import show_report
+
+    comparison = None if baseline is None else compared(baseline, report)
+    written = reports.write(report, comparison)
+    show_report(report, written, comparison)
+    if report.calls and sys.stderr.isatty():  # The wallet may not be one of ours, so this is for people alone.
+        text = "A wallet of this package keeps the source of its first call for good. Set the one for production"
+        remark(f"{text}: `game-operator serve --source NAME`, or source= of Wallet.")
+    address = reports.clean_up
+    place = None if address is None else reports.of_ledger(address, reports.table_prefix)
+    cleaned = {} if place is None else _cleaned_up(place, report.run_id)
+    problem = cleaned.get("problem")
+    answer(document(report, comparison) | ({"clean_up": cleaned} if cleaned else {}))
+    if problem:
+        remark(problem, style="red")
+    elif cleaned:
+        say(f"Anomalies that this run left in the ledger: {cleaned['resolved']}, now resolved.")
+    summary = Summary(report)
+    # The last line, where a script looks for it.
+    say(summary.line if comparison is None else f"{summary.line}; {comparison.summary_line}")
+    if not (summary.is_fine if comparison is None else summary.is_complete and comparison.passed):
+        return ExitCode.SAID_NO
+    if problem:
+        return ExitCode.UNREACHABLE
+    return ExitCode.FINE if written.keys() == reports.files.keys() else ExitCode.UNWRITABLE
+
+
+def _cleaned_up(place: LedgerOptions, run_id: str) -> dict[str, Any]:
+    """Resolve the anomalies that the run *run_id* left in a ledger, and no others; return how many, and the problem."""
+    from game_operator.ledger.sql import resolve_anomalies
+
+    try:
+        with place.opened() as ledger:
+            # A call that could not be read names an id of the run in its body alone.
+            left = [
+                record.id
+                for record in ledger.anomalies()
+                if run_id in f"{record.bet_id} {record.tx_id}" or run_id.encode() in record.body
+            ]
+            resolve_anomalies(ledger, left)
+    except (LedgerError, ConfigurationError) as failed:
+        return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {error_text(failed)}"}
+    return {"resolved": len(left), "problem": ""}
+
+
+class Stop(Event):
+    """
+    Set by the first Ctrl-C or SIGTERM: the run puts money back and ends in a report. Another one ends it at once.
+
+    Attributes:
+        number: The signal that came first; 0 if none did.
+        is_played: Whether the run is over, and its report is being printed.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__()
+        self.number: int = 0
+        self.is_played: bool = False
+        self._run_id = run_id
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take both signals for as long as this lasts."""
+        from asyncio import CancelledError
+
+        try:
+            with on_signals(STOP_SIGNALS, self._on_signal):
+                yield
+        except (KeyboardInterrupt, CancelledError):
+            say("No report was made, or not all of it.", error=True)
+            say(f"Money may have moved, and bets be open: their ids begin with {self._run_id}.", error=True)
+            raise KeyboardInterrupt from None
+
+    def _on_signal(self, number: int, _: object) -> None:
+        if self.number:
+            _leave()
+            return
+        self.number = number
+        self.set()
+        first = "the report is printed" if self.is_played else "money is put back"
+        with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
+            say(f"Stopping: {first} first. Ctrl-C once more leaves at once.", error=True)
+
+
+def _leave() -> None:
+    import asyncio
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise KeyboardInterrupt from None
+
+    def cancel_all() -> None:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+
+    # Raised among the callbacks of an event loop, it would lose tasks that wait for one of them, and all would wait.
+    loop.call_soon_threadsafe(cancel_all)

@@ -1,0 +1,142 @@
+"""Commands that do something to the wallet under test, for the scenarios that need it: ``--hook NAME=COMMAND``."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from typing import Final
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.money import amount_from_cents
+from game_operator_testkit.certifier.engine.steps import Undone
+
+#: The arguments of each hook, in this order; each must stand in its command.
+HOOKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "block": ("player",),
+    "unblock": ("player",),
+    "open_account": ("player", "cents"),
+    "fail": (),
+    "recover": (),
+    "restart": (),
+    "distrust": (),
+    "trust": (),
+    "later": ("days",),
+    "stored_cents": ("player",),
+}
+_ASKED: Final = "stored_cents"
+_CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
+#: ``{amount}`` is ``{cents}`` in currency units, with two decimals.
+_PLACE: Final = re.compile(r"\{(player|cents|amount|days)\}")
+_STANDS: Final = {
+    "player": "{player}, which stands for the player's id",
+    "cents": "{cents} or {amount}, which stands for the opening balance",
+    "days": "{days}, which stands for how many days are to pass",
+}
+_MOST_BYTES: Final = 4_096
+
+
+def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callable[..., object]]:
+    """
+    Return what *given* defines as ``NAME=COMMAND``, by name; each may take at most *seconds*.
+
+    Raises:
+        ConfigurationError: A name is unknown or given twice, or its command cannot work.
+    """
+    found: dict[str, Callable[..., object]] = {}
+    for each in given:
+        name, equals, command = each.partition("=")
+        if name not in HOOKS or not equals:
+            near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
+            known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
+            # What stands behind the name may be a password.
+            raise ConfigurationError(
+                f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. {known}"
+            )
+        if name in found:
+            raise ConfigurationError(f"--hook {name} is there twice. Pass one command for it.")
+        found[name] = _hook(name, _words(name, command), seconds)
+    return found
+
+
+def _words(name: str, command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as wrong:
+        raise ConfigurationError(
+            f"The command of --hook {name} cannot be read: {wrong}. Quote it as in a shell."
+        ) from None
+    if not words:
+        raise ConfigurationError(f"--hook {name} has no command. Pass --hook '{name}=COMMAND …'.")
+    there = {place.replace("amount", "cents") for word in words for place in _PLACE.findall(word)}
+    for place in HOOKS[name]:
+        if place not in there:
+            raise ConfigurationError(f"The command of --hook {name} must have {_STANDS[place]}.")
+    if foreign := there - set(HOOKS[name]):
+        raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook does not have.")
+    if not _PLACE.search(words[0]) and shutil.which(words[0]) is None:
+        # The program alone: what follows it may be a password.
+        raise ConfigurationError(
+            f"The command of --hook {name} begins with {shown(words[0])}, and there is no such program that may be "
+            "run. Give its path, and make it executable."
+        )
+    return words
+
+
+def _hook(name: str, words: Sequence[str], seconds: float) -> Callable[..., object]:
+    def hook(*arguments: object) -> object:
+        values = dict(zip(HOOKS[name], map(str, arguments), strict=True))
+        if "cents" in values:
+            values["amount"] = f"{amount_from_cents(int(values['cents'])):.2f}"
+        # In one pass: an id that itself has braces is data.
+        written = _run(name, [_PLACE.sub(lambda place: values[place[1]], word) for word in words], seconds)
+        if name != _ASKED:
+            return None
+        if found := _CENTS.match(written):
+            return int(found[1])
+        problem = shown(written.decode(errors="backslashreplace"))
+        raise Undone(f"the hook {_ASKED} must write a number of whole cents, and wrote {problem}")
+
+    return hook
+
+
+def _run(name: str, command: Sequence[str], seconds: float) -> bytes:
+    """Run *command*, and return the beginning of what it wrote."""
+    # Files, and no pipes: a restart leaves a server behind that holds on to what it was given.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        try:
+            # A session of its own: what it starts is not stopped by a Ctrl-C that is meant for us.
+            child = subprocess.Popen(  # noqa: S603 - the user of this command gave it, and no shell reads it
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            )
+            try:
+                code = child.wait(seconds)
+            except BaseException:  # Out of time, or Ctrl-C: nothing that a hook started stays behind.
+                _kill(child)
+                raise
+        except subprocess.TimeoutExpired:
+            raise Undone(f"the hook {name} was not done within {seconds:g} s") from None
+        except (OSError, ValueError) as failed:
+            problem = getattr(failed, "strerror", None) or failed
+            raise Undone(f"the hook {name} could not be run: {problem}") from None
+        if code:
+            err.seek(max(0, err.seek(0, os.SEEK_END) - _MOST_BYTES))
+            last_line = err.read().decode(errors="backslashreplace").strip().rpartition("\n")[2].strip()
+            reason = f": {shown(last_line)}" if last_line else ""
+            raise Undone(f"the hook {name} ended with exit code {code}{reason}")
+        out.seek(0)
+        return out.read(_MOST_BYTES)
+
+
+def _kill(child: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
+            child.kill()
+    child.wait()

@@ -1,0 +1,112 @@
+"""``game-operator sandbox``: the service, played on this machine until it is stopped."""
+
+import os
+import shlex
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
+from game_operator.cli.options import ProfileFile, read_profile
+from game_operator.cli.output import answer, remark, say, show_details
+from game_operator_testkit.cli import command
+
+if TYPE_CHECKING:
+    from game_operator_testkit.cli.key_directory import KeyDirectory
+    from game_operator_testkit.sandbox import Sandbox
+
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared, and not bound
+
+
+@command
+def sandbox(
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
+    seed: int | None = None,
+    wallet: str | None = None,
+    operator_id: str = "acme",
+    directory: Path | None = None,
+    host: str = "127.0.0.1",
+    allow_remote: bool = False,
+    profile: ProfileFile = None,
+) -> int:
+    """
+    Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
+
+    Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys in
+    --directory are used again, so client and wallet keep working over a restart.
+    """
+    from game_operator.client.settings import base_url_of
+    from game_operator_testkit.cli.key_directory import key_directory
+    from game_operator_testkit.control_room import ControlRoom
+    from game_operator_testkit.sandbox import Sandbox
+
+    stopped = threading.Event()
+    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
+        if wallet is not None:  # Better now than at the first round.
+            wallet = base_url_of(
+                wallet, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet"
+            )
+        with Sandbox(
+            operator_id,
+            keys.public,
+            wallet,
+            service_private_key=keys.service_private,
+            old_service_key=keys.service_old,
+            key_keeper=keys,
+            profile=read_profile(profile),
+            control_room=ControlRoom,
+            host=host,
+            port=port,
+            seed=seed,
+            allow_remote=allow_remote,
+        ) as running:
+            _announce(running, keys)
+            if host in _EVERY_ADDRESS:
+                port = int(running.base_url.rpartition(":")[2])
+                say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
+            if lost := lost_output():
+                return lost  # The address could not be printed.
+            stopped.wait()
+    remark("The sandbox has stopped.")
+    return ExitCode.FINE
+
+
+def _announce(running: "Sandbox", keys: "KeyDirectory") -> None:
+    variables = {
+        "GAME_OPERATOR_BASE_URL": running.base_url,
+        "GAME_OPERATOR_ID": running.operator_id,
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
+    }
+    document = {
+        "base_url": running.base_url,
+        "operator_id": running.operator_id,
+        "control_room": f"{running.base_url}/",
+        "private_key_file": str(keys.private),
+        "public_key_file": str(keys.public),
+        "service_private_key_file": str(keys.service_private),
+        "service_public_key_file": str(keys.service_public),
+        "instance_id": running.instance_id,
+        "bet_ids": dict(running.bet_ids),
+        "round_id": running.round_id,
+        "round_no": running.round_no,
+        "environment": variables,
+        "pid": os.getpid(),
+    }
+    answer(document)
+    say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
+    for name, value in variables.items():
+        say(f"export {name}={shlex.quote(value)}")
+    say("What there is to ask about, besides the games:")
+    bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
+    a_round = [("round", running.round_id), ("its number", running.round_no)]
+    show_details([("instance", running.instance_id), *bets, *a_round])
+    say("The service and its keys:")
+    around = {
+        "control room": f"{running.base_url}/",
+        "wallet": running.wallet_url or "none; --wallet URL names one to play rounds against",
+        "service's public key (for your wallet)": keys.service_public,
+        "your public key": keys.public,
+    }
+    show_details(around.items())

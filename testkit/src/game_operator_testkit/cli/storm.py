@@ -1,0 +1,241 @@
+"""``game-operator storm``: many bets with faults against a wallet, and an audit of every one."""
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from game_operator.cli.database import DATABASE, PREFIX, BalancesOptions, LedgerOptions, TablePrefix, address_of
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
+from game_operator.cli.options import ProfileFile, Source, read_profile
+from game_operator.cli.output import check_writable, is_written, progress, remark, say
+from game_operator.errors import ConfigurationError, LedgerError, TransportError, shown
+from game_operator_testkit.cli import command
+from game_operator_testkit.cli.certify_options import key_in
+from game_operator_testkit.provider.faults import API_FAULTS, FaultPlan
+
+if TYPE_CHECKING:
+    from game_operator.ledger import TableAccounts
+    from game_operator_testkit.sandbox.storm.players import Books
+    from game_operator_testkit.sandbox.storm.report import StormReport
+    from game_operator_testkit.sandbox.storm.storm import Storm
+    from game_operator_testkit.sandbox.storm.trace import TraceHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayersOptions:
+    """Who plays, and who knows what the players hold at the end."""
+
+    ledger: str | None = None
+    players_file: Path | None = None
+    players: Annotated[int, typer.Option(min=1)] = 100
+    table_prefix: TablePrefix = PREFIX
+    source: Source = ""
+
+    def ledger_books(self, accounts: "TableAccounts | None") -> "Books":
+        """
+        Return the ledger that audits; with --players-file alone there is none.
+
+        Raises:
+            ConfigurationError: There is no such ledger, or there are no players.
+        """
+        from game_operator_testkit.sandbox.storm.players import LedgerBooks
+
+        if accounts is not None and self.players_file is None:
+            raise ConfigurationError(
+                f"There are no players: a storm opens no accounts in {accounts.table}, which is yours. Pass "
+                "--players-file FILE with ids of players who hold money there."
+            )
+        address = address_of(
+            self.ledger,
+            f"There are no players: pass the wallet's ledger as --ledger sqlite:///wallet.db (or set {DATABASE}), or "
+            "--players-file FILE with ids of players who hold money.",
+        )
+        place = LedgerOptions(database=address, table_prefix=self.table_prefix)
+        with place.opened(accounts=accounts, missing="Pass the ledger that the wallet serves from.") as ledger:
+            known = ledger.sources()
+        _warn_of_source(self.source, known)
+        return LedgerBooks(address, table_prefix=self.table_prefix, source=self.source, accounts=accounts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+    """What is played."""
+
+    bets: Annotated[int, typer.Option(min=1)] = 1_000
+    faults: str = "all"
+    retries: str = "three"
+    seed: int | None = None
+    currency: str = "EUR"
+
+    def head(self, ids: tuple[str, ...], players: int, *, batches: bool) -> "TraceHead":
+        """
+        Return the head of a new trace, for the players *ids*, or so many *players* who are opened.
+
+        Raises:
+            ConfigurationError: There are no such faults or retries.
+        """
+        from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
+        from game_operator_testkit.sandbox.storm.storm import openings
+        from game_operator_testkit.sandbox.storm.trace import TraceHead
+
+        plan = FaultPlan.parse(self.faults)
+        if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
+            raise ConfigurationError(
+                f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
+                "`game-operator sandbox`, where your client calls."
+            )
+        seed = secrets.randbelow(10**6) if self.seed is None else self.seed
+        start_millis = time.time_ns() // 1_000_000
+        return TraceHead(
+            game_operator_storm=1,
+            seed=seed,
+            start_millis=start_millis,
+            bets=self.bets,
+            currency=self.currency,
+            faults=str(plan),
+            retries=retry_preset(self.retries).name,
+            batches=batches,
+            opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
+        )
+
+
+@command
+def storm(
+    *,
+    wallet: str,
+    service_key: Path,
+    players: PlayersOptions,
+    balances: BalancesOptions,
+    plan: PlanOptions,
+    concurrency: Annotated[int, typer.Option(min=1, max=100)] = 16,
+    timeout: Annotated[float, typer.Option(min=0.001)] = 10.0,
+    old_key: Path | None = None,
+    profile: ProfileFile = None,
+    replay: Path | None = None,
+    trace: Path | None = None,
+    serve: Path | None = None,
+    moves_money: bool = False,
+) -> int:
+    """
+    Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
+
+    Exit code 1 if service and wallet differ anywhere, with what to fix first, the calls that show it, and a trace. With
+    --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
+    """
+    from game_operator_testkit.provider.keys import ServiceKeys
+    from game_operator_testkit.provider.permission import check_moves_money
+    from game_operator_testkit.sandbox.storm.players import PlayersBooks, read_players
+    from game_operator_testkit.sandbox.storm.storm import Storm
+    from game_operator_testkit.sandbox.storm.trace import read_trace
+
+    check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
+    if replay is not None and trace is not None and replay.absolute() == trace.absolute():
+        raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
+    if trace is not None:
+        check_writable("--trace", trace, may_be_device=True)
+    traced, orders = (None, None) if replay is None else read_trace(replay)
+    keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
+    rules, accounts = read_profile(profile), balances.accounts()
+    if players.players_file is None or accounts is not None:
+        books = players.ledger_books(accounts)
+    elif players.ledger is not None:
+        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+    else:
+        books = PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout)
+    # Without a file they are opened.
+    ids = () if players.players_file is None else tuple(read_players(players.players_file))
+    if traced and ids and set(ids) != set(traced.opening):
+        raise ConfigurationError(
+            "--players-file names other players than the trace has. Pass the file it was made with."
+        )
+    head = traced or plan.head(ids, players.players, batches=rules.deposit_batch)
+    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, replay=orders)
+    place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
+    report = _run(played, head.bets, place)
+    from game_operator_testkit.cli.storm_report import show_report
+
+    written = _written(place, report.trace)
+    if serve is None or report.broken_off:
+        show_report(report, written)
+    else:
+        with _served(serve, played, wallet) as environment:
+            show_report(report, written, environment)
+    return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+
+
+@contextmanager
+def _served(directory: Path, played: "Storm", wallet: str) -> "Iterator[Mapping[str, str]]":
+    """Answer the Operator API for the bets of *played*, yield the settings of a client, and wait for a signal."""
+    from game_operator_testkit.cli.key_directory import key_directory
+    from game_operator_testkit.control_room import ControlRoom
+    from game_operator_testkit.sandbox import Sandbox
+
+    stopped = threading.Event()
+    with (
+        on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
+        key_directory(directory) as keys,
+        Sandbox(
+            operator_public_key=keys.public,
+            wallet_url=wallet,
+            service_private_key=played.keys.current,
+            profile=played.profile,
+            control_room=ControlRoom,
+            seed=played.head.seed,
+        ) as sandbox,
+    ):
+        played.record_in(sandbox)
+        yield {
+            "GAME_OPERATOR_BASE_URL": sandbox.base_url,
+            "GAME_OPERATOR_ID": sandbox.operator_id,
+            "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
+        }
+        if not lost_output():
+            stopped.wait()
+
+
+def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
+    """Play and audit; if it ends before that, the trace is left at *place*, unless nothing was sent."""
+    try:
+        with progress() as show:
+            return played.run(
+                lambda dealt, posts, seconds: show(
+                    f"bets, {posts / seconds if seconds else 0.0:.0f} calls/s", min(bets, dealt), bets
+                )
+            )
+    except KeyboardInterrupt:
+        if written := _written(place, played.trace()):
+            say(f"Money has moved, and bets are open. What was sent until now is in {written}.", error=True)
+        raise
+    except (TransportError, LedgerError) as gone:
+        if not played.timeline.posts:
+            raise
+        from game_operator_testkit.cli.storm_report import broken_off
+
+        raise broken_off(gone, played.timeline, _written(place, played.trace())) from gone
+
+
+def _warn_of_source(source: str, known: list[str]) -> None:
+    """Say before the first call what it registers permanently, or that --source is wrong."""
+    if not known:
+        remark(
+            "The ledger has no source yet, and this storm registers the wallet's source permanently. Use the source "
+            "that goes live, or another database."
+        )
+    elif source not in known:
+        remark(
+            f"The ledger does not know the source {shown(source)}; it knows {', '.join(map(shown, known))}. Bets are "
+            "audited under --source: pass the wallet's."
+        )
+
+
+def _written(path: Path, trace: tuple[str, ...]) -> Path | None:
+    """Write the trace of a failing storm, and return where it is; None if there is none."""
+    content = "".join(f"{line}\n" for line in trace)
+    return path if trace and is_written(path, content, "trace") else None

@@ -1,0 +1,396 @@
+"""What every page works with: the sandbox, the templates, forms, and how values are written."""
+
+import asyncio
+import re
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from hmac import compare_digest
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment
+from markupsafe import Markup, escape
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError
+from pydantic_core import PydanticCustomError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from game_operator.codes import GameStatus
+from game_operator.models import BetNotFound, GameInfo, GameInstance
+from game_operator.models.webhooks import LONGEST_ID, problem_of_id
+from game_operator.money import cents_from_amount
+from game_operator.protocol.operations import AnyBet
+from game_operator.text import clean, iso_time, templates
+from game_operator_testkit.control_room.jobs import PlayersInUse
+from game_operator_testkit.control_room.outcomes import BetOutcome, folded, without_our_key
+from game_operator_testkit.control_room.results import cents_in, money_in, settlement_sentence, units_in
+from game_operator_testkit.control_room.status import status_of
+from game_operator_testkit.control_room.wrong_balances import first_mistake
+from game_operator_testkit.provider.delivery import Delivery
+from game_operator_testkit.provider.latency import coordinate
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
+from game_operator_testkit.sandbox.service.world import PlacedBet
+
+if TYPE_CHECKING:
+    from game_operator.wallet import JoinedWallet, Wallet
+    from game_operator_testkit.sandbox.server import Sandbox
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+#: How many wait for the wallet at once. All pages share a few dozen threads, and a wallet that hangs takes only these.
+_MOST_CALLING: Final = 8
+_MOST_PLAYED: Final = 200
+#: Of an address that the status bar leads back to.
+_LONGEST_QUERY: Final = 500
+#: Settlements that are told one by one after they were sent late.
+_MOST_SETTLEMENTS: Final = 20
+#: Exchanges of the live log that are looked through.
+LOOKED_THROUGH: Final = 1_000
+
+#: More than any of our forms can hold.
+MAX_FORM_BYTES: Final = 64 * 1024
+#: The field that shows that a form is ours.
+TOKEN_FIELD: Final = "form_token"  # noqa: S105 - the name, not the token
+
+_FORM_TYPE: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 500
+#: Numbers below zero are read too, because the rules of the protocol refuse them with a code.
+WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+#: Currency units, never through a float.
+_AMOUNT: Final = re.compile(r"-?[0-9]{1,16}(?:\.[0-9]{1,2})?", re.ASCII)
+
+
+class PageContext:
+    """
+    What the pages share.
+
+    Args:
+        sandbox: What is shown and used.
+        navigation: The pages that each page links to.
+        wallet: The wallet that the sandbox plays against, where its ledger is at hand; or None.
+
+    Attributes:
+        is_stopped: Whether the server ends, and streams of events with it.
+        in_use: The players whose money a test run moves just now.
+        played: The bets of each round or claim that was played here, and the wallet's mistakes, by its id. Not all of
+            it is kept: the deliveries are in the live log, too.
+    """
+
+    is_stopped = False
+
+    def __init__(
+        self,
+        sandbox: "Sandbox",
+        navigation: "Sequence[type[Page]]",
+        wallet: "Wallet | JoinedWallet | None" = None,
+    ) -> None:
+        self.sandbox: Sandbox = sandbox
+        self.wallet: Wallet | JoinedWallet | None = wallet
+        self._navigation = navigation
+        self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
+        self.in_use: PlayersInUse = PlayersInUse()
+        self._token = secrets.token_urlsafe(32)
+        self._calling = asyncio.Semaphore(_MOST_CALLING)
+
+    def remember(self, played_id: str, bet_ids: "Sequence[str]", mistakes: "Sequence[str]") -> None:
+        """Keep what was *played*, and forget the oldest of what is too much."""
+        # Looked at now: once the wallet accepts the key, nothing shows that it did not before.
+        if mistakes:
+            calls = [call for each in bet_ids or (played_id,) for call in self.calls_about(each)]
+            mistakes = without_our_key(mistakes, calls, self.sandbox.service.key_history)
+        self.played[played_id] = bet_ids, mistakes
+        if len(self.played) > _MOST_PLAYED:
+            del self.played[next(iter(self.played))]
+
+    def now_millis(self) -> int:
+        """Return the service's time, Unix milliseconds."""
+        return self.sandbox.service.clock()
+
+    def at_work_with(self, player_id: str) -> str:
+        """Return which test run moves the money of *player_id* just now, in a sentence; "" if none does."""
+        run = self.in_use.run_with(player_id)
+        return f"{run.capitalize()} is at work with {clean(player_id)}." if run else ""
+
+    def likely_player(self) -> str:
+        """Return the player of the newest call, to fill in forms."""
+        recent = self.sandbox.live.recent()
+        return next((exchange.player_id for exchange in recent if exchange.player_id), "p1")
+
+    def games(self) -> Sequence[GameInfo]:
+        """Return the operator's catalogue."""
+        return self.sandbox.world.games(self.sandbox.operator_id)
+
+    def instance(self, instance_id: str) -> GameInstance | None:
+        """Return the instance with this id, or None."""
+        return next((each for game in self.games() for each in game.instances if each.id == instance_id), None)
+
+    def instance_names(self) -> dict[str, str]:
+        """Return the name of each instance by its id, in the order of the catalogue, those that are off included."""
+        names = {}
+        for game in self.games():
+            why = "" if game.status == GameStatus.ACTIVE else f" ({game.status.replace('_', ' ').lower()})"
+            for each in game.instances:
+                names[each.id] = each.name + (why if each.active else " (off)")
+        return names
+
+    def currencies(self) -> dict[str, str]:
+        """Return the currency of each instance by its id."""
+        return {each.id: each.bet_config.currency for game in self.games() for each in game.instances}
+
+    def bet(self, bet_id: str) -> BetOutcome:
+        """Return a bet with the calls about it in the live log, oldest first."""
+        bet = self.sandbox.world.bet(self.sandbox.operator_id, bet_id, now_millis=self.now_millis())
+        return self._outcome(bet, self.calls_about(bet_id))
+
+    def doubts(self, bets: Iterable[PlacedBet]) -> dict[str, str]:
+        """Return what is wrong with those *bets*, by id, whose state the answers in the live log do not confirm."""
+        calls: defaultdict[str, list[Exchange]] = defaultdict(list)
+        for each in reversed(self.sandbox.live.recent(LOOKED_THROUGH)):
+            calls[each.bet_id].append(each)
+        outcomes = {bet.reference_id: self._outcome(bet, calls.get(bet.reference_id, [])) for bet in bets}
+        doubtful = {bet_id: outcome for bet_id, outcome in outcomes.items() if outcome.confirmed is False}
+        return {bet_id: "not confirmed" if each.wrong is None else "wrong balance" for bet_id, each in doubtful.items()}
+
+    def _outcome(self, bet: AnyBet, calls: list[Exchange]) -> BetOutcome:
+        instance = None if isinstance(bet, BetNotFound) else self.instance(bet.instance_id)
+        currency = "" if instance is None else instance.bet_config.currency
+        early_code = self.sandbox.service.profile.early_deposit_code
+        wrong = first_mistake(self.sandbox, calls)
+        return BetOutcome(bet, calls, currency, early_code, self.sandbox.service.key_history, wrong)
+
+    def calls_about(self, bet_id: str) -> list[Exchange]:
+        """Return the calls about a bet or grant in the live log, oldest first."""
+        return [each for each in self.sandbox.live.recent(LOOKED_THROUGH) if each.bet_id == bet_id][::-1]
+
+    def settlements(self, answers: Sequence[Delivery]) -> list[str]:
+        """Return what became of each deposit and rollback in *answers*, in a sentence; of many, the first ones."""
+        profile, currencies = self.sandbox.service.profile, self.currencies()
+        sentences = (
+            settlement_sentence(each.path, each.posted, each.reply, profile, lambda id_: currencies.get(id_, ""))
+            for each in answers[:_MOST_SETTLEMENTS]
+        )
+        return [sentence for sentence in sentences if sentence]
+
+    async def call_wallet(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
+        """
+        Return what *work* returns, done in a thread: a slow wallet must not hold up the pages.
+
+        Any: the arguments are those of *work*.
+        """
+        async with self._calling:
+            return await run_in_threadpool(work, *args, **named)
+
+    async def form(
+        self, request: Request, *, most_bytes: int = MAX_FORM_BYTES, verbatim: Container[str] = ()
+    ) -> dict[str, str]:
+        """
+        Return the fields of a form, ids and *verbatim* fields as they were typed, all else without blanks around it.
+
+        Where a name repeats, the last one counts. The form has at most *most_bytes*.
+
+        Raises:
+            HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
+                read, 403 for a form without our token.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
+            raise HTTPException(415, f"Forms are read as {_FORM_TYPE}, and this was something else.")
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most_bytes:
+                raise HTTPException(413, f"The form is longer than {most_bytes // 1024} KiB, and nothing was done.")
+        try:
+            fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
+        except ValueError as bad:
+            raise HTTPException(400, "The form could not be read: it is not UTF-8, or has too many fields.") from bad
+        if not compare_digest(fields.pop(TOKEN_FIELD, "").encode(), self._token.encode()):
+            raise HTTPException(
+                403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
+            )
+        as_typed = {name for name in fields if name.endswith("_id") or name in verbatim}
+        return {name: text if name in as_typed else text.strip() for name, text in fields.items()}
+
+    def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        """
+        Return the page that *template* makes of *values*; a template that misses one raises.
+
+        Any: the values are those of the template.
+        """
+        shared = {
+            "here": request.url.path,
+            "query": request.query_params,
+            "instances": self.instance_names(),
+            "currencies": self.currencies(),
+            "return_to": self._return_to(request),
+        }
+        return HTMLResponse(self.fragment(template, **shared, **values), status)
+
+    def fragment(self, template: str, **values: Any) -> str:
+        """Return the HTML that *template* makes of *values*; what UTF-8 cannot carry is escaped."""
+        shared = {
+            "places": self._navigation,
+            "token_field": TOKEN_FIELD,
+            "form_token": self._token,
+            "status": status_of(self.sandbox, time.time_ns() // 1_000_000),
+        }
+        html = environment().get_template(template).render(sandbox=self.sandbox, **shared, **values)
+        # A lone surrogate in something that was recorded would else be an error of the server, again and again.
+        return html.encode(errors="backslashreplace").decode()
+
+    def _return_to(self, request: Request) -> str:
+        """Return the address of the page that answers *request*; for a form, of the page that the form is on."""
+        if request.method in {"GET", "HEAD"}:
+            query = request.url.query
+            # A filter can be long, and the bar has it several times.
+            return f"{request.url.path}?{query}" if 0 < len(query) <= _LONGEST_QUERY else request.url.path
+        paths = [page.PATH for page in self._navigation if request.url.path.startswith(f"{page.PATH}/")]
+        return max(paths, key=len, default="/")
+
+
+class Page(ABC):
+    """
+    A page of the control room.
+
+    Attributes:
+        PATH: Where ``show`` answers.
+        TITLE: Its name in the navigation.
+        FORMS: The methods that take a form, by their names, which end its address.
+    """
+
+    PATH: ClassVar[str]
+    TITLE: ClassVar[str]
+    FORMS: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._sandbox = context.sandbox
+
+    def routes(self) -> Sequence[Route]:
+        """Return the routes of the page, its forms included."""
+        forms = [Route(f"{self.PATH}/{form}", getattr(self, form), methods=["POST"]) for form in self.FORMS]
+        return [Route(self.PATH, self.show), *forms]
+
+    @abstractmethod
+    async def show(self, request: Request) -> Response:
+        """Show the page."""
+
+    def stop(self) -> None:  # noqa: B027 - most pages have nothing to end
+        """End what the page has begun; the server stops."""
+
+
+def see_other(path: str) -> RedirectResponse:
+    """Return what a form answers: the page to look at next."""
+    return RedirectResponse(path, 303)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of the pages."""
+    filters = (cents_in, clipped, clock_time, folded, isolating, money_in, shortened, units_in)
+    made = templates(Path(__file__).with_name("templates"), *filters)
+    made.filters["n"] = coordinate
+    return made
+
+
+def isolating(sentence: str, *ids: str) -> Markup:
+    """Return *sentence* as HTML in which *ids* are isolated: their characters may turn the text around."""
+    html = escape(sentence)
+    # What is plain ASCII can turn nothing around.
+    for each in {each for each in ids if each and not each.isascii()}:
+        html = html.replace(escape(each), Markup("<bdi>{}</bdi>").format(each))
+    return html
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """
+    A text in which nothing hides, in three parts; a short one is all *start*.
+
+    Attributes:
+        start, end: What is shown.
+        middle: What is hidden between them.
+    """
+
+    start: str
+    middle: str = ""
+    end: str = ""
+
+    @property
+    def whole(self) -> str:
+        """All of it."""
+        return self.start + self.middle + self.end
+
+
+def shortened(text: str, most: int = 28) -> Shortened:
+    """Return *text* such that *most* characters of it are shown, those in its middle being the least telling."""
+    text = clean(text)
+    if len(text) <= most:
+        return Shortened(text)
+    end = most // 3
+    return Shortened(text[: most - end - 1], text[most - end - 1 : -end], text[-end:])
+
+
+def clipped(text: str, most: int) -> str:
+    """Return the first *most* characters of *text*, in which nothing hides, and … if there are more."""
+    return clean(text[:most]) + ("…" if len(text) > most else "")
+
+
+def clock_time(at_millis: int) -> str:
+    """Return the time of the day in UTC, to the millisecond: ``14:03:59.120``."""
+    return iso_time(at_millis)[11:23]
+
+
+def checked(model: type[M], typed: Mapping[str, object], context: Any = None) -> tuple[M | None, dict[str, str]]:
+    """
+    Return what was *typed* as *model*, or None and a sentence for each field that is wrong, by the field's name.
+
+    Any: what validators take as *context* depends on the model.
+    """
+    try:
+        return model.model_validate(typed, context=context), {}
+    except ValidationError as invalid:
+        return None, {"-".join(map(str, error["loc"])): error["msg"] for error in invalid.errors()}
+
+
+def problem(sentence: str) -> PydanticCustomError:
+    """Return an error whose message is *sentence*, to be raised by a validator."""
+    return PydanticCustomError("form", "{sentence}", {"sentence": sentence})
+
+
+def whole(text: str) -> int:
+    """Return a whole number; raise a problem for any other text."""
+    if not WHOLE_NUMBER.fullmatch(text):
+        raise problem("Write a whole number, such as 5.")
+    return int(text)
+
+
+def cents(text: str) -> int:
+    """Return an amount in currency units as cents; raise a problem for any other text."""
+    if not _AMOUNT.fullmatch(text):
+        raise problem("Write an amount in currency units with at most two decimals, such as 5 or 2.50.")
+    return cents_from_amount(Decimal(text))
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+CentsTyped = Annotated[int, BeforeValidator(cents)]
+
+
+def player(text: str) -> str:
+    """Return the id of a player; raise a problem for a text that cannot be one."""
+    if what := problem_of_id(text, LONGEST_ID):
+        raise problem(f"A player id {what}.")
+    return text
+
+
+PlayerTyped = Annotated[str, AfterValidator(player)]

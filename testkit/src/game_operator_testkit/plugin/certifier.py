@@ -1,0 +1,297 @@
+"""Certifies a wallet within a test, without sockets: each scenario is a subtest."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
+from dataclasses import fields, replace
+from decimal import Decimal
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple
+
+import pytest
+from anyio import to_thread
+from anyio.from_thread import BlockingPortal
+
+from game_operator.errors import ConfigurationError
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
+from game_operator.webhooks.authenticators import RsaSignature
+from game_operator.webhooks.gate import normal_prefix
+from game_operator.webhooks.handlers import WebhookHandler
+from game_operator.webhooks.receiver import WebhookReceiver
+from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process
+from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
+from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
+from game_operator_testkit.provider.keys import ThrowAwayKeys, loaded
+
+#: Brings a function of the test's to where it can be called.
+_Bridge = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class _Given(NamedTuple):
+    """What a certification takes as it is."""
+
+    player_id: str
+    other_player_id: str
+    only: Iterable[str]
+    skip: Iterable[str]
+    instance_id: str | None
+    game: str | None
+    wager_amount: Decimal | None
+    deadline: float
+
+
+class WalletCertifier:
+    """
+    Certifies wallets with the service's key of this test run.
+
+    Args:
+        keys: The service's.
+        profile: What is assumed of wallets, unless a call has another.
+        subtests: Where verdicts are reported: pytest's fixture, of pytest 9 or of the plugin pytest-subtests. None
+            fails the test itself, once, with all that failed.
+        logs: Another handler that would show the errors that a wallet logs; it gets none while scenarios show them.
+    """
+
+    # Any: each has a class of its own for subtests.
+    def __init__(
+        self, keys: ThrowAwayKeys, profile: Profile, subtests: Any, logs: logging.Handler | None = None
+    ) -> None:
+        self._keys = keys
+        self._profile = profile
+        self._subtests = subtests
+        self._logs = logs
+
+    def __call__(
+        self,
+        wallet: WalletInProcess,
+        *,
+        player_id: str,
+        other_player_id: str,
+        only: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        profile: Profile | None = None,
+        supplies: Supplies | None = None,
+        instance_id: str | None = None,
+        game: str | None = None,
+        wager_amount: Decimal | None = None,
+        prefix: str = "",
+        deadline: float = 60.0,
+        check: bool = True,
+    ) -> Report:
+        """
+        Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
+
+        Failures stand first, what costs most at the top. What could not be tried although something was supplied for
+        it fails as well.
+
+        Scenarios of calls at once call a sync wallet in several threads, and an async one on an event loop of this run.
+
+        Args:
+            wallet: A webhook handler, sync or async, which is put behind a receiver that trusts the service's key; a
+                function of path, headers and body that returns a response; or what ``asgi_wallet`` and ``wsgi_wallet``
+                return.
+            player_id: A player with at least 10.00.
+            other_player_id: Another one.
+            only: Groups (``B``, or ``ABC``) or ids (``B05``) to be played; all if there are none.
+            skip: Groups or ids to be left out.
+            profile: What is assumed of the wallet; the fixture ``operator_profile`` if None.
+            supplies: What more can be done to the wallet; scenarios that need it are skipped without.
+            instance_id: The game instance that is played, for a wallet that knows its own.
+            game: The game that is played, for a wallet that knows its games.
+            wager_amount: A wager in currency units that the wallet takes; None for at most 5.00.
+            prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
+            deadline: Seconds for all; what is not played by then failed.
+            check: False fails nothing: look at the report yourself.
+
+        Raises:
+            ConfigurationError: The wallet does not know key or players, there is no such scenario, or this is an async
+                test: await ``certify_async``.
+            TypeError: *wallet* is not one of the above, or does not return a response.
+        """
+        if a_loop_runs_here():
+            raise ConfigurationError(
+                "An event loop runs here, and a certification would block it. Write "
+                "`report = await wallet_certifier.certify_async(…)` in an async test."
+            )
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
+        report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
+        self._show(report, seen, check=check)
+        return report
+
+    async def certify_async(
+        self,
+        wallet: WalletInProcess,
+        *,
+        player_id: str,
+        other_player_id: str,
+        only: Iterable[str] = (),
+        skip: Iterable[str] = (),
+        profile: Profile | None = None,
+        supplies: Supplies | None = None,
+        instance_id: str | None = None,
+        game: str | None = None,
+        wager_amount: Decimal | None = None,
+        prefix: str = "",
+        deadline: float = 60.0,
+        check: bool = True,
+    ) -> Report:
+        """
+        Certify *wallet* as a call of this object does, in an async test of asyncio, and return the report.
+
+        The arguments are those of ``WalletCertifier.__call__``.
+
+        The scenarios are played in a thread. What an async wallet returns is awaited on the test's own event loop,
+        where its connections belong, and so is what async functions in *supplies* return. A sync wallet is called in
+        that thread.
+
+        Raises:
+            ConfigurationError: As for a call; or the test does not run under asyncio.
+            TypeError: As for a call.
+        """
+        if not a_loop_runs_here():
+            raise ConfigurationError(
+                "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
+                'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
+            )
+        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
+        async with _bridged_to_this_loop() as bridge:
+            run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
+            done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))
+        if problem is not None:
+            raise problem
+        report: Report = done[0]
+        self._show(*done, check=check)
+        return report
+
+    def _run(
+        self,
+        wallet: WalletInProcess,
+        profile: Profile | None,
+        supplies: Supplies | None,
+        prefix: str,
+        given: _Given,
+        bridge: _Bridge,
+    ) -> tuple[Report, dict[str, tuple[str, ...]]]:
+        """Return the report, and by scenario what the wallet raised or logged."""
+        profile, supplies = profile or self._profile, supplies or Supplies()
+        signers = [self._keys.service.current]
+        if supplies.old_key is not None:
+            signers.append(loaded(supplies.old_key, "old_key"))
+        keys = [signer.public_key_pem() for signer in signers]
+        receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
+        seen: dict[str, tuple[str, ...]] = {}
+        with ErrorRecorder(self._logs) as errors:
+
+            def delivery(to: WalletInProcess) -> Deliver:
+                deliver = bridge(delivery_to(to, lambda: receiver))
+                # The receiver of a handler knows the webhooks' paths alone.
+                return _delivery(deliver, "" if isinstance(to, WebhookHandler) else normal_prefix(prefix), errors)
+
+            def note(verdict: Verdict, _: int) -> None:
+                seen[verdict.id] = errors.taken()
+
+            given_deeds = ((each.name, getattr(supplies, each.name)) for each in fields(supplies))
+            done: dict[str, Any] = {name: bridge(deed) for name, deed in given_deeds if callable(deed)}
+            if supplies.second_url is not None:
+                done["second_url"] = delivery(supplies.second_url)
+            report = certify_in_process(
+                delivery(wallet),
+                signing_key=self._keys.service.current,
+                profile=profile,
+                supplies=replace(supplies, **done),
+                on_verdict=note,
+                **given._asdict(),
+            )
+        return report, seen
+
+    def _show(self, report: Report, seen: Mapping[str, tuple[str, ...]], *, check: bool) -> None:
+        """
+        Fail what failed, if it is to be checked, and print all else that is worth a line.
+
+        pytest shows what is printed with the test's output, for -rP or beside a failure.
+        """
+        text = ReportText(report, seen)
+        failing = text.failures() if check else []
+        for line in text.beside({verdict.id for verdict, _ in failing}):
+            print(line)  # noqa: T201
+        if self._subtests is None:
+            if failing:
+                pytest.fail(text.at_once(failing), pytrace=False)
+            return
+        for verdict, message in failing:
+            with self._subtests.test(verdict.name):
+                pytest.fail(message, pytrace=False)
+        for verdict in report.verdicts if check else ():
+            if verdict.outcome is Outcome.PASSED or verdict.is_advice:
+                with self._subtests.test(verdict.name):
+                    pass
+
+
+def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder) -> Deliver:
+    """Return what delivers below *prefix*; what the wallet raises goes to *errors*."""
+
+    async def awaited(answer: Any) -> HttpReply:
+        with errors.keeping():
+            response = await answer
+        return answer_of(response)
+
+    def delivered(path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        with errors.keeping():
+            answer = deliver(prefix + path, headers, body)
+        return awaited(answer) if inspect.isawaitable(answer) else answer_of(answer)
+
+    return delivered
+
+
+class _AbandonedError(BaseException):
+    """Ends a certification that was cancelled; an ``except Exception`` of a wallet does not stop it."""
+
+
+@asynccontextmanager
+async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
+    """Yield a bridge for threads: what functions return is awaited on this event loop, until the context is left."""
+    is_over = Event()
+
+    def awaiting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            if is_over.is_set():
+                raise _AbandonedError
+            answer = function(*arguments)
+            if not inspect.isawaitable(answer):
+                return answer
+            try:
+                result, problem = portal.call(_outcome_of, answer)
+            except (RuntimeError, CancelledError):
+                if not is_over.is_set():
+                    raise
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise _AbandonedError from None
+            if problem is not None:
+                raise problem
+            return result
+
+        return called
+
+    async with BlockingPortal() as portal:
+        try:
+            yield awaiting
+        finally:
+            is_over.set()
+            await portal.stop(cancel_remaining=True)
+
+
+# Any: None beside a problem.
+async def _outcome_of(answer: Awaitable[Any]) -> tuple[Any, BaseException | None]:
+    """Return the result of *answer*, or what it raises: a portal would end, and put the error into a group."""
+    try:
+        return await answer, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as failed:
+        return None, failed

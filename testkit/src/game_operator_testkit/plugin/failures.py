@@ -1,0 +1,176 @@
+"""What pytest shows of a certification: its report as messages, and the errors that the wallet raised or logged."""
+
+import logging
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import StackSummary, TracebackException
+from typing import Final
+
+import game_operator
+from game_operator.text import visible
+from game_operator_testkit.certifier import Cause, Report, Verdict
+from game_operator_testkit.certifier.report.summary import Summary
+
+_LONGEST: Final = 600
+_MOST_STEPS: Final = 8
+_OURS: Final = str(Path(game_operator.__file__).parent)
+#: How many different errors of one scenario are shown, how many frames of each, and how long each may be.
+_MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
+
+
+class ReportText:
+    """
+    A report in messages: what failed, what costs most first, and what else there is to say.
+
+    Bodies are shown, and no header: signatures and cookies stay out of logs.
+
+    Args:
+        report: The report.
+        seen: By scenario, what the wallet raised or logged as an error meanwhile.
+    """
+
+    def __init__(self, report: Report, seen: Mapping[str, tuple[str, ...]]) -> None:
+        self._report, self._summary = report, Summary(report)
+        self._seen = seen
+        # Errors that were shown already, each with the scenario that they were shown for.
+        self._shown: dict[str, str] = {}
+
+    def failures(self) -> list[tuple[Verdict, str]]:
+        """Return what fails a test, each with its message; the first one begins with how the whole run ended."""
+        ordered = [
+            (each, self._failure(each, cause))
+            for cause in self._report.causes
+            for each in (cause.verdict, *cause.others)
+            if each.failed
+        ]
+        ordered += [(each, f"{each.name}: could not be tried\n{each.reason}") for each in self._summary.undone]
+        # pytest itself writes "Failed: " before it.
+        ended = self._summary.headline.removeprefix("Failed: ")
+        head = "\n".join(filter(None, (ended[:1].upper() + ended[1:], self._summary.urgency)))
+        return [(each, text if place else f"{head}\n\n{text}") for place, (each, text) in enumerate(ordered)]
+
+    def at_once(self, failing: Sequence[tuple[Verdict, str]]) -> str:
+        """Return the messages of *failing* as one."""
+        tried = len(self._report.verdicts) - len(self._report.skipped)
+        head = f"{len(self._report.failures)} of {tried} scenarios failed"
+        return "\n\n\n".join([head, *(text for _, text in failing)])
+
+    def beside(self, failing: Container[str]) -> Iterator[str]:
+        """Yield advice, and what the wallet raised or logged in a scenario whose id is not among the *failing*."""
+        for verdict in self._report.verdicts:
+            if verdict.id in failing:
+                continue
+            if verdict.is_advice:
+                yield from (f"Advice, {verdict.name}: {note.reason}" for note in verdict.notes)
+            elif self._seen.get(verdict.id):
+                yield f"{verdict.name}: {verdict.outcome}"
+            yield from self._raised(verdict)
+
+    def _failure(self, verdict: Verdict, cause: Cause) -> str:
+        head = f"{verdict.name} ({verdict.cost})\n{verdict.reason}"
+        if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
+            return head
+        lines = []
+        if verdict is cause.verdict:
+            grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
+            lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.fix}", f"It rests on: {grounds}"]
+        else:
+            lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
+        parts = [head, "\n".join(lines)]
+        if len(verdict.notes) > 1:
+            parts.append("\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:]))
+        return "\n\n".join([*parts, _shown(verdict), *self._raised(verdict)])
+
+    def _raised(self, verdict: Verdict) -> Iterator[str]:
+        for text in self._seen.get(verdict.id, ()):
+            first = self._shown.setdefault(text, verdict.id)
+            # Otherwise the same traceback would stand below each scenario.
+            lines = text.splitlines() if first == verdict.id else [f"{text.splitlines()[-1]} (as in {first})"]
+            yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in lines)])
+
+
+def _shown(verdict: Verdict) -> str:
+    exchange = verdict.decisive
+    if exchange is None:  # No single answer is wrong, but what they come to.
+        steps = [f"    {each.title}: {each.told}" for each in verdict.exchanges[-_MOST_STEPS:]]
+        earlier = len(verdict.exchanges) - len(steps)
+        return "\n".join(["What was sent" + (f", after {earlier} more calls:" if earlier else ":"), *steps])
+    lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
+    lines.append(f"-> {f'HTTP {exchange.status}' if exchange.status else exchange.problem}")
+    lines += _body(exchange.answer_body, len(exchange.answer_body))
+    return "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
+
+
+def _body(body: bytes, length: int) -> list[str]:
+    more = [f"… {length:,} bytes in all"] if length > _LONGEST else []
+    return [*visible(body[:_LONGEST]).splitlines(), *more]
+
+
+class ErrorRecorder(logging.Handler):
+    """
+    Keeps, as a context, the text of errors that are raised and logged in this process.
+
+    They are shown with their scenario, so *other_handler*, which shows all errors, gets none meanwhile. Exceptions are
+    not kept, because they keep the variables of their frames alive. Records of our own loggers do not propagate
+    meanwhile: a receiver logs hundreds of refusals, and pytest would print them all below a single failure.
+    """
+
+    def __init__(self, other_handler: logging.Handler | None = None) -> None:
+        super().__init__(logging.ERROR)
+        self._other_handler = other_handler or logging.NullHandler()
+        self._seen: list[str] = []
+        self._ours = logging.getLogger("game_operator")
+        self._propagated = self._ours.propagate
+
+    def __enter__(self) -> "ErrorRecorder":
+        self._ours.propagate = False
+        for logger in (self._ours, logging.getLogger()):
+            logger.addHandler(self)
+        self._other_handler.addFilter(_is_below_error)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for logger in (self._ours, logging.getLogger()):
+            logger.removeHandler(self)
+        self._other_handler.removeFilter(_is_below_error)
+        self._ours.propagate = self._propagated
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Remember a line of the log, with its traceback if it has one."""
+        failed = record.exc_info[1] if record.exc_info else None
+        self._keep(record.getMessage() + ("" if failed is None else f"\n{_traceback(failed)}"))
+
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Remember what the wallet raises in here."""
+        try:
+            yield
+        except Exception as failed:  # A wallet may raise anything, and it passes on.
+            self._keep(_traceback(failed))
+            raise
+
+    def taken(self) -> tuple[str, ...]:
+        """Return what was seen since this was last asked, each once."""
+        seen, self._seen = list(dict.fromkeys(self._seen)), []
+        more = [f"… and {len(seen) - _MOST_ERRORS} more"] if len(seen) > _MOST_ERRORS else []
+        return *seen[:_MOST_ERRORS], *more
+
+    def _keep(self, text: str) -> None:
+        text = visible(text.strip().encode(errors="backslashreplace"))
+        self._seen.append(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…")
+
+
+def _is_below_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR
+
+
+def _traceback(failed: BaseException) -> str:
+    told = TracebackException.from_exception(failed)
+    link: TracebackException | None = told
+    while link is not None:
+        # What is between the certifier and the wallet's own lines explains nothing.
+        theirs = [frame for frame in link.stack if not frame.filename.startswith(_OURS)]
+        link.stack = StackSummary.from_list(theirs[-_FRAMES:])
+        link = link.__cause__ or link.__context__
+    return "".join(told.format())

@@ -1,0 +1,134 @@
+"""Signs webhooks as the service would, and as it would not, for the test client of any framework."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from game_operator.errors import ConfigurationError, shown
+from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import BodyWriter
+from game_operator_testkit.provider.keys import ThrowAwayKeys
+from game_operator_testkit.provider.requests import Request, Seal
+
+__all__ = ["KeyName", "WebhookSigner"]
+
+#: Whose key signs.
+KeyName: TypeAlias = Literal["service", "old", "forged"]
+
+_SEALS: Final = {"service": Seal(), "old": Seal(key="old"), "forged": Seal(key="stranger")}
+#: What a call keeps of how it came in.
+_NOT_SENT: Final = frozenset({"raw", "body"})
+#: Arguments of the signer itself, suggested where one is misspelt.
+_ARGUMENTS: Final = ("body", "key", "profile")
+_CALLS: Final[Mapping[str, type[WebhookCall]]] = {
+    kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SignedWebhook:
+    """
+    A webhook, ready to be posted by any client (spec §4.1).
+
+    Attributes:
+        path: Where it goes, below the operator's own prefix, such as ``/withdraw``.
+        body: The bytes of the body, which must arrive as they are.
+        headers: Content type and signature.
+    """
+
+    path: str
+    body: bytes
+    headers: dict[str, str] = field(repr=False)
+
+
+class WebhookSigner:
+    """
+    Makes signed webhooks (spec §4.1; bodies and signatures are assumed, docs/decisions/0010, 0011).
+
+    Args:
+        keys: The service's, and those that it must not sign with.
+        profile: Names the header of the signature and the fields of the bodies.
+    """
+
+    def __init__(self, keys: ThrowAwayKeys, profile: Profile | None = None) -> None:
+        self._keys = keys
+        self._profile = profile or Profile()
+
+    @property
+    def public_key_pem(self) -> bytes:
+        """What your receiver verifies webhooks with: the service's public key, in PEM."""
+        return self._keys.service.current.public_key_pem()
+
+    def __call__(
+        self,
+        call: WebhookCall | str,
+        body: bytes | None = None,
+        *,
+        key: KeyName = "service",
+        profile: Profile | None = None,
+        **fields: Any,  # Those of the call's class, which checks them.
+    ) -> SignedWebhook:
+        """
+        Return a webhook to be posted.
+
+        Args:
+            call: ``withdraw``, ``deposit``, ``rollback`` or ``player-balance``, with its *fields*; a call object; or,
+                with a *body*, any path.
+            body: The bytes to be signed, well-formed or not, in place of *fields*.
+            key: ``service`` signs as the service does, ``old`` as it did before a rotation, ``forged`` as a stranger.
+            profile: In place of the one that this was made with.
+            fields: Of ``WithdrawCall``, ``DepositCall``, ``RollbackCall`` or ``BalanceCall``; amounts in cents.
+
+        Raises:
+            ConfigurationError: There is no such webhook, or no such key.
+            TypeError: *fields* are not those of the call, or are given where they have no place; or *call* or *body* is
+                of the wrong type.
+            ValueError: An id or amount that no call can have; pass a *body* to send one all the same.
+        """
+        profile = profile or self._profile
+        path, body = _posted(call, body, fields, BodyWriter(profile))
+        seal = _SEALS.get(key)
+        if seal is None:
+            raise ConfigurationError(f"There is no key {shown(key)}. Pass service, old or forged.")
+        pairs = self._keys.service.headers(Request("", path, body, seal), profile.signature_header)
+        return SignedWebhook(path, body, {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs})
+
+
+def _posted(
+    call: WebhookCall | str, body: bytes | None, fields: dict[str, Any], writer: BodyWriter
+) -> tuple[str, bytes]:
+    """Return the path and the bytes that are posted to it."""
+    if not isinstance(call, str | WebhookCall):
+        raise TypeError(f"call must be {', '.join(_CALLS)} or a call object, not {type(call).__name__} {shown(call)}")
+    if body is not None and not isinstance(body, bytes):
+        raise TypeError(f"body must be bytes, not {type(body).__name__}: encode it, or pass the fields of the call")
+    if fields and (body is not None or not isinstance(call, str)):
+        given = "a body" if body is not None else "a call object"
+        raise TypeError(f"{', '.join(fields)} cannot be changed in {given}: pass the one or the other")
+    if not isinstance(call, str):
+        return f"/{call.operation}", writer.encoded(call) if body is None else body
+    path = call if call.startswith("/") else f"/{call.replace('_', '-')}"
+    if body is not None:
+        return path, body
+    kind = _CALLS.get(path[1:])
+    if kind is None:
+        raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
+    _check_fields(path[1:], kind, fields)
+    return path, writer.encoded(kind(**fields))
+
+
+def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, object]) -> None:
+    """Raise a TypeError that names what is unknown or missing, and what there is."""
+    known = [each for each in dataclasses.fields(kind) if each.init and each.name not in _NOT_SENT]
+    needed = [each.name for each in known if each.default is each.default_factory is dataclasses.MISSING]
+    names = [*needed, *(each.name for each in known if each.name not in needed)]
+    for unknown in (name for name in given if name not in names):
+        meant = difflib.get_close_matches(unknown, [*names, *_ARGUMENTS], 1, 0.5)
+        hint = f" Did you mean {meant[0]}?" if meant else ""
+        raise TypeError(f"A {operation} has no field {shown(unknown)}.{hint} It has {', '.join(names)}.")
+    missing = [name for name in needed if name not in given]
+    if missing:
+        raise TypeError(f"A {operation} needs {', '.join(missing)} too. It was given {', '.join(given) or 'nothing'}.")

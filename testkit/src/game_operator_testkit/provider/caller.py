@@ -1,0 +1,232 @@
+"""
+Calling a wallet as the service does: webhooks signed and posted, and what came back (spec §2.1, §4.1).
+
+For a sandbox, a certifier, and tests of one's own wallet. How calls are written and signed is assumed
+(docs/decisions/0010, 0011).
+"""
+
+import ssl
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final, Self, TypeAlias
+
+from game_operator._version import __version__
+from game_operator.client.proxies import proxy_of_environment
+from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
+from game_operator.errors import ConfigurationError, RequestNotSentError, shown
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.exchange import Send, TransportFailed
+from game_operator.protocol.http import HttpReply, HttpRequest
+from game_operator.protocol.signing import Signature
+from game_operator.protocol.webhook import BodyWriter
+from game_operator.transport.async_ import AsyncWire
+from game_operator.transport.sync import Wire
+from game_operator_testkit.provider.delivery import Delivery, DeliveryInDoubtError, delivered
+from game_operator_testkit.provider.keys import SigningKey, loaded
+
+__all__ = ["AsyncWebhookCaller", "Delivery", "DeliveryInDoubtError", "WebhookCaller"]
+
+#: A wallet's answers are short; one to a batch has a thousand of them.
+_MOST_BYTES: Final = 1_048_576
+_LIMITS: Final = ReadLimits(catalogue=_MOST_BYTES, other=_MOST_BYTES)
+_HEADERS: Final = (
+    (b"Accept", b"application/json"),
+    (b"Accept-Encoding", b"identity"),
+    (b"User-Agent", f"game-operator/{__version__} (webhooks)".encode()),
+)
+
+#: Headers by name, or pairs of name and value, which can have a name twice.
+HeadersToSend: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+
+
+class _Caller:
+    """What the sync and the async caller share: everything but the sending."""
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+    ) -> None:
+        try:
+            signer = loaded(signing_key, "signing_key")
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del signing_key
+        self._signer = signer
+        self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
+        profile = profile or Profile()
+        self._header = profile.signature_header.encode()
+        self._writer: Final = BodyWriter(profile)
+        self._timeout = checked_seconds("timeout", timeout)
+
+    def signature(self, body: bytes) -> Signature:
+        """Return the value of the signature header for *body* (assumed, docs/decisions/0011)."""
+        return Signature.of(self._signer.sign(body))
+
+    def __repr__(self) -> str:
+        if "url" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
+        return f"{type(self).__name__}({self.url!r})"
+
+    def __reduce__(self) -> str:
+        raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
+
+    def _step(self, path: str, body: bytes, headers: HeadersToSend, *, signed: bool) -> Send:
+        # The path goes into the request line as it is.
+        if not (path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path)):
+            raise ConfigurationError(
+                f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
+            )
+        signature = ((self._header, self.signature(body)),) if signed else ()
+        texts = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in texts)
+        request = HttpRequest("POST", path, (*_HEADERS, *pairs, *signature), body)
+        return Send(request, self._timeout, 1, "webhook")
+
+
+class WebhookCaller(_Caller):
+    """
+    Posts webhooks to a wallet, signed as the service signs them. Threads may share one.
+
+    A call is posted once: redirects are not followed, and nothing is repeated.
+
+    Args:
+        url: The address that the paths of spec §4.1 are below; plain http only to this machine. It is an attribute too.
+        signing_key: The service's RSA private key: a path, a PEM as str or bytes, or an ``RSAPrivateKey``.
+        profile: Names the header of the signature and the fields of the bodies.
+        timeout: Seconds to connect, to send, and between two pieces of the answer. An answer's body is given up after
+            as long in all; headers that drip in can outlast it.
+        allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https, such as a CA of your own; None for the usual ones.
+
+    Raises:
+        ConfigurationError: A setting cannot work; ``SigningKeyError`` if it is the key.
+        TypeError: An argument is of another kind.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
+        self._wire = Wire(
+            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
+        )
+
+    def send(self, call: WebhookCall) -> Delivery:
+        """
+        Write *call* as the service does, under the names of the profile, post it, and return the answer.
+
+        Raises:
+            RequestNotSentError: It never left this machine: nothing happened at the wallet.
+            DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
+        """
+        return self.post(f"/{call.operation}", self._writer.encoded(call))
+
+    def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
+        """
+        Post *body* as it is to *path*, with *headers* beside our own, and return the answer.
+
+        Args:
+            path: Below the url, such as ``/withdraw``.
+            body: Any bytes, well-formed or not.
+            headers: More headers; a signature of your own among them, together with ``signed=False``.
+            signed: Whether the body is signed.
+
+        Raises:
+            RequestNotSentError: It never left this machine: nothing happened at the wallet.
+            DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
+            ConfigurationError: *path* is invalid, or the caller is closed.
+        """
+        step = self._step(path, body, headers, signed=signed)
+        began = time.monotonic()
+        result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
+        return _delivery(self.url, step.request, result, time.monotonic() - began)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._wire.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+
+class AsyncWebhookCaller(_Caller):
+    """
+    The same as ``WebhookCaller``, awaited, on asyncio or trio; *timeout* is exact, and bounds the whole call.
+
+    Any number of calls may be under way at once, over at most 100 connections.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        signing_key: SigningKey,
+        *,
+        profile: Profile | None = None,
+        timeout: float = 10.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
+        self._wire = AsyncWire(
+            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
+        )
+
+    async def send(self, call: WebhookCall) -> Delivery:
+        """Post *call* and return the answer, as ``WebhookCaller.send`` does."""
+        return await self.post(f"/{call.operation}", self._writer.encoded(call))
+
+    async def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
+        """Post *body* to *path* and return the answer, as ``WebhookCaller.post`` does."""
+        step = self._step(path, body, headers, signed=signed)
+        began = time.monotonic()
+        result = await self._wire.send(step)
+        return _delivery(self.url, step.request, result, time.monotonic() - began)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        await self._wire.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+
+def _delivery(url: str, request: HttpRequest, result: HttpReply | TransportFailed, seconds: float) -> Delivery:
+    if isinstance(result, HttpReply):
+        return delivered(request.path, request.body, result, seconds)
+    # What came back instead of an answer may quote what we sent.
+    signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
+    reason = result.reason_without(signature)
+    if result.sent:
+        raise DeliveryInDoubtError(f"{request.path}: {reason}", elapsed_seconds=seconds, timed_out=result.timed_out)
+    raise not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=result.timed_out)
+
+
+def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:
+    """Return the error of a webhook that never left."""
+    return RequestNotSentError(
+        reason,
+        elapsed_seconds=elapsed_seconds,
+        timed_out=timed_out,
+        setting="url",
+        remedy="The webhook never left: check the wallet's address, DNS, firewall and TLS, and that it is running.",
+    )

@@ -1,0 +1,252 @@
+"""
+Carries requests to a wallet over HTTP, well-behaved and misbehaving. Each ends in time, even if the wallet hangs.
+
+A fault never replaces a delivery: the wallet gives the reply that is lost, and the connection that is reset was open.
+"""
+
+import asyncio
+import html
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import quote
+
+from game_operator.client.settings import base_url_of
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
+from game_operator.profile import Profile
+from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, redacted
+from game_operator_testkit.provider.caller import AsyncWebhookCaller, not_delivered
+from game_operator_testkit.provider.delivery import Carried, Post
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.misbehaving import post_roughly
+from game_operator_testkit.provider.requests import UNSIGNED, Request
+
+_HALF_SECONDS: Final = 2.0
+#: A shorter value is not taken for a secret: it may stand in any text.
+_LEAST_SECRET: Final = 8
+#: Why nothing came back although nothing failed, by the manner of the request.
+_NOT_AWAITED: Final = {
+    Manner.HANG_UP: "timeout: the service hung up before the answer",
+    Manner.CUT: "the connection was reset before the answer, on purpose",
+}
+
+
+class HttpCarrier:
+    """
+    Signs requests and carries them to the wallet at *url*, from one event loop.
+
+    Args:
+        url: The wallet's address, what ``/withdraw`` and the others are below.
+        keys: What requests are signed with.
+        profile: Names the header of the signature.
+        second_url: Another process of the same wallet.
+        elsewhere: An address of this machine that requests may come from.
+        headers: More headers for each request; their values are cut out of what comes back.
+        timeout: Seconds for one request.
+        patience: Seconds for which an unreachable wallet is tried again: it may be starting.
+        allow_insecure_http: Whether plain http may go to another machine.
+        ssl_context: Whom to trust over https.
+
+    Raises:
+        ConfigurationError: A setting cannot work.
+    """
+
+    on_wire = True
+
+    def __init__(
+        self,
+        url: str,
+        keys: ServiceKeys,
+        *,
+        profile: Profile | None = None,
+        second_url: str | None = None,
+        elsewhere: str | None = None,
+        headers: HeaderPairs = (),
+        timeout: float = 10.0,
+        patience: float = 0.0,
+        allow_insecure_http: bool = False,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._keys = keys
+        self._header = (profile or Profile()).signature_header
+        url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
+        caller_of = partial(
+            AsyncWebhookCaller,
+            signing_key=keys.current,
+            profile=profile,
+            timeout=timeout,
+            allow_insecure_http=allow_insecure_http,
+            ssl_context=ssl_context,
+        )
+        caller = caller_of(url)
+        second = caller if second_url is None else caller_of(second_url)
+        self._callers = {"wallet": caller, "elsewhere": caller, "second": second}
+        _check_ours(elsewhere)
+        self._elsewhere = elsewhere
+        self._headers = headers
+        # The whole value first, then its words: an answer may quote only the token of "Bearer TOKEN".
+        words = [form for _, value in headers for word in (value, *value.split()) for form in _forms(word)]
+        self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
+        self._timeout, self._patience = timeout, patience
+        self._ssl_context = ssl_context
+        self._runner: asyncio.Runner | None = None
+
+    def carry(self, requests: Sequence[Request]) -> list[Carried]:
+        """Carry *requests*, all at once if there are several, on an event loop that is kept for that."""
+        self._runner = self._runner or asyncio.Runner()
+        return self._runner.run(self._all(requests))
+
+    def close(self) -> None:
+        """Close the connections of ``carry``."""
+        if self._runner is not None:
+            self._runner.run(self.aclose())
+            self._runner.close()
+
+    async def carry_one(self, request: Request) -> Carried:
+        """Carry *request*. What a wallet does never raises."""
+        answer: HttpReply | None = None
+        problem, timed_out, unreachable = "", False, False
+        headers = self._keys.headers(request, self._header)
+        began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
+        try:
+            every = (*headers, *self._headers)
+            rough = _is_rough(request)
+            answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
+            problem = answer.defect if answer else _NOT_AWAITED[request.manner]
+        except TransportError as failed:
+            problem, timed_out = failed.reason, failed.timed_out
+            unreachable = isinstance(failed, RequestNotSentError)
+        except TimeoutError:
+            problem, timed_out = f"no answer within {self._timeout:g} s", True
+        except (OSError, ValueError) as failed:
+            problem = str(failed) or type(failed).__name__
+        elapsed_seconds = time.perf_counter() - began
+        if answer is not None and self._secrets:
+            answer = redacted(answer, self._without_values)
+        problem = self._without_values(problem.encode()).decode()
+        url = self._url_of(request)
+        return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
+
+    async def carry_post(self, post: Post) -> Carried:
+        """
+        Carry *post*, with its faults.
+
+        Raises:
+            RequestNotSentError: The wallet cannot be reached.
+        """
+        if post.manner is Fault.REQUEST_LOST:
+            request = post.request
+            headers, began_millis = self._keys.headers(request, self._header), time.time_ns() // 1_000_000
+            carried = Carried(request, headers, None, "request lost", 0.0, began_millis, self._url_of(request))
+        else:
+            carried = _delivered(await self.carry_one(post.request))
+        if post.manner is Fault.REPLY_LOST and carried.answer is not None:
+            carried = replace(carried, problem="reply lost")
+        return carried
+
+    async def carry_request(self, request: Request) -> Carried:
+        """Carry *request*; raise as ``carry_post`` does."""
+        return _delivered(await self.carry_one(request))
+
+    async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
+        """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
+        return await self.carry_or_raise(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
+
+    async def carry_or_raise(self, request: Request) -> Carried:
+        """Carry *request*; raise as ``carry_post`` does."""
+        return _delivered(await self.carry_one(request))
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        for caller in self._callers.values():
+            await caller.aclose()
+
+    async def _all(self, requests: Sequence[Request]) -> list[Carried]:
+        return await asyncio.gather(*map(self.carry_one, requests))
+
+    async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
+        caller, texts = self._callers[request.at], _texts_beside_type(headers)
+        deadline, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                delivery = await caller.post(request.path, request.body, texts, signed=False)
+            except RequestNotSentError:
+                if time.monotonic() + pause > deadline:
+                    raise
+            else:
+                return HttpReply(delivery.status, delivery.headers, delivery.body, delivery.defect)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpReply | None:
+        # A wallet need not answer half a request.
+        timeout = min(self._timeout, _HALF_SECONDS) if request.manner is Manner.HALF else self._timeout
+        return await post_roughly(
+            self._url_of(request),
+            headers,
+            request.body,
+            request.manner,
+            timeout,
+            method=request.method,
+            ssl_context=self._ssl_context,
+            local_address=self._elsewhere if request.at == "elsewhere" else None,
+        )
+
+    def _url_of(self, request: Request) -> str:
+        return f"{self._callers[request.at].url}{request.path}"
+
+    def _without_values(self, text: bytes) -> bytes:
+        """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…".encode())
+        return text
+
+
+def _delivered(carried: Carried) -> Carried:
+    if carried.unreachable:
+        raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+    return carried
+
+
+def _texts_beside_type(headers: HeaderPairs) -> tuple[tuple[str, str], ...]:
+    """Return *headers* as text, without the content type, which is added to every request."""
+    texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
+    return tuple((name, value) for name, value in texts if name.lower() != "content-type")
+
+
+def _is_rough(request: Request) -> bool:
+    """Return whether no ordinary client would send it so."""
+    own_type = any(name.lower() == "content-type" for name, _ in request.headers)
+    odd = request.method != "POST" or own_type or request.at == "elsewhere" or request.seal.times > 1
+    # For an empty body the caller would send neither type nor length.
+    return odd or not request.body or request.manner is not Manner.WHOLE
+
+
+def _forms(value: bytes) -> Iterator[bytes]:
+    """Yield *value* as an answer may quote it: as it is, in JSON, in HTML and in an address."""
+    text = value.decode("latin-1")
+    for form in (text, json.dumps(text)[1:-1], html.escape(text), quote(text, safe="")):
+        yield form.encode("latin-1", errors="replace")
+
+
+def _check_ours(address: str | None) -> None:
+    """Check that *address* belongs to this machine. From another, nothing would arrive, which proves nothing."""
+    if address is None:
+        return
+    try:
+        family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+        with socket.socket(family) as bound:
+            bound.bind((address, 0))
+    except (ValueError, OSError) as failed:
+        raise ConfigurationError(
+            f"{shown(address)} is not an address of this machine ({failed}).",
+            setting="elsewhere",
+            remedy="Pass one that calls can come from, such as 127.0.0.2.",
+        ) from None

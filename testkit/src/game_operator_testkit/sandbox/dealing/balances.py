@@ -1,0 +1,297 @@
+"""
+The balances that wallets report, beside what they should be.
+
+The service does not know what a player owns, so it believes the first balance reported. From there on it adds up every
+movement that was answered. Answers to calls that were under way together cross, and a call without an answer may have
+moved money or not. Therefore *calls of one player that overlap are judged together*, once the last of them has ended:
+
+- Each balance reported must be one that some of the calls begun so far could have left.
+- The calls that moved money must lead to one of the balances reported, because the last of them reported it.
+
+A balance that passes both may be right, and is not called wrong. The first answer that nothing overlaps shows a wallet
+that moved too much or too little.
+"""
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from threading import Lock
+from typing import Final
+
+from game_operator_testkit.sandbox.dealing.dealt import Dealt
+
+_KEPT_POINTS: Final = 500
+_KEPT_PLAYERS: Final = 1_000
+#: So many balances may be in question at once; beyond, a player's are believed anew.
+_MOST_POSSIBLE: Final = 2_048
+
+
+@dataclass(slots=True)
+class ReportedBalance:
+    """
+    A balance in an answer of the wallet.
+
+    Attributes:
+        at_millis: When the answer came.
+        reported_cents: The balance it carried.
+        expected_cents: What it should have been; None while that is unknown, because calls overlapped.
+        number: The number of the answer in the live log; 0 if it has none.
+    """
+
+    at_millis: int
+    reported_cents: int
+    expected_cents: int | None = None
+    number: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing is known to be wrong with it."""
+        return self.expected_cents in (None, self.reported_cents)
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerBalance:
+    """
+    The balance of one player, as far as it is known.
+
+    Attributes:
+        player_id: Whose balance.
+        last: The last balance reported; None if there is none.
+        expected_cents: What it should be now; None while that is unknown.
+        first_wrong: The first balance that was wrong, until it is accepted; None if all were right.
+        wrong_count: How many were wrong.
+        under_way: How many calls have begun and not ended.
+        suspects: The bets and claims that may have made the first wrong balance: all since the last right one.
+    """
+
+    player_id: str
+    last: ReportedBalance | None
+    expected_cents: int | None
+    first_wrong: ReportedBalance | None
+    wrong_count: int
+    under_way: int
+    suspects: tuple[Dealt, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no balance was wrong."""
+        return self.first_wrong is None
+
+
+@dataclass(slots=True)
+class _Player:
+    """``balances`` are those that may be right, None if any may; the rest is of the calls that overlap just now."""
+
+    points: deque[ReportedBalance]
+    balances: set[int] | None = None
+    under_way: int = 0
+    begun: int = 0
+    possible: set[int] | None = None
+    moved_cents: int = 0
+    unknown: bool = False
+    reported: list[ReportedBalance] = field(default_factory=list)
+    first_wrong: ReportedBalance | None = None
+    wrong_count: int = 0
+    touched: dict[Dealt, None] = field(default_factory=dict)
+    suspects: tuple[Dealt, ...] = ()
+
+    def begin(self, may_move_cents: int, about: Dealt | None) -> None:
+        if self.under_way == 0:
+            self.possible = None if self.balances is None else set(self.balances)
+            self.begun, self.moved_cents, self.unknown, self.reported = 0, 0, False, []
+        self.begun += 1
+        self.under_way += 1
+        if about is not None:
+            self.touched[about] = None
+        if self.possible is not None:
+            self.possible |= {cents + may_move_cents for cents in self.possible}
+            self.possible = self.possible if len(self.possible) <= _MOST_POSSIBLE else None
+
+    def report(self, point: ReportedBalance, *, repeated: bool) -> None:
+        of_old = repeated and any(point.reported_cents == earlier.reported_cents for earlier in self.points)
+        self.points.append(point)
+        # A wallet may answer a repeat as it did the first time (docs/decisions/0012), which says nothing of today.
+        if of_old:
+            return
+        self.reported.append(point)
+        self.unknown = self.unknown or len(self.reported) > _MOST_POSSIBLE
+        if self.possible is not None and point.reported_cents not in self.possible:
+            self._mark(point, self.possible)
+
+    def end(self, moved_cents: int | None, about: Dealt | None) -> None:
+        if self.under_way == 0:
+            return
+        self.under_way -= 1
+        self.moved_cents += moved_cents or 0
+        self.unknown = self.unknown or moved_cents is None
+        if self.under_way > 0:
+            return
+        reported = {point.reported_cents for point in self.reported}
+        if self.unknown:
+            self.balances = None
+        elif self.balances is None:
+            self.balances = reported or None
+        else:
+            expected = {cents + self.moved_cents for cents in self.balances}
+            self.balances = (expected & reported) or expected
+            self._compare(self.balances)
+        if self.first_wrong is not None:
+            self.suspects = self.suspects or tuple(self.touched)
+        if about is not None:
+            # The last call may have moved something only after its right answer.
+            self.touched = {about: None}
+
+    def accept(self) -> None:
+        # What is under way now began before, and says nothing of the balance that is believed next.
+        self.balances, self.possible, self.unknown = None, None, True
+        self.first_wrong, self.wrong_count, self.suspects = None, 0, ()
+
+    def _compare(self, right: set[int]) -> None:
+        open_points = [point for point in self.reported if point.expected_cents is None]
+        for point in self.reported:
+            if point.expected_cents is not None and point.reported_cents not in right:
+                point.expected_cents = _nearest(right, point.reported_cents)
+        agreeing = next((point for point in reversed(open_points) if point.reported_cents in right), None)
+        if agreeing is not None:
+            agreeing.expected_cents = agreeing.reported_cents
+        elif open_points and open_points[-1] is self.reported[-1]:
+            self._mark(open_points[-1], right)
+
+    def _mark(self, point: ReportedBalance, possible: Iterable[int]) -> None:
+        point.expected_cents = _nearest(possible, point.reported_cents)
+        self.first_wrong = self.first_wrong or point
+        self.wrong_count += 1
+
+
+def _nearest(possible: Iterable[int], reported_cents: int) -> int:
+    return min(possible, key=lambda cents: (abs(cents - reported_cents), cents))
+
+
+class BalanceBoard:
+    """
+    The balances reported of many players, from any thread.
+
+    For each call: ``begin`` before it is sent first, ``reported`` for each answer with a balance, ``end`` when it was
+    answered definitely or given up. A call that is delivered several times begins and ends once.
+
+    Args:
+        clock: The time of an answer, in Unix milliseconds; None is the machine's clock.
+        kept_points: How many balances of a player are kept, the newest.
+        kept_players: How many players are kept. Those with calls under way stay, then those whose balance is wrong,
+            then those that had the latest answers.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int] | None = None,
+        *,
+        kept_points: int = _KEPT_POINTS,
+        kept_players: int = _KEPT_PLAYERS,
+    ) -> None:
+        self._lock = Lock()
+        self._clock = clock or (lambda: time.time_ns() // 1_000_000)
+        self._kept_points, self._kept_players = kept_points, kept_players
+        self._players: OrderedDict[str, _Player] = OrderedDict()
+
+    def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
+        """A call *about* a bet or claim is about to be sent. It may move *may_move_cents*, less than 0 for a debit."""
+        with self._lock:
+            self._player(player_id).begin(may_move_cents, about)
+
+    def reported(self, player_id: str, balance_cents: int, *, repeated: bool = False, number: int = 0) -> None:
+        """
+        An answer carried the balance of *player_id*.
+
+        *repeated* says whether its call had been answered definitely before: a wallet may then repeat an old balance.
+        *number* is that of the answer in the live log.
+        """
+        with self._lock:
+            player = self._player(player_id)
+            alone = player.under_way == 0
+            if alone:
+                player.begin(0, None)
+            player.report(ReportedBalance(self._clock(), balance_cents, number=number), repeated=repeated)
+            if alone:
+                player.end(0, None)
+
+    def end(self, player_id: str, moved_cents: int | None = 0, about: Dealt | None = None) -> None:
+        """
+        A call *about* a bet or claim was answered definitely, or given up.
+
+        *moved_cents* is what it moved according to its answer: 0 if it was refused. None if it was given up, and may
+        have moved money or not; the next balance reported is believed then.
+        """
+        with self._lock:
+            player = self._players.get(player_id)
+            if player is not None:
+                player.end(moved_cents, about)
+
+    def is_alone(self, player_id: str) -> bool:
+        """Return whether the call under way has overlapped with no other of its player."""
+        with self._lock:
+            player = self._players.get(player_id)
+            return player is not None and player.begun == 1
+
+    def accept(self, player_id: str) -> None:
+        """Believe the next balance reported: somebody else has rightly moved the player's money."""
+        with self._lock:
+            if player_id in self._players:
+                self._players[player_id].accept()
+
+    def players(self) -> list[PlayerBalance]:
+        """Return all players: first those whose balance was wrong, and of each kind the latest first."""
+        with self._lock:
+            seen = [_seen(player_id, player) for player_id, player in reversed(self._players.items())]
+        return sorted(seen, key=lambda player: player.agrees)
+
+    def disagrees(self) -> bool:
+        """Return whether any player's balance was wrong; quicker than ``players``."""
+        with self._lock:
+            return any(player.first_wrong is not None for player in self._players.values())
+
+    def latest_mistake(self) -> tuple[str, ReportedBalance] | None:
+        """Return the player whose balance went wrong last, and its first wrong balance; None if all are right."""
+        with self._lock:
+            found = [(name, player.first_wrong) for name, player in self._players.items() if player.first_wrong]
+            latest = max(found, key=lambda each: (each[1].at_millis, each[1].number), default=None)
+            return None if latest is None else (latest[0], replace(latest[1]))
+
+    def wrong(self) -> dict[int, ReportedBalance]:
+        """Return each balance that is wrong and not accepted, by the number of its answer in the live log."""
+        with self._lock:
+            players = [player for player in self._players.values() if player.first_wrong is not None]
+            points = (point for player in players for point in player.points)
+            return {point.number: replace(point) for point in points if point.number and not point.agrees}
+
+    def series(self, player_id: str) -> list[ReportedBalance]:
+        """Return the balances reported of a player, oldest first."""
+        with self._lock:
+            player = self._players.get(player_id)
+            return [] if player is None else [replace(point) for point in player.points]
+
+    def _player(self, player_id: str) -> _Player:
+        if player_id in self._players:
+            self._players.move_to_end(player_id)
+        else:
+            # To forget a player in the middle of a call would be to judge the rest of its calls without it.
+            resting = [each for each, player in self._players.items() if player.under_way == 0]
+            resting.sort(key=lambda each: self._players[each].first_wrong is not None)
+            for each in islice(resting, max(0, len(self._players) + 1 - self._kept_players)):
+                del self._players[each]
+            self._players[player_id] = _Player(deque(maxlen=self._kept_points))
+        return self._players[player_id]
+
+
+def _seen(player_id: str, player: _Player) -> PlayerBalance:
+    settled = player.under_way == 0 and player.balances is not None and len(player.balances) == 1
+    return PlayerBalance(
+        player_id=player_id,
+        last=replace(player.points[-1]) if player.points else None,
+        expected_cents=next(iter(player.balances or ())) if settled else None,
+        first_wrong=replace(player.first_wrong) if player.first_wrong else None,
+        wrong_count=player.wrong_count,
+        under_way=player.under_way,
+        suspects=player.suspects,
+    )

@@ -1,0 +1,319 @@
+"""What the service knows of a bet or claim that it dealt, its calls on their way, and the orders to post them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import ClassVar, Final, TypeAlias
+
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, MovingCall, RollbackCall, WithdrawCall
+from game_operator.money import amount_from_cents
+from game_operator_testkit.provider.delivery import Answer, Post, Sent
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.sandbox.dealing.plan import PlannedBet, PlannedClaim
+
+
+class ServiceState(StrEnum):
+    """
+    Where a bet or claim stands for the service.
+
+    OPEN, CLOSED and ROLLED_BACK are the specification's (spec §3); the other bets are not found by a lookup. PLACING
+    waits for the answer to its withdraw, REFUSED got a refusal. A claim is CLAIMING until it is PAID or REFUSED.
+    """
+
+    PLACING = "PLACING"
+    OPEN = "OPEN"
+    CLOSED = "CLOSED"
+    ROLLED_BACK = "ROLLED_BACK"
+    REFUSED = "REFUSED"
+    CLAIMING = "CLAIMING"
+    PAID = "PAID"
+
+
+#: In a trace, why a call is sent that was over.
+AGAIN: Final = "again"
+_HTTP_OK: Final = 200
+_STATE_IN_WORDS: Final = {
+    ServiceState.OPEN: "was placed and not settled",
+    ServiceState.CLOSED: "was settled",
+    ServiceState.ROLLED_BACK: "was cancelled or never placed",
+    ServiceState.REFUSED: "was never placed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """
+    What may have become of a bet or claim.
+
+    Attributes:
+        cents: What it did to the balance.
+        state: Where the bet is then; of a claim, PAID or CLAIMING.
+        in_words: The same in words; "" if it is what the service believes.
+        won_cents: What its deposit paid.
+        fault: The lasting fault that led to it, or None.
+    """
+
+    cents: int
+    state: ServiceState
+    in_words: str = ""
+    won_cents: int = 0
+    fault: Fault | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class _Record:
+    """
+    What a bet and a claim have in common.
+
+    Attributes:
+        state: Where it stands for the service.
+        lost: Whether the service gave a call up without knowing what became of it.
+        problems: What no correct wallet would have answered.
+        history: What was sent and what came back, in the order of the answers.
+    """
+
+    KIND: ClassVar[str]
+
+    planned: PlannedBet | PlannedClaim
+    state: ServiceState
+    lost: bool = False
+    problems: list[str] = field(default_factory=list)
+    history: list[Sent] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """The id of the bet or of the grant."""
+        return self.planned.bet_id if isinstance(self.planned, PlannedBet) else self.planned.free_bet_id
+
+    @property
+    def player_id(self) -> str:
+        """Whose it is."""
+        return self.planned.player_id
+
+    @property
+    def subject(self) -> str:
+        """What reports call it: bet or claim, and its id."""
+        return f"{self.KIND} {self.key}"
+
+    def given_up(self) -> frozenset[str]:
+        """Return which calls were sent and never answered definitely: their operations, or ``jackpot``."""
+        genuine = [each for each in self.history if each.post.is_genuine]
+        answered = (each.call for each in genuine if each.answer.settles(each.call))
+        return frozenset(_name(each.call) for each in genuine) - frozenset(map(_name, answered))
+
+    def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
+        """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
+        seen: set[MovingCall] = set()
+        for each in self.history:
+            if each.post.is_genuine and each.call not in seen and each.answer.settles(each.call):
+                seen.add(each.call)
+                yield each.call, each.answer
+
+    def wrong_statuses(self, *, of_replies: bool = False) -> Iterator[str]:
+        """
+        Yield, in words, each HTTP status but 200 that a genuine call was answered with (spec §4.1).
+
+        With *of_replies* only answers that are a reply count: an error page may come from a proxy.
+        """
+        answers = [sent.answer for sent in self.history if sent.post.is_genuine]
+        statuses = {answer.status for answer in answers if answer.reply is not None or not of_replies}
+        for status in sorted(statuses - {None, _HTTP_OK}, key=str):
+            yield f"a call was answered with HTTP {status}, which must be 200 always (spec §4.1)"
+
+    def history_in_words(self) -> Iterator[str]:
+        """Yield what was sent and what came back, line by line."""
+        yield f"{self.subject} of {self.player_id}, {self.planned.in_words}"
+        for sent in sorted(self.history, key=lambda sent: sent.post.serial):
+            post = sent.post
+            faults = f", {post.faults}" if post.faults else ""
+            yield f"  #{post.serial} {sent.call.operation}, delivery {post.attempt}{faults}: {sent.answer}"
+            yield f"      POST {post.path} {post.body.decode()}"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DealtBet(_Record):
+    """
+    A bet.
+
+    Attributes:
+        planned: The bet of the plan.
+        accepted: Whether its withdraw was answered SUCCESS.
+        hurried: Whether what ends it was sent before its withdraw.
+        cancelled_unseen: Whether its rollback was answered, and the wallet had not seen the bet.
+        paid: Whether its deposit was answered SUCCESS.
+        jackpot_paid: Whether its jackpot was answered SUCCESS.
+        unsent: The lasting fault that keeps its deposit or rollback back, or None.
+        reported_won_cents: What the service reports as won, where that differs from its deposit; else None.
+    """
+
+    KIND: ClassVar[str] = "bet"
+
+    planned: PlannedBet
+    accepted: bool = False
+    hurried: bool = False
+    cancelled_unseen: bool = False
+    paid: bool = False
+    jackpot_paid: bool = False
+    unsent: Fault | None = None
+    reported_won_cents: int | None = None
+    state: ServiceState = ServiceState.PLACING
+
+    @property
+    def won_cents(self) -> int:
+        """What the service reports as won."""
+        return self.planned.won_cents if self.reported_won_cents is None else self.reported_won_cents
+
+    @property
+    def belief(self) -> str:
+        """Where the service has it, in words."""
+        won = f" with {amount_from_cents(self.won_cents)} won" if self.state is ServiceState.CLOSED else ""
+        return f"the service has it {self.state}{won}"
+
+    def fates(self) -> list[Fate]:
+        """
+        Return what may have become of it, what the service believes first.
+
+        It is one fate unless a call was given up, or a lasting fault occurred.
+        """
+        lost = self.given_up()
+        # By what each leads to, so that no two are alike.
+        found = {(self.state, self.won_cents if self.state is ServiceState.CLOSED else 0): self._fate(self.state)}
+        for fate in self._others(lost):
+            found.setdefault((fate.state, fate.won_cents), fate)
+        fates = []
+        for fate in found.values():
+            fates.append(
+                fate if not self.jackpot_paid else replace(fate, cents=fate.cents + self.planned.jackpot_cents)
+            )
+            if "jackpot" in lost:
+                paid = " and ".join(filter(None, (fate.in_words, "was paid its jackpot")))
+                fates.append(replace(fate, cents=fate.cents + self.planned.jackpot_cents, in_words=paid))
+        return fates
+
+    def _others(self, lost: frozenset[str]) -> Iterator[Fate]:
+        """Yield what else may have become of it, after the calls *lost* were given up."""
+        if not self.accepted and "withdraw" not in lost:
+            return
+        if self.unsent or self.state is ServiceState.PLACING or not lost.isdisjoint({"rollback", "deposit"}):
+            yield self._fate(ServiceState.OPEN, self.unsent)
+        sent_another = self.state is ServiceState.CLOSED and self.reported_won_cents is not None and not self.unsent
+        if "deposit" in lost or sent_another:
+            yield self._fate(ServiceState.CLOSED, Fault.OTHER_WON if sent_another else None, self.planned.won_cents)
+
+    def _fate(self, state: ServiceState, fault: Fault | None = None, won_cents: int | None = None) -> Fate:
+        won = 0 if state is not ServiceState.CLOSED else self.won_cents if won_cents is None else won_cents
+        effects = {ServiceState.OPEN: -self.planned.wager_cents, ServiceState.CLOSED: won - self.planned.wager_cents}
+        words = "" if (state, won_cents) == (self.state, None) else _STATE_IN_WORDS.get(state, "")
+        return Fate(effects.get(state, 0), state, words, won, fault)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class DealtClaim(_Record):
+    """Free bets that were played, and their winnings claimed."""
+
+    KIND: ClassVar[str] = "claim"
+
+    planned: PlannedClaim
+    state: ServiceState = ServiceState.CLAIMING
+
+    @property
+    def belief(self) -> str:
+        """Where the service has it, in words."""
+        return f"the service has it {self.state}, {self.planned.in_words}"
+
+    def fates(self) -> list[Fate]:
+        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
+        won_cents = self.planned.won_cents
+        believed = Fate(won_cents if self.state is ServiceState.PAID else 0, self.state)
+        return [believed, Fate(won_cents, ServiceState.PAID, "was paid")] if self.given_up() else [believed]
+
+
+#: A bet or a claim.
+Dealt: TypeAlias = DealtBet | DealtClaim
+
+
+@dataclass(slots=True, eq=False)
+class PendingCall:
+    """
+    One call on its way to a definite answer.
+
+    Attributes:
+        dealt: What it is about.
+        call: The call.
+        draw: What its faults are drawn by: its number in the plan.
+        faults: What is laid over its first delivery.
+        then: What follows once it succeeded, or None.
+        attempts: How many deliveries there were.
+        first: The first definite answer, or None before it.
+        releases: What may be sent only after the first delivery of this: it was overtaken.
+        extra: Set for a post that is sent besides a call: nothing follows from it.
+        is_late: Whether it was kept back before: somebody may have settled the bet in the meantime.
+        again: Whether it was over, and is sent once more at the end: nothing may follow from it.
+    """
+
+    dealt: Dealt
+    call: MovingCall
+    draw: str
+    faults: tuple[Fault, ...] = ()
+    then: "PendingCall | None" = None
+    attempts: int = 0
+    first: Answer | None = None
+    releases: "PendingCall | None" = None
+    extra: Fault | None = None
+    is_late: bool = False
+    again: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a trace calls it: bet, operation, action and why it is sent. No two that wait have the same name."""
+        why = AGAIN if self.again else self.extra
+        return " ".join(filter(None, (self.dealt.key, self.call.operation, self.call.action, why)))
+
+    @property
+    def may_move_cents(self) -> int:
+        """What the call may move, less than 0 from the player."""
+        return -self.call.amount_cents if isinstance(self.call, WithdrawCall) else self.call.amount_cents or 0
+
+    def moved_cents(self, answer: Answer) -> int | None:
+        """Return what the call moved, as far as its answer shows."""
+        if self.is_late:
+            # It moves nothing if the operator has settled the bet before.
+            return None
+        if not answer.succeeded:
+            return 0
+        if isinstance(self.call, RollbackCall) and not (isinstance(self.dealt, DealtBet) and self.dealt.accepted):
+            # A wallet may answer so for a bet that it never saw (docs/decisions/0014).
+            return None
+        return self.may_move_cents
+
+    def changed(self) -> "PendingCall":
+        """Return a post of the same identity and other content: it moves a cent more, or less at the very most."""
+        assert isinstance(self.call, WithdrawCall | DepositCall)
+        cent = 1 if self.call.amount_cents < MAX_AMOUNT_CENTS else -1
+        call = replace(self.call, amount_cents=self.call.amount_cents + cent)
+        return PendingCall(self.dealt, call, self.draw, extra=Fault.OTHER_CONTENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """
+    Posts to be carried now: one after the other, but a duplicate beside the post before it where that is possible.
+
+    Attributes:
+        pending: Whose calls they are; several in a batch.
+        posts: The posts, in order.
+        at_millis: The simulated time.
+    """
+
+    pending: tuple[PendingCall, ...] = field(repr=False)
+    posts: tuple[Post, ...]
+    at_millis: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a trace calls its calls."""
+        return tuple(pending.name for pending in self.pending)
+
+
+def _name(call: MovingCall) -> str:
+    return "jackpot" if call.action == "JACKPOT" else call.operation

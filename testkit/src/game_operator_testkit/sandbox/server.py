@@ -1,0 +1,249 @@
+"""The sandbox: a world behind a port of this machine, for as long as a ``with`` block lasts."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from game_operator.errors import ConfigurationError
+from game_operator.profile import Profile
+from game_operator.signers.keys import PublicKeySource, load_public_key
+from game_operator_testkit.provider.delivery import DeliveryInDoubtError
+from game_operator_testkit.provider.keys import KeyKeeper, ServiceKeys, SigningKey, new_key
+from game_operator_testkit.provider.requests import Request, Seal
+from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
+from game_operator_testkit.sandbox.service.hand_made import saw_by_hand, signature_of
+from game_operator_testkit.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
+
+if TYPE_CHECKING:
+    from game_operator_testkit.provider.http import HttpCarrier
+
+T = TypeVar("T")
+
+#: Nobody waits longer for a wallet that answers nothing definite.
+_PLAY_SECONDS: Final = 60.0
+
+
+class Pages(Protocol):
+    """An ASGI application that is served in place of the Operator API, which it passes on."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+
+    def stop(self) -> None:
+        """End what would outlast the server. Called in the server's event loop."""
+
+
+class Sandbox(SandboxBase):
+    """
+    The service, played over real HTTP on loopback (spec §4.2, §5).
+
+    It serves inside its ``with`` block, in its own thread, and any number of sandboxes may serve at once. Its state
+    lies in ``world``, is there before the block and survives it.
+
+    Args:
+        operator_id: The operator that is registered.
+        operator_public_key: Its public key: a path, a PEM or a key object. None makes a key pair, and then
+            ``private_key_pem``, ``client`` and ``async_client`` have the private half.
+        wallet_url: The wallet that rounds are played against; it may be set later.
+        host: An address of this machine and no other, unless ``allow_remote``.
+        port: The port to listen on; 0 takes a free one.
+        seed: The same seed makes the same games, bets and rounds; None stands for 0.
+        clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
+        service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
+        old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
+        next_service_key: The key after a rotation, for a wallet that learns of it in advance. None makes one.
+        key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
+        teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on, before anything is
+            signed with them: for a wallet in the same process. None leaves that to you.
+        allow_remote: Whether other machines may reach it: its control room has no password.
+        profile: What is assumed: names of fields, the signature's header, batches of deposits.
+        control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
+            ``game_operator_testkit.control_room.ControlRoom``. None serves the API alone.
+
+    Raises:
+        ConfigurationError: A setting cannot work; on entering the block, if the port cannot be had.
+    """
+
+    def __init__(
+        self,
+        operator_id: str = "acme",
+        operator_public_key: PublicKeySource | None = None,
+        wallet_url: str | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: int | None = None,
+        clock: Callable[[], int] | None = None,
+        service_private_key: SigningKey | None = None,
+        old_service_key: SigningKey | None = None,
+        next_service_key: RSAPrivateKey | None = None,
+        key_keeper: KeyKeeper | None = None,
+        teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
+        profile: Profile | None = None,
+        control_room: "Callable[[Sandbox, ASGIApp], Pages] | None" = None,
+        allow_remote: bool = False,
+    ) -> None:
+        try:
+            service_keys = ServiceKeys.maker(service_private_key, old_service_key, next_service_key)
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del service_private_key, old_service_key
+        self._host, self._port = host if allow_remote else loopback(host), tcp_port(port)
+        self._allow_remote = allow_remote
+        super().__init__(
+            operator_id,
+            new_key() if operator_public_key is None else load_public_key(operator_public_key),
+            service_keys,
+            seed=seed,
+            clock=clock,
+            profile=profile,
+            key_keeper=key_keeper,
+            teach_wallet=teach_wallet,
+        )
+        self._running: ServingThread | None = None
+        #: Where the wallet is whose webhooks are called, or None.
+        self.wallet_url: str | None = wallet_url
+        self._make_pages = control_room
+
+    @property
+    def base_url(self) -> str:
+        """
+        Where the Operator API is, without ``/api/v0.2``.
+
+        Raises:
+            ConfigurationError: The sandbox is not running.
+        """
+        if self._running is None:
+            raise ConfigurationError("The sandbox has an address only while it runs. Use it in `with Sandbox() as …:`.")
+        return self._running.base_url
+
+    def redeliver(self, number: int) -> Exchange:
+        """
+        Send the webhook with this *number* in the live log again, byte for byte, and return the new exchange.
+
+        Its signature is sent again too.
+
+        Raises:
+            ConfigurationError: There is no such webhook any more, or no wallet.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._check_ready()
+        before = self.live.exchange(number)
+        if before is None or before.direction != "webhook":
+            raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
+        return running.run(self._delivered_again(before, wallet_url))
+
+    def send_by_hand(self, request: Request, *, note: str) -> Exchange:
+        """
+        Sign *request* as its seal says, send it to the wallet, and return the exchange in the live log.
+
+        Nothing is known of the call but what its body says. So the next balance of its player is believed, if the call
+        may have moved money.
+
+        Args:
+            request: What to send: a path below the wallet's URL, a body, its seal and its headers.
+            note: What the live log says of it, such as ``edited by hand``.
+
+        Raises:
+            ConfigurationError: There is no wallet, or the sandbox is not running.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._check_ready()
+        keys = self.service.keys
+        # Here and not on the event loop: a key that nobody has used yet is made first, and keys remember signatures.
+        keys.headers(request, self.service.profile.signature_header)
+        return running.run(self._sent_by_hand(request, wallet_url, signature_of(request, keys), note))
+
+    def ask_with_next_key(self, player_id: str) -> Exchange:
+        """
+        Ask the wallet for a balance by a call that the next key has signed, and return the exchange.
+
+        The wallet knows the key unless it answers INVALID_SIGNATURE. Nothing is switched.
+
+        Args:
+            player_id: Whose balance; a player that the wallet does not know serves as well.
+
+        Raises:
+            ConfigurationError: There is no next key, or no wallet.
+            TransportError: The wallet cannot be reached.
+        """
+        running, wallet_url = self._check_ready()
+        if self.service.keys.following is None:
+            raise ConfigurationError("There is no next key to ask with (any more). Make one first.")
+        return running.run(self._asked_with_next_key(player_id, wallet_url))
+
+    def __enter__(self) -> Self:
+        if self._running is not None:
+            raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
+        app: ASGIApp = application(self.service.answered, self._clock)
+        pages = None if self._make_pages is None else self._make_pages(self, app)
+        self._running = ServingThread(
+            listening_socket(self._host, self._port, allow_remote=self._allow_remote),
+            app if pages is None else pages,
+            lambda: None if pages is None else pages.stop(),
+        )
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.stop()
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_running"):
+            # Error trackers show the locals of a constructor that failed.
+            return "Sandbox(…)"
+        where = "not running" if self._running is None else self._running.base_url
+        return f"Sandbox({self.operator_id!r}, {where})"
+
+    def _check_ready(self) -> "tuple[ServingThread, str]":
+        """Return where webhooks are sent from, and the wallet that they go to."""
+        if self._running is None:
+            raise ConfigurationError("The sandbox plays only while it runs. Use it in `with Sandbox() as …:`.")
+        if self.wallet_url is None:
+            raise ConfigurationError("The sandbox knows no wallet. Pass wallet_url=, or set it, to play rounds.")
+        return self._running, self.wallet_url
+
+    def _runner(self) -> Runner:
+        running, wallet_url = self._check_ready()
+
+        def run(work: Callable[[Carry], Coroutine[Any, Any, T]]) -> T:
+            return running.run(self._done(work, wallet_url))
+
+        return run
+
+    async def _done(self, work: Callable[[Carry], Coroutine[Any, Any, T]], wallet_url: str) -> T:
+        began = time.monotonic()
+        try:
+            async with self._carrier(wallet_url) as carrier, asyncio.timeout(_PLAY_SECONDS):
+                return await work(carrier.carry_post)
+        except TimeoutError:
+            reason = f"the wallet at {wallet_url} has answered nothing definite for {_PLAY_SECONDS:g} s"
+            raise DeliveryInDoubtError(reason, elapsed_seconds=time.monotonic() - began, timed_out=True) from None
+
+    async def _asked_with_next_key(self, player_id: str, wallet_url: str) -> Exchange:
+        request = Request("", "/player-balance", self.service.balance_body(player_id), Seal(key="next"))
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_or_raise(request)
+        return self.service.saw_next_key(carried, player_id)
+
+    async def _delivered_again(self, before: Exchange, wallet_url: str) -> Exchange:
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
+        return self.service.saw_again(before, carried)
+
+    async def _sent_by_hand(self, request: Request, wallet_url: str, signature: str, note: str) -> Exchange:
+        async with self._carrier(wallet_url) as carrier:
+            carried = await carrier.carry_request(request)
+        return saw_by_hand(self.service, carried, signature=signature, note=note)
+
+    def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
+        from game_operator_testkit.provider.http import HttpCarrier
+
+        return aclosing(HttpCarrier(wallet_url, self.service.keys, profile=self.service.profile))

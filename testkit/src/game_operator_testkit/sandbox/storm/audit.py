@@ -1,0 +1,299 @@
+"""
+Compares what the service believes with what the wallet has, bet by bet and player by player.
+
+States agree when CLOSED is CLOSED with that credit, OPEN is OPEN, ROLLED_BACK is ROLLED_BACK, a TOMBSTONE, DECLINED or
+unseen, and refused is DECLINED or unseen. A balance agrees when it is the opening one and what the bets did to it.
+A difference is expected where the service itself gave a call up or a lasting fault occurred, and only if it is one that
+this call or fault can make.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from game_operator.codes import BetState
+from game_operator.ledger.api import BetRecord
+from game_operator.money import amount_from_cents
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
+from game_operator_testkit.sandbox.storm.diagnosis import Diagnosis, diagnosed, vote, without_chance
+from game_operator_testkit.sandbox.storm.guesses import Guess, Seen, of_answer, of_gap, of_problem, of_state
+
+_UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
+#: More balances of one player than these are not tried out one by one.
+_MOST_POSSIBLE: Final = 50_000
+_MOST_BETS_SHOWN: Final = 20
+_MOST_BETS_NAMED: Final = 3
+_HTTP_OK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """
+    What the wallet has at the end.
+
+    Attributes:
+        balances: The players' balances in cents; None for one that could not be read.
+        bets: The bets of these players by id; None where only the wallet itself knows them.
+        findings: What else is wrong with its books.
+    """
+
+    balances: Mapping[str, int | None]
+    bets: Mapping[str, BetRecord] | None = None
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """
+    Something that service and wallet do not agree on.
+
+    Attributes:
+        subject: The bet, claim or player, in words.
+        service: What the service believes.
+        wallet: What the wallet has or answered.
+        expected: Whether the service itself is to blame: it gave a call up, or a lasting fault occurred.
+        history: Every post about it and its answer, a line each.
+        fault: The lasting fault that led to it, or None.
+        owed_cents: What the fault left to be paid to the player; less than 0 if too much was paid.
+        gap_cents: What is too much in the player's balance, less than 0 if it is too little; 0 if it is not of one.
+        diagnosis: The most likely reason, and the calls that show it; None if nothing fits, or it is expected.
+        guesses: What may have gone wrong.
+    """
+
+    subject: str
+    service: str
+    wallet: str
+    expected: bool
+    history: tuple[str, ...]
+    fault: Fault | None = None
+    owed_cents: int = 0
+    gap_cents: int = 0
+    diagnosis: Diagnosis | None = None
+    guesses: tuple[Guess, ...] = field(default=(), repr=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.service}; {self.wallet}"
+
+
+def audit(
+    dealt: Sequence[Dealt], opening: Mapping[str, int], closing: Closing | None, wrong: Mapping[str, PlayerBalance]
+) -> list[Difference]:
+    """
+    Return all differences, those of bets before those of players.
+
+    Args:
+        dealt: What the service dealt.
+        opening: The players' balances before, in cents.
+        closing: What the wallet has now; None after a run that broke off, when nobody can read it any more.
+        wrong: The players for whom the wallet reported a wrong balance on the way.
+    """
+    found = list(_of_answers(dealt))
+    if closing is not None and closing.bets is not None:
+        found += _of_bets(dealt, closing.bets)
+    of_player: defaultdict[str, list[Dealt]] = defaultdict(list)
+    for each in dealt:
+        of_player[each.player_id].append(each)
+    for player_id, before in opening.items():
+        player = _PlayerAudit(player_id, before, of_player[player_id], wrong.get(player_id))
+        found += player.wrong_on_the_way() if closing is None else player.differences(closing)
+    findings = () if closing is None else closing.findings
+    found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in findings)
+    return _diagnosed(found, of_player)
+
+
+def _diagnosed(found: Sequence[Difference], of_player: Mapping[str, Sequence[Dealt]]) -> list[Difference]:
+    """Return *found*, each with its most likely reason; where the numbers leave it open, the others decide."""
+    narrowed = without_chance([() if each.expected else each.guesses for each in found])
+    votes = vote(narrowed)
+    made = []
+    for each, guesses in zip(found, narrowed, strict=True):
+        dealt = of_player[guesses[0].matched[0].player_id] if guesses else ()
+        made.append(replace(each, diagnosis=diagnosed(guesses, each.gap_cents, votes, dealt)))
+    return made
+
+
+def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
+    for each in dealt:
+        genuine = (sent.answer for sent in each.history if sent.post.is_genuine)
+        # An answer of another status is a difference already.
+        unreadable = next((answer for answer in genuine if answer.reply is None and answer.status == _HTTP_OK), None)
+        problems = [*each.problems, *each.wrong_statuses()]
+        if unreadable is not None:
+            problems.append(f"a call was answered, and not with a reply of spec §2.1: {unreadable.problem}")
+        for problem in problems:
+            guesses = of_problem(each, problem)
+            yield Difference(each.subject, each.belief, problem, False, tuple(each.history_in_words()), guesses=guesses)
+
+
+def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[Difference]:
+    known: set[str] = set()
+    for each in dealt:
+        if not isinstance(each, DealtBet):
+            continue
+        known.add(each.key)
+        record = kept.get(each.key)
+        believed, *others = each.fates()
+        if not _agree(each, believed, record):
+            history = list(each.history_in_words())
+            if record is not None:
+                history.append(f"  in the wallet's ledger: {_in_words(record)}")
+            fate = next((fate for fate in others if _agree(each, fate, record)), None)
+            difference = _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history))
+            yield replace(difference, guesses=of_state(each, record))
+    for bet_id in sorted(kept.keys() - known):
+        wallet = f"the wallet has it {_in_words(kept[bet_id])}"
+        yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, ())
+
+
+def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...]) -> Difference:
+    """Return the difference of a bet or claim that met with *fate*, which is None if no fault explains it."""
+    if fate is None or fate.fault is None:
+        return Difference(each.subject, each.belief, wallet, fate is not None, history)
+    owed_cents = each.fates()[0].cents - fate.cents
+    return Difference(each.subject, each.belief, wallet, True, history, fate.fault, owed_cents)
+
+
+def _agree(bet: DealtBet, believed: Fate, record: BetRecord | None) -> bool:
+    state = None if record is None else record.state
+    match believed.state:
+        case ServiceState.CLOSED:
+            return record is not None and (state, record.wager_cents, record.won_cents) == (
+                BetState.CLOSED, bet.planned.wager_cents, believed.won_cents,
+            )  # fmt: skip
+        case ServiceState.OPEN:
+            return record is not None and (state, record.wager_cents) == (BetState.OPEN, bet.planned.wager_cents)
+        case ServiceState.ROLLED_BACK:
+            return state is None or state in _UNDONE
+        case _:
+            return state in {None, BetState.DECLINED}
+
+
+def _in_words(record: BetRecord | None) -> str:
+    """Return what the wallet's ledger has of a bet."""
+    if record is None:
+        return "not at all"
+    won = "" if record.won_cents is None else f", won {amount_from_cents(record.won_cents)}"
+    return f"{record.state}, wager {amount_from_cents(record.wager_cents)}{won}"
+
+
+#: Which bets and claims met with another fate than the service believes.
+_Chain = tuple[tuple[Dealt, Fate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _PlayerAudit:
+    """One player: the balance before in cents, what was dealt to them, and the balance if the wallet had it wrong."""
+
+    player_id: str
+    before: int
+    dealt: Sequence[Dealt]
+    wrong: PlayerBalance | None
+
+    def differences(self, closing: Closing) -> Iterator[Difference]:
+        now = closing.balances.get(self.player_id)
+        due = self.before + sum(each.fates()[0].cents for each in self.dealt)
+        gave_up = any(each.given_up() for each in self.dealt)
+        explained = [] if now == due else None if now is None else self._explained(now, closing.bets)
+        if explained is not None:
+            yield from explained
+            # A call that was given up leaves open what is wrong.
+            yield from () if gave_up else self.wrong_on_the_way(is_right_now=not explained)
+            return
+        wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
+        opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
+        yield self._difference(opened, wallet, 0 if now is None else now - due, now)
+
+    def wrong_on_the_way(self, *, is_right_now: bool = False) -> Iterator[Difference]:
+        """Yield the wrong balance that the wallet reported, if it did; it *is_right_now* or not."""
+        wrong = None if self.wrong is None else self.wrong.first_wrong
+        if wrong is not None:
+            service = f"{amount_from_cents(wrong.expected_cents or 0)} was due on the way"
+            wallet = f"the wallet reported {amount_from_cents(wrong.reported_cents)}"
+            gap_cents = wrong.reported_cents - (wrong.expected_cents or 0)
+            yield self._difference(service, wallet, gap_cents, is_right_now=is_right_now)
+
+    def _difference(
+        self, service: str, wallet: str, gap_cents: int, now_cents: int | None = None, *, is_right_now: bool = False
+    ) -> Difference:
+        guesses = self._guesses(gap_cents, now_cents, is_right_now=is_right_now) if gap_cents else ()
+        wallet += self._suspects()
+        return Difference(self._subject, service, wallet, False, self._history(), gap_cents=gap_cents, guesses=guesses)
+
+    def _guesses(self, gap_cents: int, now_cents: int | None, *, is_right_now: bool) -> tuple[Guess, ...]:
+        suspects = () if self.wrong is None else self.wrong.suspects
+        if is_right_now:
+            return of_answer(gap_cents, self.dealt, suspects)
+        wrong = None if self.wrong is None else self.wrong.first_wrong
+        return of_gap(gap_cents, self.dealt, Seen(suspects, None if wrong is None else wrong.reported_cents, now_cents))
+
+    def _suspects(self) -> str:
+        """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
+        if self.wrong is None:
+            return ""
+        if len(self.wrong.suspects) > _MOST_BETS_NAMED:
+            return f", first wrong after one of {len(self.wrong.suspects)} bets"
+        return f", first wrong after {' or '.join(each.subject for each in self.wrong.suspects)}"
+
+    @property
+    def _subject(self) -> str:
+        return f"player {self.player_id}"
+
+    def _explained(self, now: int, kept: Mapping[str, BetRecord] | None) -> list[Difference] | None:
+        """Return expected differences that add up to the balance *now*, or None if none do."""
+        fates = [(each, each.fates()) for each in self.dealt]
+        if kept is not None:
+            # Where the wallet's ledger has the state of a bet, only what fits that.
+            fates = [
+                (each, [fate for fate in of_one if _agree(each, fate, kept.get(each.key))] or of_one[:1])
+                if isinstance(each, DealtBet)
+                else (each, of_one)
+                for each, of_one in fates
+            ]
+        known = sum(of_one[0].cents for _, of_one in fates)
+        doubts = [(each, [(fate.cents - of_one[0].cents, fate) for fate in of_one[1:]]) for each, of_one in fates]
+        sums = _sums([(each, others) for each, others in doubts if others])
+        missing = now - self.before - known
+        if missing not in sums:
+            return None
+        if isinstance(sums, range):
+            service = (
+                f"opened with {amount_from_cents(self.before)}, and too many calls were given up to say what is due"
+            )
+            wallet = f"the wallet has {amount_from_cents(now)}"
+            return [Difference(self._subject, service, wallet, True, self._history())]
+        by_balance = f"by the balance of player {self.player_id} it"
+        return [
+            _of_bet(each, f"{by_balance} {fate.in_words}", fate, tuple(each.history_in_words()))
+            for each, fate in sums[missing]
+        ]
+
+    def _history(self) -> tuple[str, ...]:
+        sent = [each for each in self.dealt if each.history]
+        suspected = sent if self.wrong is None else self.wrong.suspects
+        history = [line for each in suspected[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
+        if len(suspected) > _MOST_BETS_SHOWN:
+            history.append(f"… and {len(suspected) - _MOST_BETS_SHOWN} bets more")
+        return tuple(history)
+
+
+def _sums(doubts: Sequence[tuple[Dealt, list[tuple[int, Fate]]]]) -> Mapping[int, _Chain] | range:
+    """Return what *doubts* may add up to in cents, each sum with the fewest that do; only the bounds if too many."""
+    sums: dict[int, _Chain] = {0: ()}
+    for each, others in doubts:
+        longer: dict[int, _Chain] = {}
+        for before, chain in sums.items():
+            for cents, fate in others:
+                candidate = (*chain, (each, fate))
+                if len(longer.get(before + cents, candidate)) >= len(candidate):
+                    longer[before + cents] = candidate
+        for cents, chain in longer.items():
+            if cents not in sums or len(sums[cents]) > len(chain):
+                sums[cents] = chain
+        if len(sums) > _MOST_POSSIBLE:
+            low = sum(min(0, *(cents for cents, _ in others)) for _, others in doubts)
+            high = sum(max(0, *(cents for cents, _ in others)) for _, others in doubts)
+            return range(low, high + 1)
+    return sums

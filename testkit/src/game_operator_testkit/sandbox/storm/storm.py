@@ -1,0 +1,384 @@
+"""
+A storm: many bets of many players at once, with faults, and at the end an audit of every bet.
+
+The plan, the faults and the audit are in other modules. This one connects them, and measures.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field, replace
+from threading import Event
+from typing import Final, TypeAlias
+
+from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
+from game_operator.profile import Profile
+from game_operator_testkit.provider.caller import WebhookCaller
+from game_operator_testkit.provider.delivery import Answer, Post, Sent, answers_to
+from game_operator_testkit.provider.faults import FaultPlan
+from game_operator_testkit.provider.http import HttpCarrier
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.sandbox.base import SandboxBase
+from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance
+from game_operator_testkit.sandbox.dealing.carrying import Courier, play
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
+from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
+from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, PlannedRound, run_id_of
+from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers, record_bet
+from game_operator_testkit.sandbox.service.seed import catalogue
+from game_operator_testkit.sandbox.storm.audit import Difference, audit
+from game_operator_testkit.sandbox.storm.players import Books, check_players, check_replay, check_wallet
+from game_operator_testkit.sandbox.storm.report import StormReport
+from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline, TracedOrder, TraceHead, replay
+
+#: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
+_RICH_CENTS: Final = 100_000
+_POOR_CENTS: Final = 500
+_POOR_EVERY: Final = 10
+#: How long a wallet is waited for that cannot be reached any more, or answers nothing of use: it may be restarting.
+_PATIENCE_SECONDS: Final = 30.0
+#: What was given up may still be under way at the wallet, and the audit reads the books more than once.
+_SETTLING_SECONDS: Final = 0.25
+#: So many of the earliest calls of each kind are sent once more at the end.
+_MOST_AGAIN: Final = 50
+#: How many balances of each player are kept.
+_KEPT_POINTS: Final = 16
+
+
+#: Called with how far a storm is: bets dealt, calls posted, and seconds.
+OnProgress: TypeAlias = Callable[[int, int, float], object]
+
+
+def openings(players: int, seed: int, start_millis: int) -> dict[str, int]:
+    """Return fresh players of a storm, and what each opens with in cents."""
+    run_id = run_id_of(seed, start_millis)
+    return {
+        f"storm-{run_id}-{number}": _POOR_CENTS if number % _POOR_EVERY == _POOR_EVERY - 1 else _RICH_CENTS
+        for number in range(players)
+    }
+
+
+@dataclass(eq=False)
+class Storm:
+    """
+    Plays a plan against a wallet, and audits.
+
+    Attributes:
+        wallet_url: The wallet.
+        keys: What webhooks are signed with.
+        books: Where the players come from, and what they have at the end.
+        head: How the plan is made.
+        concurrency: How many calls are under way at once.
+        profile: What is assumed of the wallet.
+        timeout: Seconds for one call.
+        replay: The orders of a trace, to send again one call at a time; *head* is its head then.
+        courier: Carries the calls, in place of HTTP.
+        patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
+            nothing definite.
+        timeline: What was sent and what came back so far.
+    """
+
+    wallet_url: str
+    keys: ServiceKeys = field(repr=False)
+    books: Books
+    head: TraceHead
+    _: KW_ONLY
+    concurrency: int = 16
+    profile: Profile | None = None
+    timeout: float = 10.0
+    replay: Sequence[TracedOrder] | None = None
+    courier: Courier | None = None
+    patience: float = _PATIENCE_SECONDS
+    timeline: Timeline = field(default_factory=Timeline, init=False)
+    _not_200: int = field(default=0, init=False)
+    _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
+    _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
+    _stopping: Event = field(default_factory=Event, init=False, repr=False)
+    #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
+    _ended: "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]] | None" = field(default=None, init=False)
+
+    def run(self, on_progress: OnProgress | None = None) -> StormReport:
+        """
+        Play and audit; *on_progress* is called now and then.
+
+        A wallet that goes away, or its ledger, is audited as far as it came, and reported if anything is wrong already.
+
+        Raises:
+            TransportError: The wallet cannot be reached, or gives no definite answer any more, and nothing else is
+                wrong.
+            LedgerError: The books cannot be read at the end, and nothing else is wrong.
+            ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
+        """
+        plan = self._plan()
+        opening = self._opening()
+        balances = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
+        for player_id, cents in opening.items():
+            # It would believe any first balance.
+            balances.reported(player_id, cents)
+        dealer = self._dealer(plan, balances)
+        began = time.perf_counter()
+        try:
+            asyncio.run(self._carry(self._playing(dealer, on_progress)))
+            seconds = time.perf_counter() - began
+            if any(each.given_up() for each in dealer.dealt):
+                time.sleep(_SETTLING_SECONDS)
+            closing = self.books.close(opening)
+        except (TransportError, LedgerError) as gone:
+            return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
+        self._ended = dealer, opening, _wrong(balances)
+        report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
+        return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
+
+    def stop(self) -> None:
+        """
+        Deal no more rounds. May be called from any thread, while ``run`` plays in another.
+
+        The bets that are dealt already end as planned, and all of them are audited.
+        """
+        self._stopping.set()
+
+    @property
+    def dealt(self) -> Sequence[Dealt]:
+        """All bets and claims, in the order they were dealt; ConfigurationError before ``run`` has ended."""
+        return self._after_run()[0].dealt
+
+    def differences(self) -> tuple[Difference, ...]:
+        """
+        Read the books again, and return all that service and wallet differ in now, expected or not.
+
+        After a reconciliation there are none.
+
+        Raises:
+            LedgerError: The books cannot be read.
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, opening, wrong = self._after_run()
+        return tuple(audit(dealer.dealt, opening, self.books.close(opening), wrong))
+
+    def release(self, *, lost: bool = False) -> tuple[Sent, ...]:
+        """
+        Send the deposits and rollbacks that were held back, and return what was sent and answered.
+
+        What gets no definite answer may be released again.
+
+        Args:
+            lost: Send those too that were never to be sent.
+
+        Raises:
+            TransportError: The wallet cannot be reached.
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, *_ = self._after_run()
+        dealer.release(lost=lost)
+        sent: list[Sent] = []
+
+        def keep(order: Order, answers: list[tuple[Answer, ...]]) -> None:
+            for post, each in zip(order.posts, answers, strict=True):
+                sent.extend(Sent(post, answer, call) for call, answer in zip(post.calls, each, strict=True))
+
+        async def carry(courier: Courier) -> None:
+            await play(dealer, courier, concurrency=self.concurrency, on_answer=keep)
+
+        try:
+            asyncio.run(self._carry(carry))
+        except TransportError:
+            dealer.abandon()
+            raise
+        return tuple(sent)
+
+    def record_in(self, sandbox: SandboxBase, *, strangers: int = 0, free_bets: bool = False) -> None:
+        """
+        Let *sandbox* answer for the games, rounds and bets of this storm, and release what was held back.
+
+        Args:
+            sandbox: Made for the operator who asks.
+            strangers: How many bets of other operators' players each round of bets has besides.
+            free_bets: Whether the free bets of paid claims are bets of their rounds.
+
+        Raises:
+            ConfigurationError: ``run`` has not ended.
+        """
+        dealer, *_ = self._after_run()
+        world = sandbox.world
+        world.add_instances(catalogue(self.head.seed))
+        paid = {each.key for each in dealer.dealt if each.state is ServiceState.PAID}
+        for item in self._items:
+            round_no = item.round_no or world.next_round_no(item.instance_id)
+            world.add_round(
+                round_id=item.round_id,
+                round_no=round_no,
+                instance_id=item.instance_id,
+                game=item.game,
+                started_at_millis=item.at_millis,
+            )
+            if not isinstance(item, PlannedClaim):
+                add_strangers(world, item, strangers)
+            elif free_bets and item.free_bet_id in paid:
+                add_free_bets(world, item)
+        for each in dealer.dealt:
+            record_bet(world, each)
+        sandbox.service.keep(dealer)
+
+    def _after_run(self) -> "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]]":
+        if self._ended is None:
+            raise ConfigurationError("This storm has not been played to its end. Call run() first.")
+        return self._ended
+
+    def _opening(self) -> Mapping[str, int]:
+        """Open the players' accounts, with the wallet asked before and after, and return what they hold."""
+        if self.courier is None:
+            nobody = f"storm-{run_id_of(self.head.seed, self.head.start_millis)}-nobody"
+            with self._caller() as caller:
+                check_wallet(caller, self.wallet_url, nobody)
+        opening = self.books.open(self.head.opening)
+        if self.replay is not None:
+            check_replay(self.head.opening, opening)
+        # For a replay: the balances that it begins with.
+        self.head = replace(self.head, opening=dict(opening))
+        if self.courier is None:
+            with self._caller() as caller:
+                check_players(caller, opening)
+        return opening
+
+    def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
+        for item in plan:
+            # The claims after a round belong to it: a shorter plan has them too, so that a trace can be replayed.
+            if self._stopping.is_set() and self._items and not isinstance(item, PlannedClaim):
+                return
+            self._items.append(item)
+            yield item
+
+    def _plan(self) -> Plan:
+        head = self.head
+        return Plan(
+            seed=head.seed,
+            start_millis=head.start_millis,
+            games=catalogue(head.seed),
+            players=tuple(head.opening),
+            bets=head.bets,
+            currency=head.currency,
+        )
+
+    def _dealer(self, plan: Plan, balances: BalanceBoard) -> Dealer:
+        head = self.head
+        return Dealer(
+            self._noted(plan),
+            faults=FaultPlan.parse(head.faults),
+            retries=retry_preset(head.retries),
+            seed=head.seed,
+            profile=self.profile,
+            batches=head.batches,
+            balances=balances,
+        )
+
+    def trace(self) -> tuple[str, ...]:
+        """Return the lines of the trace of what was sent so far; none if nothing was."""
+        return self.timeline.trace(self.head)
+
+    def _broken_off(
+        self, dealer: Dealer, seconds: float, balances: BalanceBoard, gone: GameOperatorError
+    ) -> StormReport:
+        """Return the report of a storm whose wallet has gone, if something else is wrong; else raise *gone*."""
+        # A call that the service gave up leaves open what is due.
+        open_players = {each.player_id for each in dealer.dealt if each.given_up()}
+        dealer.abandon()
+        wrong = {player_id: each for player_id, each in _wrong(balances).items() if player_id not in open_players}
+        report = self._report(dealer, seconds, audit(dealer.dealt, self.head.opening, None, wrong))
+        if report.passed or report.all_refused:
+            raise gone
+        return replace(report, broken_off=str(gone))
+
+    def _caller(self) -> WebhookCaller:
+        return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
+
+    def _playing(self, dealer: Dealer, on_progress: OnProgress | None) -> "Callable[[Courier], Awaitable[None]]":
+        """Return what plays the plan by a courier."""
+        began = time.perf_counter()
+
+        def report_progress(_order: Order, _answers: object) -> None:
+            if on_progress is not None:
+                on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
+
+        async def carry(courier: Courier) -> None:
+            on_order, concurrency = self.timeline.orders.append, self.concurrency
+            if self.replay is not None:
+                concurrency = 1
+            traced = self.replay or ()
+
+            async def carry_all(lines: "list[TracedOrder]") -> None:
+                await replay(dealer, courier, lines, on_order=on_order, on_answer=report_progress)
+                # In a replay: what the trace lacks.
+                await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
+
+            await carry_all([each for each in traced if not each.is_again])
+            dealer.repeat_earliest(_MOST_AGAIN)
+            # A trace of an older version has none of these.
+            await carry_all([each for each in traced if each.is_again])
+
+        return carry
+
+    async def _carry(self, carry: "Callable[[Courier], Awaitable[None]]") -> None:
+        if self.courier is not None:
+            await carry(NotingCourier(self.courier, self.timeline).post)
+            return
+        carrier = HttpCarrier(
+            self.wallet_url,
+            self.keys,
+            profile=self.profile,
+            timeout=self.timeout,
+            patience=self.patience,
+        )
+
+        async def measured(post: Post) -> tuple[Answer, ...]:
+            carried = await carrier.carry_post(post)
+            if carried.answer is not None:
+                if post.manner is None:
+                    self._latencies_ms.append(carried.elapsed_ms)
+                self._not_200 += carried.answer.status != 200 and post.is_genuine
+            return answers_to(post, carried)
+
+        async with aclosing(carrier):
+            await carry(NotingCourier(measured, self.timeline, self.patience).post)
+
+    def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
+        asked, planned = self.head.bets, sum(len(each.bets) for each in self._items if isinstance(each, PlannedRound))
+        was_stopped = self._stopping.is_set() and planned < asked
+        if was_stopped:
+            # A replay of the trace plays what was dealt, and no more.
+            self.head = replace(self.head, bets=planned)
+        bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
+        refusals = Counter(filter(None, map(_refusal, bets)))
+        differences = tuple(difference for difference in found if not difference.expected)
+        report = StormReport(
+            head=self.head,
+            bets=len(bets),
+            claims=len(dealer.dealt) - len(bets),
+            posts=self.timeline.posts,
+            seconds=seconds,
+            latencies_ms=tuple(self._latencies_ms),
+            faults=dealer.faults.struck,
+            states=Counter(str(each.state) for each in dealer.dealt),
+            accepted=sum(bet.accepted for bet in bets),
+            refusals=refusals,
+            differences=differences,
+            expected=tuple(difference for difference in found if difference.expected and difference.fault is None),
+            lasting=tuple(difference for difference in found if difference.fault is not None),
+            not_200=self._not_200,
+            was_stopped=was_stopped,
+        )
+        return report if report.passed else replace(report, trace=self.trace())
+
+
+def _refusal(bet: DealtBet) -> str | None:
+    """Return the code that *bet* was refused with, or None if it was not."""
+    if bet.state is not ServiceState.REFUSED:
+        return None
+    withdraws = (sent for sent in bet.history if sent.post.is_genuine and sent.call.operation == "withdraw")
+    return next((sent.answer.code for sent in withdraws if sent.answer.code and sent.answer.settles(sent.call)), None)
+
+
+def _wrong(balances: BalanceBoard) -> dict[str, PlayerBalance]:
+    return {player.player_id: player for player in balances.players() if not player.agrees}

@@ -1,0 +1,306 @@
+"""
+What a storm sent and what came back: kept while it runs, written as a trace, read and sent again.
+
+A trace has a JSON document on each line. The first line says how the plan was made; with it the storm can be played
+again, in the order of the trace.
+"""
+
+import asyncio
+import errno
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal, TextIO, TypeAlias
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
+from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCall, problem_of_id
+from game_operator_testkit.provider.delivery import NO_HELP, Answer, DeliveryInDoubtError, Post
+from game_operator_testkit.sandbox.dealing.carrying import Courier, OnAnswer, OnOrder, carried
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
+from game_operator_testkit.sandbox.dealing.dealt import AGAIN, Order
+
+#: In characters. A call takes some 600, its batch a hundred times as many, and each player of the first line 50.
+LONGEST_LINE: Final = 64 * 1024 * 1024
+#: In characters: more than a million bets with all faults.
+LARGEST_TRACE: Final = 2 * 1024 * 1024 * 1024
+
+#: The most that a person waits for; a trace that asks for more was not written by a storm.
+_MOST_BETS: Final = 10_000_000
+#: The end of the year 9999.
+_LAST_MILLIS: Final = 253_402_300_799_999
+_WHAT_TO_DO: Final = "Pass a file that a storm wrote; for a smaller one let it play fewer --bets"
+
+#: Calls in a row without a useful answer after which it slows down: a restart breaks off as many as were under way.
+_FEW: Final = 16
+_LONGER_SECONDS: Final = 0.01
+_LONGEST_SECONDS: Final = 1.0
+
+
+def _checked_player(player_id: str) -> str:
+    if problem := problem_of_id(player_id, LONGEST_ID):
+        raise ValueError(problem)
+    return player_id
+
+
+_Millis: TypeAlias = Annotated[int, Field(ge=0, le=_LAST_MILLIS)]
+_PlayerId: TypeAlias = Annotated[str, AfterValidator(_checked_player)]
+_BalanceCents: TypeAlias = Annotated[int, Field(ge=0, le=MAX_AMOUNT_CENTS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceHead:
+    """
+    How the plan was made: seed, start, players with what they had in cents, and the other settings.
+
+    The bounds hold for a head that is read from a file.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
+    game_operator_storm: Literal[1]
+    seed: int
+    start_millis: _Millis
+    bets: Annotated[int, Field(ge=1, le=_MOST_BETS)]
+    currency: str
+    faults: str
+    retries: str
+    batches: bool
+    opening: Annotated[Mapping[_PlayerId, _BalanceCents], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPost:
+    """What is read of a post: its body."""
+
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class TracedOrder:
+    """One line: the names of the calls that were sent, at which simulated time, and their posts."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
+
+    calls: Annotated[tuple[str, ...], Field(min_length=1)]
+    at_millis: _Millis
+    posts: tuple[TracedPost, ...]
+
+    @property
+    def is_again(self) -> bool:
+        """Whether it only repeats, at the end, what was over."""
+        return self.calls[0].endswith(f" {AGAIN}")
+
+
+_HEAD: Final = TypeAdapter(TraceHead)
+_ORDER: Final = TypeAdapter(TracedOrder)
+
+
+def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
+    """
+    Return the head and the orders of the trace in the file *path*.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is not a trace of this version.
+    """
+    head: TraceHead | None = None
+    orders: list[TracedOrder] = []
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in _lines(file):
+                number += 1
+                if head is None:
+                    head = _HEAD.validate_json(line)
+                else:
+                    orders.append(_ORDER.validate_json(line))
+    except OSError as failed:
+        problem = failed.strerror or type(failed).__name__
+    except ValueError:
+        problem = f"line {number} is not of a storm's trace of this version" if number else "it is not UTF-8 text"
+    else:
+        if head is not None:
+            return head, tuple(orders)
+        problem = "it is empty"
+    raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """Yield the lines of *file*, or raise OSError; a device such as /dev/zero has a line without an end."""
+    total = 0
+    # One character more than the limit, to see that there is more.
+    while line := file.readline(LONGEST_LINE + 1):
+        total += len(line)
+        if len(line) > LONGEST_LINE:
+            raise OSError(errno.EFBIG, f"it has a line of more than {LONGEST_LINE} characters. {_WHAT_TO_DO}")
+        if total > LARGEST_TRACE:
+            raise OSError(errno.EFBIG, f"it has more than {LARGEST_TRACE} characters. {_WHAT_TO_DO}")
+        yield line
+
+
+async def replay(
+    dealer: Dealer, courier: Courier, traced: Iterable[TracedOrder], *, on_order: OnOrder, on_answer: OnAnswer
+) -> None:
+    """
+    Play *dealer*'s plan in the order of a trace, one post at a time, as far as the trace has it.
+
+    Raises:
+        TransportError: The wallet cannot be reached.
+        ConfigurationError: The plan makes other calls than the trace has.
+    """
+    for line in traced:
+        # A wallet that was fixed answers otherwise, and some calls of the trace have no reason any more.
+        order = dealer.take(line.calls, line.at_millis)
+        if order is None:
+            continue
+        bodies = {post.body.decode() for post in order.posts}
+        # Of a batch, some deposits may have no reason any more.
+        if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
+            raise ConfigurationError(
+                f"The trace was changed, or made by another version of this package: {shown(line.calls[0])} has "
+                "another body there. Make a new one."
+            )
+        on_order(order)
+        answers = await carried(order, courier, at_once=False)
+        dealer.answered(order, answers)
+        on_answer(order, answers)
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """A post and its answer in words; "" if it was under way at the end."""
+
+    post: Post
+    answer: str
+
+    @property
+    def call(self) -> MovingCall:
+        """Its call; the first one of a batch."""
+        return self.post.calls[0]
+
+    def __str__(self) -> str:
+        what = f"bet {self.call.bet_id}" if self.call.bet_id else f"tx_id {self.call.tx_id}"
+        more = f" and {len(self.post.calls) - 1} more" if len(self.post.calls) > 1 else ""
+        return f"#{self.post.serial} {self.call.operation} of {what}{more} ({self.answer or 'no answer yet'})"
+
+
+class Timeline:
+    """
+    Keeps what is sent and what comes back, and says where a wallet went away.
+
+    Attributes:
+        orders: What was carried, or is just now.
+        posts: How many posts left, answered or not.
+        last_answered: The last one that was answered definitely, or None.
+    """
+
+    def __init__(self) -> None:
+        self.orders: list[Order] = []
+        self.posts: int = 0
+        self.last_answered: TimelineEntry | None = None
+        self._answers: dict[int, tuple[Answer, ...]] = {}
+        self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
+
+    @property
+    def unanswered(self) -> tuple[TimelineEntry, ...]:
+        """The first post of each call that was never answered definitely, in the order in which that was noticed."""
+        return tuple(self._open.values())
+
+    def trace(self, head: TraceHead) -> tuple[str, ...]:
+        """Return the lines of the trace of all orders so far; empty if nothing was sent."""
+        # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
+        orders = sorted(self.orders, key=lambda order: order.posts[0].serial)
+        return (json.dumps(asdict(head)), *map(self._order_line, orders)) if orders else ()
+
+    def _order_line(self, order: Order) -> str:
+        """Return the line for an *order* and its answers; it holds no signature."""
+        posts = [
+            {
+                "serial": post.serial,
+                "delivery": post.attempt,
+                "faults": post.faults,
+                "path": post.path,
+                "body": post.body.decode(),
+                "heard": [str(answer) for answer in self._answers.get(post.serial, ())],
+            }
+            for post in order.posts
+        ]
+        return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
+
+    def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
+        """Note the *answers* to a post."""
+        self.posts += 1
+        self._answers[post.serial] = answers
+        if not post.is_genuine:
+            return
+        by_call = zip(post.calls, answers, strict=True)
+        definite = next((answer for call, answer in by_call if answer.settles(call)), None)
+        if definite is not None:
+            self._open.pop(post.calls, None)
+            self.last_answered = TimelineEntry(post, str(definite))
+        elif post.manner is None:
+            last = str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")
+            self._open.setdefault(post.calls, TimelineEntry(post, last))
+
+    def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
+        """Note that *post* stays without an answer; *left* says whether the wallet may have it."""
+        self.posts += left
+        if post.is_genuine:
+            self._open.setdefault(post.calls, TimelineEntry(post, problem))
+
+
+class NotingCourier:
+    """
+    Carries posts by *courier*, and notes them in *timeline*.
+
+    With *patience* it carries more and more slowly as long as the wallet gives no useful answer, for so many seconds.
+    """
+
+    def __init__(self, courier: Courier, timeline: Timeline, patience: float | None = None) -> None:
+        self._courier, self._timeline, self._patience = courier, timeline, patience
+        self._in_vain, self._since = 0, 0.0
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        """
+        Carry *post*, and return an answer for each of its calls.
+
+        Raises:
+            TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
+        """
+        began = time.monotonic()
+        try:
+            answers = await self._courier(post)
+        except TransportError as gone:
+            self._timeline.broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
+            if self._patience is None:
+                raise
+            since = self._since if self._in_vain else began
+            reason = f"The wallet cannot be reached any more: {gone.reason}"
+            raise _wallet_gone(reason, self._in_vain + 1, since) from gone
+        except BaseException:
+            # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
+            self._timeline.broke_off(post, "", left=True)
+            raise
+        self._timeline.note(post, answers)
+        if self._patience is not None and post.manner is None and post.is_genuine:
+            await self._wait_after(answers, self._patience)
+        return answers
+
+    async def _wait_after(self, answers: tuple[Answer, ...], patience: float) -> None:
+        if any(answer.reply is not None and answer.code not in NO_HELP for answer in answers):
+            self._in_vain = 0
+            return
+        if not self._in_vain:
+            self._since = time.monotonic()
+        self._in_vain += 1
+        if time.monotonic() - self._since > patience:
+            reason = f"The wallet gives no definite answer any more; the last was: {answers[-1]}"
+            raise _wallet_gone(reason, self._in_vain, self._since)
+        await asyncio.sleep(min(_LONGEST_SECONDS, _LONGER_SECONDS * max(0, self._in_vain - _FEW)))
+
+
+def _wallet_gone(reason: str, attempts: int, since: float) -> TransportError:
+    return TransportError(reason, attempts=attempts, elapsed_seconds=time.monotonic() - since)

@@ -1,0 +1,66 @@
+"""Wallets by hand behind real sockets: served as they are, or by a server that turns hostile."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wallet_by_hand import PlainWallet, serve
+
+from game_operator_testkit.certifier import Report, certify
+from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, service_signer
+from tests.support.hostile_server import Connection, Script, response_bytes
+
+__all__ = ["answering", "certified_at", "served", "turning"]
+
+
+@contextmanager
+def served(wallet: PlainWallet) -> Iterator[str]:
+    """Serve *wallet*, yield its address, and close it in the end."""
+    server = serve(wallet)
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        wallet.close()
+
+
+def answering(wallet: PlainWallet) -> Script:
+    """Return a script that answers as *wallet* does."""
+    return turning(wallet, 10**9, lambda _: None)
+
+
+def turning(wallet: PlainWallet, calls: int, into: Callable[[Connection], object]) -> Script:
+    """Return a script that answers as *wallet* does; once it was asked *calls* times, it does *into* instead."""
+    asked: list[None] = []
+
+    def script(connection: Connection) -> None:
+        while request := connection.read_request():
+            asked.append(None)
+            if len(asked) > calls:
+                into(connection)
+            elif not connection.send(_answer(wallet, request)):
+                return
+
+    return script
+
+
+def _answer(wallet: PlainWallet, request: bytes) -> bytes:
+    head, _, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, path, _ = first.split(" ")
+    headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+    status, _, reply = wallet.handle(method, path, headers, body)
+    return response_bytes(status, reply, b"Content-Type: application/json")
+
+
+def certified_at(url: str, **settings: Any) -> Report:  # Any: those of ``certify``
+    """Certify the wallet at *url*, which has the service's key and both players."""
+    given: dict[str, Any] = {
+        "signing_key": service_signer(),
+        "player_id": PLAYER,
+        "other_player_id": OTHER,
+        "instance_id": INSTANCE,
+        "run_id": RUN_ID,
+    }
+    return certify(url, **given | settings)

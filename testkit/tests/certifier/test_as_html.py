@@ -1,0 +1,444 @@
+"""The report as a page: what it says first, what it leaves out, and that nothing sent becomes a part of it."""
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+
+from game_operator_testkit.certifier import scenarios
+from game_operator_testkit.certifier.report.as_html import html
+from game_operator_testkit.certifier.report.extent import MOST_BYTES
+from game_operator_testkit.certifier.report.report import Cause, Latency, Moved, Report
+from game_operator_testkit.certifier.report.summary import NOTES
+from game_operator_testkit.certifier.report.verdicts import Note, Verdict, Weight
+from testkit.tests.certifier.reports import (
+    advised,
+    broken,
+    doubled,
+    exchange,
+    failing_report,
+    hidden,
+    hostile_report,
+    large_report,
+    passed,
+    passing_report,
+    report,
+    skipped,
+    undone,
+)
+from tests.support.documents import ROOT
+
+#: Elements that have no end.
+_VOID = {"meta", "br"}
+
+
+@dataclass
+class Page(HTMLParser):
+    """A page as a browser without a style sheet reads it: elements, and the text within each."""
+
+    source: str
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    text: str = ""
+    within: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.feed(self.source)
+        self.text = " ".join(self.text.split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.text += " " if tag in {"td", "th"} else ""
+        if tag not in _VOID:
+            self.within.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.within.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.within and self.within[-1] not in {"style", "script"}:
+            self.text += data
+
+    def values(self, attribute: str, tag: str = "") -> list[str]:
+        """Return the values of *attribute* in all elements, or in those called *tag*."""
+        return [
+            attributes[attribute] or ""
+            for name, attributes in self.elements
+            if attribute in attributes and tag in ("", name)
+        ]
+
+    def part(self, start: str, end: str) -> str:
+        """Return the text between two pieces of it, the first of which must be there."""
+        assert start in self.text, start
+        return self.text.partition(start)[2].partition(end)[0]
+
+
+def lone(verdict: Verdict) -> Page:
+    """Return the page about one scenario that failed."""
+    return Page(html(report(verdict, causes=(Cause(verdict),))))
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        pytest.param([], "Passed: no money was lost or doubled, and the contract was kept.", id="passed"),
+        pytest.param([Weight.ADVICE], "Passed: no money was lost or doubled, and the contract was kept.", id="advice"),
+        pytest.param([Weight.MONEY_LOST], "Failed: this wallet loses money.", id="lost"),
+        pytest.param([Weight.MONEY_DOUBLED], "Failed: this wallet doubles money.", id="doubled"),
+        pytest.param(
+            [Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN],
+            "Failed: this wallet loses money, and doubles money.",
+            id="both",
+        ),
+        pytest.param(
+            [Weight.CONTRACT_BROKEN, Weight.ADVICE],
+            "Failed: this wallet breaks the contract with the service.",
+            id="broken",
+        ),
+    ],
+)
+def test_the_first_sentence(weights: Sequence[Weight], sentence: str) -> None:
+    """Passed or failed, and whether money is at risk."""
+    wrong = [replace(doubled(), id=f"B{number:02}", weight=weight) for number, weight in enumerate(weights)]
+    page = Page(html(report(passed("A01"), *wrong, causes=tuple(map(Cause, wrong)))))
+    assert page.part("certification of a wallet ", ".") + "." == sentence
+
+
+def test_the_first_sentence_is_of_the_causes() -> None:
+    """What a cause explains is not told as another kind of loss, for nobody would find it below."""
+    lost, explained = replace(doubled(), weight=Weight.MONEY_LOST), replace(doubled(), id="B02")
+    page = Page(html(report(lost, explained, causes=(Cause(lost, (explained,)),))))
+    assert "Failed: this wallet loses money. 1 mistake" in page.text
+
+
+@pytest.mark.parametrize(
+    ("untried", "rest"),
+    [
+        pytest.param(("A09",), "; 1 scenario was not tried.", id="one"),
+        pytest.param(("A09", "B08"), "; 2 scenarios were not tried.", id="two"),
+    ],
+)
+def test_a_pass_says_what_it_does_not_cover(untried: Sequence[str], rest: str) -> None:
+    """In its own sentence, and not only in the figures."""
+    page = Page(html(report(passed("A01"), *map(skipped, untried))))
+    assert f"Passed: no money was lost or doubled, and the contract was kept{rest}" in page.text
+
+
+@pytest.mark.parametrize(
+    ("made", "sentences"),
+    [
+        pytest.param(
+            hidden(1),
+            "Failed: 1 scenario could not be judged, and nobody knows what became of the money. "
+            "1 mistake hides what happens to the money. Fix it",
+            id="one",
+        ),
+        pytest.param(
+            hidden(51, Cause(broken())),
+            "Failed: 51 scenarios could not be judged, and nobody knows what became of the money. "
+            "1 mistake hides what happens to the money, 1 breaks the contract. Fix the first one first",
+            id="many",
+        ),
+        pytest.param(
+            hidden(6, Cause(doubled())),
+            "Failed: this wallet doubles money. 1 mistake puts money at risk, 1 hides what happens to the money. "
+            "6 scenarios could not be judged: nobody knows what became of the money there.",
+            id="and money at risk",
+        ),
+    ],
+)
+def test_what_could_not_be_judged_is_no_all_clear(made: Report, sentences: str) -> None:
+    """Where no answer can be read, nobody says that no money went wrong."""
+    page = Page(html(made))
+    assert sentences in page.text
+    assert "This run cannot say whether the money is right. The service cannot read the answer" in page.text
+    assert "No money was lost or doubled in this run" not in page.text
+
+
+def test_a_broken_contract_alone_is_told_as_one() -> None:
+    """All balances were right, and the page says so."""
+    assert f"No money was lost or doubled in this run. {broken().means}" in lone(broken()).text
+    assert "No money was lost or doubled in this run" not in Page(html(failing_report())).text
+
+
+def test_what_was_supplied_and_failed_is_no_pass() -> None:
+    """It stands first, on red, with the reason; beside what failed, too."""
+    page = Page(html(report(passed("A01"), undone("A09"), undone("B14"))))
+    first = page.part("certification of a wallet", "In figures")
+    assert "Not finished: what was supplied did not work, and 2 scenarios could not be tried." in first
+    assert "so A09, B14 could not be tried: the hook block ended with exit code 7: 'ann is unknown here'" in first
+    assert page.values("class", "section")[0] == "verdict bad"
+    both = Page(html(report(doubled(), undone(), causes=(Cause(doubled()),))))
+    assert "the hook block ended with exit code 7" in both.part("certification of a wallet", "What to change")
+    assert Page(html(report(passed("A01"), skipped()))).values("class", "section")[0] == "verdict good"
+
+
+def test_where_the_grounds_can_be_read_is_told_once() -> None:
+    """The notes that this report rests on, with the titles that they have."""
+    told = Page(html(failing_report())).part("What a scenario rests on:", "Made by")
+    assert "decision 0014, What a repeated, late or early call does" in told
+    assert "decision 0013" not in told
+    named = {each for scenario in scenarios() for each in scenario.rests_on if each.startswith("decision ")}
+    assert set(NOTES) == named
+    for name, title in NOTES.items():
+        (note,) = (ROOT / "docs" / "decisions").glob(f"{name.removeprefix('decision ')}-*.md")
+        assert note.read_text().partition("\n")[0].partition(". ")[2] == title
+
+
+def test_a_run_that_tried_nothing_has_not_passed() -> None:
+    """A filter may have left nothing over."""
+    assert "Nothing was tried." in Page(html(report(skipped()))).text
+
+
+def test_what_to_change_comes_first() -> None:
+    """Each mistake in the report's order: cost, what happened, who loses, what to change, and where it was seen."""
+    page = Page(html(failing_report()))
+    assert page.text.index("What to change, in this order") < page.text.index("In figures")
+    causes = page.part("What to change, in this order", "In figures")
+    told = [causes.index(cause.verdict.reason) for cause in failing_report().causes[:3]]
+    assert told == sorted(told)
+    first = causes[: told[1]]
+    for part in ("money doubled", doubled().reason, doubled().means, doubled().fix, "Seen in B01, B02"):
+        assert part in first
+    assert first.index("What it means") < first.index("How to fix it")
+    assert "2 mistakes put money at risk, 1 breaks the contract. Fix the first one first" in page.text
+
+
+@pytest.mark.parametrize(
+    ("weights", "sentence"),
+    [
+        ([Weight.MONEY_LOST], "1 mistake puts money at risk. Fix it, and run this again."),
+        ([Weight.CONTRACT_BROKEN], "1 mistake breaks the contract. Fix it, and run this again."),
+        ([Weight.CONTRACT_BROKEN] * 2, "2 mistakes break the contract. Fix the first one first, and run this again."),
+        (
+            [Weight.MONEY_LOST] + [Weight.CONTRACT_BROKEN] * 2,
+            "1 mistake puts money at risk, 2 break the contract. Fix",
+        ),
+    ],
+)
+def test_how_many_mistakes_there_are(weights: Sequence[Weight], sentence: str) -> None:
+    """In words that a person would use."""
+    wrong = [replace(doubled(), id=f"B{number:02}", weight=weight) for number, weight in enumerate(weights)]
+    assert sentence in Page(html(report(*wrong, causes=tuple(map(Cause, wrong))))).text
+
+
+@pytest.mark.parametrize(("count", "folded"), [pytest.param(5, 0, id="five"), pytest.param(6, 1, id="six")])
+def test_after_five_mistakes_the_others_are_folded(count: int, folded: int) -> None:
+    """Whoever has eighteen to fix begins with the first, and most go away with it."""
+    wrong = [replace(doubled(), id=f"B{number:02}", reason=f"Wrong: {number}.") for number in range(count)]
+    page = Page(html(report(*wrong, causes=tuple(map(Cause, wrong)))))
+    causes = page.part("What to change, in this order", "In figures")
+    at_once, _, later = causes.partition("more, which may go away")
+    assert [at_once.count("Wrong: "), later.count("Wrong: ")] == [5, folded]
+
+
+def test_advice_stands_apart() -> None:
+    """It is never among what to change, and a wallet that has nothing else to change is not told to change anything."""
+    causes = Page(html(failing_report())).part("What to change, in this order", "In figures")
+    assert "F06" not in causes
+    page = Page(html(passing_report()))
+    assert "What to change, in this order" not in page.text
+    assert "Fix" not in page.part("certification of a wallet", "In figures")
+    assert "F06 A withdraw with two amounts was answered SUCCESS 95.00." in page.part("Advice 1 thing could be", "Not")
+
+
+def test_what_was_not_tried_is_told_once_for_each_reason() -> None:
+    """With all scenarios that share it."""
+    page = Page(html(report(skipped("A09"), skipped("B08"), replace(skipped("C13"), reason="It needs a second key."))))
+    told = page.part("Not tried 3 scenarios, of which this says nothing", "All scenarios")
+    assert told.strip() == "It needs a way to block a player: pass block=. A09, B08 It needs a second key. C13"
+
+
+def test_groups_stand_by_their_letters() -> None:
+    """And in each the failures first, so that nobody looks for them."""
+    text = Page(html(failing_report())).part("All scenarios", "Made by")
+    groups = ("A Flows", "B Repeats", "C Order and state", "D Many at once", "E Who calls", "F Hostile input")
+    places = [text.rindex(group) for group in groups]
+    assert places == sorted(places)
+    mixed = report(passed("B00"), skipped("B05"), replace(advised(), id="B02"), replace(doubled(), id="B09"))
+    text = Page(html(mixed)).part("Took B Repeats", "Made by")
+    places = [text.index(words) for words in ("failed B09", "advice B02", "not tried B05", "passed B00")]
+    assert places == sorted(places)
+
+
+def test_what_a_scenario_rests_on_is_marked() -> None:
+    """The specification is one thing, what is assumed another."""
+    text = lone(doubled()).part("It rests on", "1 the balance before")
+    assert text.strip() == "spec §3 specification decision 0014 assumed"
+
+
+def test_the_exchange_that_decided_is_marked_and_open() -> None:
+    """And no other one."""
+    page = lone(doubled())
+    exchanges = [
+        attributes for tag, attributes in page.elements if "exchange" in (attributes.get("class") or "").split()
+    ]
+    assert [("open" in each, "decided" in (each["class"] or "")) for each in exchanges] == [
+        (False, False),
+        (False, False),
+        (True, True),
+        (False, False),
+    ]
+    assert "3 the same withdraw again this one decided SUCCESS 90.00" in page.text
+    undecided = lone(replace(doubled(), notes=(replace(doubled().notes[0], exchange=None),)))
+    assert "this one decided" not in undecided.text
+
+
+def test_all_that_is_wrong_is_told() -> None:
+    """Every note, and beside the exchange that shows it."""
+    notes = (*doubled().notes, Note("The time went backwards.", Weight.CONTRACT_BROKEN, exchange=3))
+    page = lone(replace(doubled(), notes=notes))
+    assert "Also (contract broken): The time went backwards." in page.text
+    assert page.part("4 the balance after", "Made by").count("The time went backwards.") == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [pytest.param(12, 12, id="all of them"), pytest.param(13, 12, id="one too many")]
+)
+def test_of_a_passed_scenario_the_first_exchanges_are_shown(count: int, shown: int) -> None:
+    """And how many more there were."""
+    page = Page(html(report(passed("D01", exchanges=count))))
+    assert [number for number in range(1, 30) if f" {number} call {number} " in page.text] == list(range(1, shown + 1))
+    assert ("1 more call is not on this page" in page.text) is (count > shown)
+
+
+@pytest.mark.parametrize(
+    ("decisive", "shown"),
+    [pytest.param(4, range(21), id="early"), pytest.param(50, [*range(10), *range(40, 51)], id="late")],
+)
+def test_of_a_failed_scenario_the_exchange_that_decided_is_shown(decisive: int, shown: Sequence[int]) -> None:
+    """However late it came, with the calls before it."""
+    exchanges = tuple(exchange(f"call {number}") for number in range(60))
+    page = lone(replace(doubled(), exchanges=exchanges, notes=(replace(doubled().notes[0], exchange=decisive),)))
+    assert [number for number in range(60) if f" {number + 1} call {number} " in page.text] == list(shown)
+    assert f"{60 - len(shown)} more calls are not on this page" in page.text
+
+
+def test_long_bodies_are_cut() -> None:
+    """With a note of how much is missing; where the line would be too long, the request is shown instead."""
+    answered = exchange(body=b"s" * 20_000, answer=b"a" * 2_001)
+    page = lone(replace(doubled(), exchanges=(answered,), notes=()))
+    assert "a" * 2_000 + " … and 1 more bytes" in page.text
+    assert re.search(r"The line has 20,\d{3} characters, too many for this page", page.text)
+    assert "POST /withdraw" in page.text
+    assert "s" * 2_000 + " … and 18,000 more bytes" in page.text
+    assert "s" * 2_001 not in page.text
+
+
+def test_a_request_that_was_not_kept_has_no_line() -> None:
+    """Nothing could send it again, and the page says so."""
+    page = Page(html(failing_report()))
+    assert (
+        "There is no line to send it again: of the 5,242,880 bytes that were sent, only the first 65,536 were kept"
+        in page.text
+    )
+
+
+def test_a_wallet_in_process_has_no_line() -> None:
+    """But its requests are shown, with the signature."""
+    page = Page(html(replace(failing_report(), url="")))
+    assert "calls were sent to the wallet in process" in page.text
+    assert "There is no line to send it again: the wallet ran in the process that certified it" in page.text
+    assert "curl --include" not in page.text
+    assert "POST /withdraw Content-Type: application/json signature: kW3u-" in page.text
+
+
+def test_a_body_that_is_no_text_is_shown_beside_its_line() -> None:
+    """Nobody reads base64."""
+    page = lone(replace(doubled(), exchanges=(exchange(body=b"\xff\x00"),), notes=()))
+    assert "base64 -d | curl --include" in page.text
+    assert r"\xff\x00" in page.text
+    assert "POST /withdraw" not in lone(replace(doubled(), exchanges=(exchange(),), notes=())).text
+
+
+def test_hostile_bytes_are_data() -> None:
+    """Wherever a stranger's words may stand: nothing of them is an element, a template or a character that hides."""
+    source = html(hostile_report())
+    page = Page(source)
+    assert [tag for tag, _ in page.elements if tag in {"script", "iframe", "img", "object", "link", "form"}] == [
+        "script"
+    ]
+    assert "<script>window.ran = 1</script>" in page.text
+    assert "{{ 7 * 7 }} {% raw %}" in page.text
+    assert r"\x00\x1b[31m\u202e\ud800\ufffe" in page.text
+    assert {letter for letter in source if letter != "\n" and not letter.isprintable()} == set()
+    source.encode()
+
+
+def test_nothing_but_its_own_style_and_script_is_admitted() -> None:
+    """Named by their hashes; whatever else got into the page would be refused by the browser."""
+    source = html(failing_report())
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', source)
+    assert policy is not None
+    allowed = policy[1].replace("&#39;", "'")
+    assert allowed.startswith("default-src 'none'; ")
+    for directive, tag in (("style-src", "style"), ("script-src", "script")):
+        (part,) = re.findall(f"<{tag}>(.*?)</{tag}>", source, re.DOTALL)
+        digest = b64encode(sha256(part.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}';" in allowed
+    assert "unsafe" not in allowed
+    assert source.index("Content-Security-Policy") < source.index("<style>")
+
+
+def test_the_page_needs_nothing_else() -> None:
+    """No source, no style sheet, no link that leads out of it; and each that it has leads somewhere."""
+    page = Page(html(failing_report()))
+    assert page.values("src") == page.values("style") == page.values("onclick") == []
+    links = page.values("href")
+    assert len(links) > 10
+    assert {link[1:] for link in links} <= set(page.values("id"))
+    assert len(set(page.values("id"))) == len(page.values("id"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", [pytest.param(False, id="all passed"), pytest.param(True, id="all failed")])
+def test_a_full_run_fits_into_a_mail(wrong: bool) -> None:
+    """Some 85 scenarios with some 1,500 exchanges."""
+    given = large_report(wrong=wrong)
+    assert sum(len(verdict.exchanges) for verdict in given.verdicts) > 1_500
+    assert len(html(given).encode()) <= MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [
+        pytest.param((Moved("p1", 100, 100),), "p1 1.00 1.00 nothing", id="nothing"),
+        pytest.param((Moved("p1", 10_000, 9_500),), "p1 100.00 95.00 -5.00", id="less"),
+        pytest.param((Moved("p1", 123_450, 123_451),), "p1 1,234.50 1,234.51 +0.01", id="more"),
+        pytest.param((Moved("p1", 0, None),), "p1 0.00 unknown unknown", id="unknown"),
+    ],
+)
+def test_what_was_moved_is_told(moved: tuple[Moved, ...], words: str) -> None:
+    """To the cent."""
+    assert words in Page(html(replace(failing_report(), moved=moved))).part("Balances, before and after", "How long")
+
+
+def test_the_latency_is_drawn_and_told() -> None:
+    """In bars on either side of the marks, and in figures."""
+    page = Page(html(failing_report()))
+    told = page.part("How long answers took", "Advice")
+    assert "Of 187 answers were there within 50 % 12.3 ms 90 % 19.8 ms 95 % 20.7 ms 99 % 501.0 ms all 720.0 ms" in told
+    assert "6 took longer than 100 ms, 2 took longer than 500 ms." in told
+    quick = Page(html(report(passed("A01"), latency=Latency((1.0, 100.0), 1.0, 8))))
+    assert "None took longer than 100 ms. With" in quick.text
+    assert "187 answers; half within 12.3 ms" in told
+    assert "How long answers took" not in Page(html(passing_report())).text
+
+
+@pytest.mark.parametrize(
+    ("sample_ms", "kind"),
+    [(100.0, "quick"), (100.1, "slow"), (500.0, "slow"), (500.1, "late"), (0.1, "quick"), (90_000.0, "late")],
+)
+def test_bars_are_coloured_by_the_marks(sample_ms: float, kind: str) -> None:
+    """A bar lies on one side of a mark; both marks are drawn, however far away."""
+    chart = html(replace(failing_report(), latency=Latency((sample_ms,), 1.0, 1)))
+    assert re.findall(r'<rect class="chart-bar (\w+)"', chart) == [kind]
+    assert chart.count('class="chart-mark"') == 2
+    assert all(0 <= float(x) <= 440 for x in re.findall(r' x1?="([^"]*)"', chart))

@@ -1,0 +1,253 @@
+"""The report as JSON: every field, whatever a wallet may answer."""
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from game_operator_testkit.certifier.report.as_json import FORMAT, document
+from game_operator_testkit.certifier.report.report import Latency, Report
+from game_operator_testkit.certifier.report.verdicts import Verdict
+from game_operator_testkit.provider.latency import above, histogram
+from testkit.tests.certifier.reports import (
+    EVIL_BYTES,
+    URL,
+    advised,
+    broken,
+    exchange,
+    failing_report,
+    hostile_report,
+    passed,
+    passing_report,
+    report,
+    skipped,
+    undone,
+    unjudged,
+)
+from tests.support.documents import ROOT
+
+
+def told(given: Report) -> Any:  # Any: what the JSON parser made.
+    """Return what a program reads."""
+    return json.loads(json.dumps(document(given), allow_nan=False).encode())
+
+
+def strings(value: object) -> list[str]:
+    """Return all strings in *value*, names included."""
+    match value:
+        case str():
+            return [value]
+        case Mapping():
+            return [text for pair in value.items() for each in pair for text in strings(each)]
+        case list():
+            return [text for each in value for text in strings(each)]
+        case _:
+            return []
+
+
+def test_the_report_as_a_whole() -> None:
+    """What was certified, when, how long it took and how it ended."""
+    read = told(failing_report())
+    assert {name: read[name] for name in ("format", "passed", "url", "run_id", "version", "seconds", "calls")} == {
+        "format": FORMAT,
+        "passed": False,
+        "url": URL,
+        "run_id": "c7k2m9",
+        "version": "1.0.0",
+        "seconds": 19.75,
+        "calls": 1_483,
+    }
+    assert read["began"] == "2026-11-21T14:03:59.120Z"
+    assert read["stages_seconds"] == {"in turn": 6.2, "at once": 4.1, "hostile": 3.4, "load": 6.05}
+    assert read["moved"][0] == {
+        "player_id": "p1",
+        "before_cents": 10_000,
+        "after_cents": 9_500,
+        "difference_cents": -500,
+    }
+    assert read["moved"][2]["difference_cents"] is None
+
+
+def test_advice_does_not_fail_a_wallet() -> None:
+    """It counts as a failed outcome, of its own weight; one failure of another weight beside it fails the wallet."""
+    read = told(passing_report())
+    assert read["passed"] is True
+    assert read["counts"] == {
+        "outcomes": {"passed": 2, "failed": 1, "skipped": 1},
+        "failed_without_advice": 0,
+        "unjudged": 0,
+        "undone": 0,
+        "failed_by_weight": {"money lost": 0, "money doubled": 0, "contract broken": 0, "advice": 1},
+    }
+    assert read["latency"] is None
+    assert told(failing_report())["counts"]["failed_by_weight"] == {
+        "money lost": 1,
+        "money doubled": 2,
+        "contract broken": 1,
+        "advice": 1,
+    }
+
+
+def test_what_says_nothing_about_money_is_counted() -> None:
+    """What could not be judged, and what could not be tried though it was supplied for; other failures are neither."""
+    read = told(report(unjudged(), broken(), undone(), skipped("A11"), advised()))
+    assert {name: read["counts"][name] for name in ("failed_without_advice", "unjudged", "undone")} == {
+        "failed_without_advice": 2,
+        "unjudged": 1,
+        "undone": 1,
+    }
+    assert read["counts"]["outcomes"] == {"passed": 0, "failed": 3, "skipped": 2}
+    assert [each["id"] for each in read["verdicts"] if each["is_unjudged"]] == ["B03"]
+    assert [each["id"] for each in read["verdicts"] if each["is_undone"]] == ["A09"]
+
+
+def test_causes_stand_in_the_order_of_the_report() -> None:
+    """What to change first is first, with all scenarios that show it."""
+    read = told(failing_report())
+    assert [cause["ids"] for cause in read["causes"]] == [["B01", "B02"], ["C06"], ["E11"], ["F06"]]
+    first = read["causes"][0]
+    assert (first["id"], first["weight"]) == ("B01", "money doubled")
+    verdict = next(verdict for verdict in read["verdicts"] if verdict["id"] == "B01")
+    for name in ("title", "reason", "means", "fix"):
+        assert first[name] == verdict[name] != ""
+
+
+def test_a_verdict_has_all_that_is_known_of_it() -> None:
+    """Each attribute under its own name, and what follows from them."""
+    given = failing_report()
+    read = told(given)["verdicts"]
+    assert [verdict["id"] for verdict in read] == [verdict.id for verdict in given.verdicts]
+    for verdict in read:
+        assert {each.name for each in fields(Verdict)} <= verdict.keys()
+    by_id = {verdict["id"]: verdict for verdict in read}
+    b01 = by_id["B01"]
+    assert (b01["group"], b01["outcome"], b01["failed"], b01["is_assumed"]) == ("B", "failed", True, True)
+    assert (b01["decisive"], b01["exchanges"][2]["title"]) == (2, "the same withdraw again")
+    assert b01["notes"] == [{"reason": b01["reason"], "weight": "money doubled", "cause": "", "exchange": 2}]
+    assert (by_id["F06"]["outcome"], by_id["F06"]["failed"], by_id["F06"]["is_advice"]) == ("failed", False, True)
+    assert (by_id["A09"]["outcome"], by_id["A09"]["reason"] != "") == ("skipped", True)
+    assert (by_id["A01"]["decisive"], by_id["A01"]["is_assumed"], by_id["A01"]["duration_ms"]) == (None, False, 12.5)
+
+
+def test_an_exchange_can_be_read_and_sent_again() -> None:
+    """Request and answer as they were, the signature too, and the line that sends it again (spec §2.1)."""
+    b01 = next(verdict for verdict in told(failing_report())["verdicts"] if verdict["id"] == "B01")
+    read = b01["exchanges"][2]
+    assert read["request"]["method"] == "POST"
+    assert read["request"]["path"] == "/withdraw"
+    signature = dict(read["request"]["headers"])["signature"]
+    assert signature.startswith("kW3u-_")
+    assert read["request"]["body"]["encoding"] == "utf-8"
+    assert len(read["request"]["body"]["data"]) == read["request"]["bytes"]
+    assert read["answer"]["status"] == 200
+    assert read["reply"] == {"type": "SUCCESS", "code": None, "balance_cents": 9_000, "timestamp": 1_795_269_839_130}
+    assert (read["told"], read["problem"], read["elapsed_ms"]) == ("SUCCESS 90.00", "", 4.25)
+    assert read["at"] == "2026-11-21T14:03:59.125Z"
+    assert read["curl"].startswith("curl ")
+    assert signature in read["curl"]
+    assert f"{URL}/withdraw" in read["curl"]
+
+
+def test_an_answer_that_is_none_has_no_reply() -> None:
+    """But a problem, and the status that came, or 0."""
+    read = {verdict["id"]: verdict["exchanges"] for verdict in told(failing_report())["verdicts"]}
+    assert (read["C06"][0]["reply"], read["C06"][0]["answer"]["status"]) == (None, 500)
+    assert "cannot be read" in read["C06"][0]["problem"]
+    assert (read["E11"][0]["reply"], read["E11"][0]["answer"]["status"]) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("sent_bytes", "url", "has_line"),
+    [
+        pytest.param(3, URL, True, id="kept whole"),
+        pytest.param(4, URL, False, id="one byte was not kept"),
+        pytest.param(3, "", False, id="in process"),
+    ],
+)
+def test_there_is_no_line_that_would_send_something_else(sent_bytes: int, url: str, has_line: bool) -> None:
+    """A signature fits all bytes that were sent, or none (spec §5)."""
+    verdict = replace(passed("A01"), exchanges=(exchange(body=b"xyz", request_bytes=sent_bytes),))
+    (read,) = told(replace(report(verdict), url=url))["verdicts"][0]["exchanges"]
+    assert (read["curl"] is not None) is has_line
+    assert read["request"]["bytes"] == sent_bytes
+
+
+def test_hostile_bytes_are_data() -> None:
+    """Bodies come back byte for byte, headers too, long ones cut; no string holds what UTF-8 cannot carry."""
+    read = told(hostile_report())
+    for text in strings(read):
+        text.encode()
+    evil, long = read["verdicts"][0]["exchanges"]
+    for body in (evil["request"]["body"], evil["answer"]["body"]):
+        assert body["encoding"] == "base64"
+        assert b64decode(body["data"]) == EVIL_BYTES
+    ((name, value),) = evil["answer"]["headers"]
+    assert (name.encode("latin-1"), value.encode("latin-1")) == (EVIL_BYTES, EVIL_BYTES)
+    assert long["answer"]["body"] == {"encoding": "utf-8", "data": "\x00" * 2_000}
+    assert long["answer"]["headers"] == [["x-long", "y" * 500 + "... (60000 bytes)"]]
+    assert read["verdicts"][0]["id"].startswith("B<script>")
+    assert "\\ud800" in read["run_id"]
+
+
+@pytest.mark.parametrize(
+    ("sample_ms", "from_ms", "to_ms", "above_marks"),
+    [
+        pytest.param(0.0, 0, 1, (0, 0), id="no time at all"),
+        pytest.param(1.0, 0, 1, (0, 0), id="a limit belongs to the bucket below"),
+        pytest.param(1.001, 1, 2, (0, 0), id="beyond it"),
+        pytest.param(100.0, 50, 100, (0, 0), id="at the first mark"),
+        pytest.param(100.001, 100, 200, (1, 0), id="beyond the first mark"),
+        pytest.param(500.0, 200, 500, (1, 0), id="at the second mark"),
+        pytest.param(500.001, 500, 1_000, (1, 1), id="beyond the second mark"),
+        pytest.param(10_000.5, 10_000, None, (1, 1), id="without an end"),
+    ],
+)
+def test_each_answer_is_in_one_bucket(
+    sample_ms: float, from_ms: int, to_ms: int | None, above_marks: tuple[int, int]
+) -> None:
+    """Both sides of each limit, and the same at the marks as the counts above them."""
+    buckets = histogram([sample_ms])
+    assert [(bucket.from_ms, bucket.to_ms) for bucket in buckets if bucket.count] == [(from_ms, to_ms)]
+    assert (above([sample_ms], 100), above([sample_ms], 500)) == above_marks
+
+
+def test_the_latency_in_figures() -> None:
+    """Percentiles by nearest rank, how many were above each mark, and a histogram without gaps."""
+    latency = told(failing_report())["latency"]
+    assert (latency["calls"], latency["seconds"], latency["concurrency"]) == (187, 2.0, 8)
+    assert latency["percentiles_ms"] == {"50": 12.3, "90": 19.8, "95": 20.7, "99": 501.0}
+    assert latency["max_ms"] == 720.0
+    assert latency["above"] == {"100": 6, "500": 2}
+    histogram = latency["histogram"]
+    assert sum(bucket["count"] for bucket in histogram) == 187
+    assert [bucket["to_ms"] for bucket in histogram[:-1]] == [bucket["from_ms"] for bucket in histogram[1:]]
+    assert (histogram[0]["from_ms"], histogram[-1]["to_ms"]) == (0, None)
+
+
+def test_a_load_phase_without_an_answer() -> None:
+    """Is told as one."""
+    latency = told(report(passed("A01"), latency=Latency((), 1.0, 4)))["latency"]
+    assert (latency["calls"], latency["max_ms"], latency["percentiles_ms"]["99"]) == (0, 0.0, 0.0)
+
+
+def test_every_field_is_documented() -> None:
+    """Each name of the document stands in docs/reference/certify-report.md, in code."""
+    page = (ROOT / "docs" / "reference" / "certify-report.md").read_text()
+    read = told(report(advised(), skipped(), latency=Latency((1.0,), 1.0, 1)))
+    values = {"stages_seconds"}
+
+    def names(value: object) -> set[str]:
+        match value:
+            case Mapping():
+                below = (names(each) for name, each in value.items() if name not in values)
+                return {str(name) for name in value}.union(*below)
+            case list():
+                return set().union(*map(names, value))
+            case _:
+                return set()
+
+    missing = {name for name in names(read) if f"`{name}`" not in page and f'"{name}"' not in page}
+    assert missing == set()

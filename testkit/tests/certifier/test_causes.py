@@ -1,0 +1,144 @@
+"""What to change first: failures put together by the mistake behind them."""
+
+from dataclasses import replace
+
+import pytest
+
+from game_operator_testkit.certifier import Note, Outcome, Verdict, Weight
+from game_operator_testkit.certifier.report.report import ALL, causes_of
+from game_operator_testkit.certifier.report.verdicts import KnownCause
+from testkit.tests.certifier.reports import exchange
+
+UNREADABLE, SHARED, NO_REPLY = KnownCause.UNREADABLE, KnownCause.SHARED, KnownCause.NO_REPLY
+LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
+
+
+def failed(scenario_id: str, weight: Weight, cause: str = "") -> Verdict:
+    return Verdict(scenario_id, "", weight, Outcome.FAILED, "wrong", notes=(Note("wrong", weight, cause),))
+
+
+def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return explains
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "scenarios", "ids"),
+    [
+        pytest.param(
+            [failed("A01", BROKEN), failed("B02", DOUBLED), failed("C03", ADVICE)],
+            {},
+            [("B02",), ("A01",), ("C03",)],
+            id="money first, advice last",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B05", LOST), failed("C07", LOST), failed("C01", LOST)],
+            known(B05=("A04", "C07", "D04")),
+            [("B05", "A04", "C07"), ("C01",)],
+            id="a scenario stands for those that it explains",
+        ),
+        pytest.param(
+            [failed("A04", BROKEN, "HTTP 400"), failed("B05", BROKEN, "HTTP 400"), failed("C07", LOST)],
+            {},
+            [("C07",), ("A04", "B05")],
+            id="one cause in many scenarios is one mistake",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B05", BROKEN)],
+            known(B05=("A04",)),
+            [("A04",), ("B05",)],
+            id="what costs less explains nothing that costs more",
+        ),
+        pytest.param(
+            [failed("A04", LOST, "no answer"), failed("B05", LOST)],
+            known(B05=("A04",)),
+            [("A04",), ("B05",)],
+            id="a cause of its own is not explained by another scenario",
+        ),
+        pytest.param(
+            [failed("A02", LOST), failed("A04", LOST), failed("B05", DOUBLED), failed("B06", BROKEN, "no answer")],
+            known(A02=(ALL,), B05=("A04",)),
+            [("A02", "A04", "B05"), ("B06",)],
+            id="where nothing can be right, the first thing stands for all",
+        ),
+        pytest.param(
+            [failed("A06", BROKEN, "another HTTP status 400"), failed("A07", BROKEN, "another HTTP status 404")],
+            {},
+            [("A06", "A07")],
+            id="the same mistake by another number",
+        ),
+        pytest.param(
+            [failed("A04", LOST), *(failed(f"B0{number}", BROKEN, "no reply of spec §2.1") for number in range(6))],
+            {},
+            [("B00", "B01", "B02", "B03", "B04", "B05"), ("A04",)],
+            id="what hides everything else stands first",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B05", LOST), failed("C07", LOST)],
+            known(B05=("C07",)),
+            [("B05", "C07"), ("A04",)],
+            id="of two that cost alike, the one that shows more often",
+        ),
+        pytest.param(
+            [failed("A04", LOST), failed("B01", BROKEN, "no reply of spec §2.1")],
+            {},
+            [("A04",), ("B01",)],
+            id="what hides little does not",
+        ),
+        pytest.param(
+            [
+                failed("A02", LOST, UNREADABLE),
+                failed("B01", DOUBLED, UNREADABLE),
+                failed("C01", LOST),
+            ],
+            known(A02=(ALL,)),
+            [("A02", "C01", "B01")],
+            id="no withdraw is understood: one mistake",
+        ),
+        pytest.param(
+            [failed("B09", LOST, UNREADABLE), failed("C01", LOST, UNREADABLE)],
+            {},
+            [("B09",), ("C01",)],
+            id="an odd withdraw that is refused is a mistake of its own",
+        ),
+        pytest.param(
+            [
+                *(failed(each, LOST, SHARED) for each in ("A02", "C01")),
+                *(failed(each, DOUBLED) for each in ("A08", "B01", "B02", "B03", "D05")),
+            ],
+            known(A02=(ALL,), A08=("D05",), B01=("B02", "B03")),
+            [("A02", "A08", "C01", "D05"), ("B01", "B02", "B03")],
+            id="both players have one balance, and a repeat is another mistake",
+        ),
+        pytest.param(
+            [failed("B09", LOST, SHARED), failed("C10", LOST, SHARED)],
+            known(A08=("B09",)),
+            [("B09",), ("C10",)],
+            id="an odd call that moves another's money is a mistake of its own",
+        ),
+        pytest.param(
+            [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],
+            {},
+            [],
+            id="nothing failed",
+        ),
+    ],
+)
+def test_causes(verdicts: list[Verdict], scenarios: dict[str, tuple[str, ...]], ids: list[tuple[str, ...]]) -> None:
+    """What costs most stands first, then what shows most often; each failure belongs to one cause."""
+    assert [cause.ids for cause in causes_of(verdicts, scenarios)] == ids
+
+
+def test_what_is_blind_first_stands_for_what_follows() -> None:
+    """An account that one call has spoilt is read by all later ones: the first in time shows how it came to be so."""
+
+    def blind(scenario_id: str, *at_millis: int) -> Verdict:
+        verdict = failed(scenario_id, BROKEN, NO_REPLY)
+        if not at_millis:
+            return verdict
+        exchanges = tuple(replace(exchange(), at_millis=millis) for millis in at_millis)
+        notes = tuple(replace(note, exchange=len(exchanges) - 1) for note in verdict.notes)
+        return replace(verdict, exchanges=exchanges, notes=notes)
+
+    # What a scenario heard at the run's beginning is not what it is blind by.
+    (cause,) = causes_of([blind("D05", 2_000), blind("E01"), blind("F03", 1_000), blind("H06", 500, 3_000)], {})
+    assert cause.ids == ("F03", "D05", "H06", "E01")

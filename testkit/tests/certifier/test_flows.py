@@ -1,0 +1,282 @@
+"""The scenarios of flows: right wallets pass, wrong ones are told what they do, and no answer makes them stumble."""
+
+import re
+from time import monotonic
+from typing import Any
+
+import pytest
+from wallet_by_hand import SUCCESS, Case, PlainWallet
+
+from game_operator.profile import Profile
+from game_operator_testkit.certifier import Supplies, Weight, certify_in_process
+from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.harness import (
+    OTHER,
+    PLAYER,
+    RUN_ID,
+    certified,
+    delivered_to,
+    hold_told,
+    service_key,
+    service_signer,
+)
+from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.wrong_wallets import answers, flows
+from tests.support.ledgers import InMemory
+
+pytestmark = pytest.mark.slow
+
+LOST, BROKEN = Weight.MONEY_LOST, Weight.CONTRACT_BROKEN
+
+
+def test_the_wallet_by_hand_passes() -> None:
+    """Nothing is found, nothing skipped, and few calls are needed (spec §3, §4.1)."""
+    report = certified(only=["A"])
+    assert (found(report), skipped(report)) == ({}, {})
+    assert {each.id for each in report.verdicts} == ids_of("A")
+    assert report.calls < 145
+
+
+@pytest.mark.parametrize(
+    ("settings", "not_tried"),
+    [
+        pytest.param({}, set(), id="batches"),
+        pytest.param({"deposit_batch": False}, {"A11"}, id="no batches"),
+        pytest.param({"claim_types": ()}, {"A10"}, id="no claims"),
+        pytest.param({"claim_types": ("BONUS",)}, set(), id="another claim"),
+        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, set(), id="an early deposit in a batch is left out"),
+        pytest.param({"codes": "core", "rollback_tx_id": "own", "unknown_rollback": "success"}, set(), id="core codes"),
+        pytest.param({"fields": {"tx_id": ()}}, set(), id="calls without tx_ids"),
+    ],
+)
+def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_tried: set[str]) -> None:
+    """What the profile leaves no room for is skipped, and says so; all else passes without advice."""
+    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["A"])
+    assert found(report) == {}
+    assert skipped(report).keys() == not_tried
+    assert all("profile" in reason for reason in skipped(report).values())
+
+
+class NeverBlocks(PlainWallet):
+    """Lets blocked players bet."""
+
+    def _may_bet(self, case: Case) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("wrong", "scenario", "weight", "told"),
+    [
+        pytest.param(
+            answers.ReadsFromAReplica,
+            "A02",
+            BROKEN,
+            "after a withdraw, it returned 1000.00 for player-1 at first, and 995.00",
+            id="A02, late",
+        ),
+        pytest.param(flows.LossIgnored, "A03", LOST, "a rollback of the lost bet: returned SUCCESS", id="A03, open"),
+        pytest.param(flows.LossRefused, "A03", LOST, "a loss: refused with INVALID_REQUEST", id="A03, refused"),
+        pytest.param(flows.NothingRefunded, "A04", LOST, "after its rollback, player-1 has 995.00", id="A04"),
+        pytest.param(flows.OneDepositPerRound, "A05", LOST, "the third bet's deposit: refused", id="A05"),
+        pytest.param(flows.PaysWhoBetLast, "A08", LOST, "after the first player's deposit, player-1 has", id="A08"),
+        pytest.param(flows.BlockedAreNotPaid, "A09", LOST, "who is blocked: refused with PLAYER_BLOCKED", id="A09"),
+        pytest.param(NeverBlocks, "A09", BROKEN, "a new withdraw of a player who is blocked", id="A09, bets on"),
+        pytest.param(flows.ClaimsNeedABet, "A10", LOST, "FREE_BET_CLAIM: refused with BET_NOT_FOUND", id="A10"),
+        pytest.param(flows.FreeBetsPaidTwice, "A10", LOST, "15.00 too much", id="A10, twice"),
+        pytest.param(flows.OneJackpotPerPool, "A10", LOST, "after another deposit of the type JACKPOT", id="A10, pool"),
+        pytest.param(flows.FirstRefusalEndsTheBatch, "A11", LOST, "A11-bet-3: refused", id="A11, the last"),
+        pytest.param(flows.BatchAnswersMixedUp, "A11", LOST, "A11-bet-1: refused", id="A11, the first"),
+    ],
+)
+def test_a_wrong_wallet_is_told_what_it_does(
+    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
+) -> None:
+    """The verdict weighs what is at risk, and its reason names the call and the money."""
+    hold_told(wrong, scenario, weight, told)
+
+
+def test_a_blocked_player_is_unblocked_whatever_was_found() -> None:
+    """A scenario that fails leaves a player who can bet."""
+    assert found(certified(flows.BlockedAreNotPaid, only=["A09", "B01"])).keys() == {"A09"}
+
+
+def test_what_is_not_supplied_is_skipped() -> None:
+    """Without a way to block players, which the reason names, and without batches in the profile."""
+    report = certified(only=["A09", "A11"], supplies=Supplies(), profile=Profile())
+    assert skipped(report) == {
+        "A09": "needs a way to block a player and a way to unblock a player: supply block, unblock",
+        "A11": "needs a profile with deposit_batch",
+    }
+
+
+class RefusesEarlyDepositsInBatchesForGood(PlainWallet):
+    """The withdraw of a deposit in a batch may be on the way, and yet it is never sent again."""
+
+    def _answer_item(self, item: object) -> str | None:
+        answer = super()._answer_item(item)
+        return answer and answer.replace("BET_NOT_FOUND", "INVALID_REQUEST")
+
+
+class PaysEveryItem(PlainWallet):
+    """Answers all of a batch SUCCESS."""
+
+    def _answer_item(self, item: object) -> str | None:
+        answer = super()._answer_item(item)
+        return answer and answer.replace('"type":"ERROR","code":"BET_NOT_FOUND"', '"type":"SUCCESS"')
+
+
+class AnswersTheRefusedAlone(PlainWallet):
+    """Leaves out of its answer what went well."""
+
+    def _answer_item(self, item: object) -> str | None:
+        answer = super()._answer_item(item)
+        return answer if answer and "ERROR" in answer else None
+
+
+class AnswersAnObject(PlainWallet):
+    """Wraps the answers to a batch."""
+
+    def _answer_batch(self, document: object) -> str:
+        return f'{{"bets":{super()._answer_batch(document)}}}'
+
+
+class RefusesBatches(PlainWallet):
+    """Serves no batches."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: those of every wallet.
+        super().__init__(*arguments, **settings | {"batches": False})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        pytest.param(RefusesEarlyDepositsInBatchesForGood, "never sends it again", id="refused for good"),
+        pytest.param(PaysEveryItem, "A11-bet-2: returned SUCCESS instead of BET_NOT_FOUND", id="SUCCESS for all"),
+        pytest.param(AnswersTheRefusedAlone, "one that can be carried out is not answered", id="left out"),
+        pytest.param(AnswersAnObject, "answered HTTP 200, and no array of replies", id="no array"),
+        pytest.param(RefusesBatches, "answered HTTP 404, and the profile says", id="not served"),
+    ],
+)
+def test_a_batch_is_answered_item_by_item(wrong: type[PlainWallet], told: str) -> None:
+    """Each by its tx_id, and as if it had come alone (docs/decisions/0010)."""
+    verdict = only(certified(wrong, only=["A11"]))
+    assert verdict.weight is LOST
+    assert told in verdict.reason
+
+
+class LimitsWagers(PlainWallet):
+    """Sound: asks for its limit before the funds."""
+
+    def _refusal(self, case: Case) -> str | None:
+        return "LIMIT_EXCEEDED" if case.call.cents > 50_000 else super()._refusal(case)
+
+
+def test_a_wallet_may_limit_wagers() -> None:
+    """What would need the whole balance in one bet is skipped, or left out; nothing is found, not even advice."""
+    report = certified(LimitsWagers, only=["A", "B"])
+    assert found(report) == {}
+    assert skipped(report) == {
+        "A06": "the wallet limits wagers: a withdraw of all was refused with LIMIT_EXCEEDED",
+    }
+
+
+class Parrot(PlainWallet):
+    """Tells the balance, and answers everything else alike."""
+
+    answer = b""
+
+    def handle(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        answered = super().handle(method, path, headers, body)
+        return answered if path == "/player-balance" else (200, {}, self.answer)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"type":"SUCCESS","balance":1000.00,"timestamp":1}',
+        b'{"type":"SUCCESS","balance":null,"timestamp":null}',
+        b'{"type":"ERROR","code":"NO"}',
+        b'{"type":"ERROR","code":"SYSTEM_ERROR","balance":"1"}',
+        b"[]",
+        b'[{"type":"SUCCESS","balance":1000.00,"timestamp":1}]',
+        b"",
+    ],
+)
+@pytest.mark.drawn(3)
+def test_no_answer_makes_a_scenario_stumble(answer: bytes) -> None:
+    """Whatever is answered, there is a verdict about the wallet and none about the certifier."""
+    report = certified(type("ThisParrot", (Parrot,), {"answer": answer}), only=["A", "B"])
+    assert {each.id: each.reason for each in report.verdicts if "stumbled" in each.reason} == {}
+    assert len(report.failures) > 20
+
+
+class TellsCents(PlainWallet):
+    """Tells 9500 where 95.00 is meant."""
+
+    def _render_balance(self, cents: int) -> str:
+        return str(cents)
+
+
+class ReadsUnits(PlainWallet):
+    """Takes 500 for 500.00."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return 100 * super()._read_amount(operation, action, document)
+
+
+class ReadsHundredths(PlainWallet):
+    """Takes 500 for hundredths of a cent."""
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return super()._read_amount(operation, action, document) // 100
+
+
+@pytest.mark.parametrize(
+    ("wrong", "opening_cents", "told"),
+    [
+        pytest.param(TellsCents, 100_000, "left 99500.00", id="cents told"),
+        pytest.param(ReadsUnits, 100_000, "left 500.00", id="units read"),
+        pytest.param(ReadsUnits, 10_000, "was refused for want of money", id="units read, and too little money"),
+        pytest.param(ReadsHundredths, 100_000, "left 999.95", id="hundredths read"),
+    ],
+)
+def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:
+    """The mistake of the first days is told by its name, and stands for whatever else fails by it (spec §2.1)."""
+    wallet = wrong([service_key().public_key()])
+    for player_id in (PLAYER, OTHER):
+        wallet.open_account(player_id, opening_cents)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id=PLAYER,
+        other_player_id=OTHER,
+        only="A02,A03,B01,C02",
+        run_id=RUN_ID,
+    )
+    wallet.close()
+    first = report.causes[0]
+    assert (first.verdict.id, first.title) == ("A02", "cents and currency units are mixed up")
+    assert told in first.verdict.reason
+    assert {each.id for each in report.failures} == {*first.ids}
+
+
+class TakesTwoAlikeForADoubleClick(PlainWallet):
+    """Debits one of two bets that a player places at once, if their wagers are the same."""
+
+    placed: tuple[str, int, float] = ("", 0, 0.0)
+
+    def _place(self, case: Case) -> str:
+        before, now = self.placed, monotonic()
+        self.placed = case.call.player_id, case.call.cents, now
+        is_alike = before[:2] == self.placed[:2] and now - before[2] < 1
+        return SUCCESS if is_alike else super()._place(case)
+
+
+def test_a_bet_that_looks_like_the_one_before_is_named() -> None:
+    """Its wager is not taken, and that of the same bet alone would be (spec §4.1)."""
+    verdict = certified(TakesTwoAlikeForADoubleClick, only=["A", "H"]).verdict("A02")
+    assert verdict.weight is Weight.MONEY_LOST
+    told = (
+        r"5\.00 too much\. Another bet, of the same amount and \d+ ms before, was debited: are the two taken for one\?"
+    )
+    assert re.search(told, verdict.reason)

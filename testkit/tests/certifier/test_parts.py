@@ -1,0 +1,194 @@
+"""Bodies under a profile's names, seals, what codes mean, and the choice of scenarios."""
+
+import json
+import pickle
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import ConfigurationError
+from game_operator.models.webhooks import BalanceCall, DepositCall, FreeBet, RollbackCall, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
+from game_operator.protocol.webhook import BodyWriter, encode_call, read_call
+from game_operator_testkit.certifier import certify_in_process
+from game_operator_testkit.certifier.engine.scenario import STAGES
+from game_operator_testkit.certifier.report.report import ALL
+from game_operator_testkit.certifier.scenarios.bodies import MISSING, with_field
+from game_operator_testkit.certifier.selection import in_playing_order, scenarios, selected
+from game_operator_testkit.provider.delivery import Finality, finality
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.requests import UNSIGNED, Form, Request, Seal
+
+BODY = b'{"player_id":"p1"}'
+CALLS: list[WebhookCall] = [
+    WithdrawCall(player_id="p", bet_id="b", amount_cents=5, instance_id="i", game="g"),
+    DepositCall(player_id="p", bet_id="b", amount_cents=5, wager_cents=3, won_cents=5, round_id="r"),
+    DepositCall(
+        player_id="p", bet_id="b", amount_cents=5, action="FREE_BET_CLAIM", free_bets=(FreeBet(id="f", won_cents=5),)
+    ),
+    RollbackCall(player_id="p", bet_id="b", tx_id="withdraw:bet:b", amount_cents=5, round_id="r"),
+    BalanceCall(player_id="p"),
+]
+OTHER_NAMES = Profile(
+    fields={
+        "player_id": ("user",),
+        "bet_id": ("bet.id",),
+        "tx_id": ("bet.tx",),
+        "amount_cents": ("cents",),
+        "amount_cents.withdraw": ("stake",),
+        "amount_cents.deposit": ("win",),
+        "action.deposit": ("what.kind",),
+    }
+)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.operation}")
+def test_bodies_are_those_of_the_service(call: WebhookCall) -> None:
+    """With the default profile they are what the package's own writer writes (docs/decisions/0010)."""
+    assert json.loads(BodyWriter(Profile()).encoded(call)) == json.loads(encode_call(call))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call.operation}")
+def test_bodies_are_read_again_under_other_names(call: WebhookCall) -> None:
+    """A wallet with the same profile reads what was meant."""
+    body = BodyWriter(OTHER_NAMES).encoded(call)
+    assert b"player_id" not in body
+    assert read_call(call.operation, body, OTHER_NAMES)[0] == call
+
+
+def test_nobody_writes_for_a_function(private_key: RSAPrivateKey) -> None:
+    """A profile that reads bodies by a function cannot be written for, and says so before anything is sent."""
+    profile = Profile(parse=lambda operation, body: BalanceCall(player_id="p"))
+    sent: list[str] = []
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        sent.append(path)
+        return HttpReply(200, {}, b"")
+
+    with pytest.raises(ConfigurationError, match="function of your own"):
+        certify_in_process(
+            deliver,
+            signing_key=private_key,
+            player_id="p1",
+            other_player_id="p2",
+            profile=profile,
+        )
+    assert sent == []
+
+
+def test_fields_of_a_body() -> None:
+    """They are changed in a copy, inner ones too."""
+    body = {"a": {"b": 1, "c": 2}, "d": 3}
+    assert with_field(body, "a.b", None) == {"a": {"b": None, "c": 2}, "d": 3}
+    assert with_field(body, "a.b", MISSING) == {"a": {"c": 2}, "d": 3}
+    assert with_field(body, "d", MISSING) == {"a": {"b": 1, "c": 2}}
+    assert body == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def verify(key: RSAPublicKey, signature: bytes, body: bytes) -> None:
+    key.verify(signature, body, PKCS1v15(), SHA256())
+
+
+@pytest.mark.parametrize("form", ["url-safe", "url-safe padded", "standard", "standard padded"])
+def test_a_seal_in_each_form(form: Form, private_key: RSAPrivateKey) -> None:
+    """The same signature, in either alphabet, padded or not (docs/decisions/0011)."""
+    keys = ServiceKeys(private_key)
+    request = Request("", "/withdraw", BODY, Seal(form=form))
+    ((_, written),) = [pair for pair in keys.headers(request, "signature") if pair[0] == b"signature"]
+    assert written.endswith(b"=") is form.endswith("padded")
+    decode, encode = (urlsafe_b64decode, urlsafe_b64encode) if form.startswith("url-safe") else (b64decode, b64encode)
+    signature = decode(written.rstrip(b"=") + b"==")
+    assert encode(signature).rstrip(b"=") == written.rstrip(b"=")
+    verify(private_key.public_key(), signature, BODY)
+
+
+def test_seals(private_key: RSAPrivateKey) -> None:
+    """None, two, by a stranger, over other bytes, by garbage; the content type stands once."""
+    keys = ServiceKeys(private_key)
+
+    def pairs(seal: Seal) -> list[tuple[bytes, bytes]]:
+        return [pair for pair in keys.headers(Request("", "/w", BODY, seal), "X-Sig") if pair[0].lower() == b"x-sig"]
+
+    assert pairs(UNSIGNED) == []
+    assert len(pairs(Seal(times=2))) == 2
+    assert pairs(Seal(literal="!!!")) == [(b"X-Sig", b"!!!")]
+    assert pairs(Seal(upper=True))[0][0] == b"X-SIG"
+    assert pairs(Seal(key="stranger")) != pairs(Seal())
+    assert pairs(Seal(over=b"other")) == [
+        pair for pair in keys.headers(Request("", "/w", b"other"), "X-Sig") if pair[0] == b"X-Sig"
+    ]
+    typed = keys.headers(Request("", "/w", BODY, headers=(("content-type", "text/plain"),)), "X-Sig")
+    assert [value for name, value in typed if name.lower() == b"content-type"] == [b"text/plain"]
+
+
+def test_keys_show_nothing(private_key: RSAPrivateKey) -> None:
+    """Neither its repr nor a pickle has a key."""
+    keys = ServiceKeys(private_key)
+    assert repr(keys) == "ServiceKeys(…)"
+    with pytest.raises(TypeError, match="private keys"):
+        pickle.dumps(keys)
+
+
+@pytest.mark.parametrize("code", [*WebhookErrorCode, "HOUSE_RULES"])
+@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback", "player-balance"])
+def test_what_a_code_lets_conclude(operation: str, code: str) -> None:
+    """Only what may still succeed is sent again (docs/decisions/0013)."""
+    due = Finality.FINAL
+    early = operation == "deposit" and code in ("BET_NOT_FOUND", "PLAYER_NOT_FOUND")
+    if code in ("SYSTEM_ERROR", "INVALID_SIGNATURE") or early:
+        due = Finality.REPEAT
+    elif code == "HOUSE_RULES" and operation != "withdraw":
+        due = Finality.STRANGE
+    assert finality(operation, code) is due
+
+
+def test_the_choice_of_scenarios() -> None:
+    """By group or id, in any case, as a sequence or as text."""
+    assert {each.group for each in selected(("a",), ())} == {"A"}
+    assert [each.id for each in selected("A01,a02", ())] == ["A01", "A02"]
+    assert {each.id for each in selected("A", "A01 A02")} == {each.id for each in scenarios() if each.group == "A"} - {
+        "A01",
+        "A02",
+    }
+    assert selected((), ()) == scenarios()
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "message"),
+    [
+        pytest.param(("Z",), (), "no scenario or group 'Z'", id="no such group"),
+        pytest.param((), ("A99",), "no scenario or group 'A99'", id="no such scenario"),
+        pytest.param(("A01",), ("A",), "No scenario is left", id="nothing left"),
+    ],
+)
+def test_a_choice_that_cannot_be(only: tuple[str, ...], skip: tuple[str, ...], message: str) -> None:
+    """It is told before anything is sent."""
+    with pytest.raises(ConfigurationError, match=message):
+        selected(only, skip)
+
+
+def test_stages_follow_each_other() -> None:
+    """In turn, at once, hostile, load; each in the order of ids."""
+    ordered = in_playing_order(scenarios())
+    places = [(STAGES.index(each.stage), each.id) for each in ordered]
+    assert places == sorted(places)
+    assert len(ordered) == len(scenarios())
+
+
+def test_every_scenario_is_told_in_full() -> None:
+    """Title, means, fix, and what it rests on: sections of the specification or decision notes that exist."""
+    ids = [each.id for each in scenarios()]
+    assert len(ids) == len(set(ids))
+    for each in scenarios():
+        assert all((each.title, each.means, each.fix)), each.id
+        assert each.play.__doc__, each.id
+        for rests_on in each.rests_on:
+            assert rests_on.startswith(("spec §", "decision 00")), each.id
+        assert set(each.explains) <= {*ids, ALL}, each.id
+        assert each.id not in each.explains

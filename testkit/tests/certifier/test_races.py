@@ -1,0 +1,208 @@
+"""The scenarios of many calls at once: right wallets pass, and racing ones are told what money they move."""
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wallet_by_hand import Call, Case, PlainWallet, Reply
+
+from game_operator.profile import Profile
+from game_operator_testkit.certifier import Outcome, Weight
+from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.harness import certified
+from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.wrong_wallets import races
+from tests.support.ledgers import InDatabase, InMemory
+
+pytestmark = pytest.mark.slow
+
+LOST, DOUBLED, BROKEN = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN
+
+
+def test_the_wallet_by_hand_passes() -> None:
+    """Nothing is found, and both players have what they had (spec §3)."""
+    report = certified(only=["D"])
+    assert (found(report), skipped(report)) == ({}, {})
+    assert {each.id for each in report.verdicts} == ids_of("D")
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+    assert report.latency is not None
+    assert report.latency.concurrency == 8
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="batches"),
+        pytest.param({"deposit_batch": False}, id="no batches"),
+        pytest.param({"codes": "core"}, id="core codes"),
+        pytest.param({"unknown_rollback": "success"}, id="a rollback of nothing succeeds"),
+        pytest.param({"rollback_tx_id": "own"}, id="rollbacks have a tx_id of their own"),
+        pytest.param({"duplicate_reply": "verbatim"}, id="repeats are answered word for word"),
+        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, id="an early deposit is a failure"),
+        pytest.param({"claim_types": ()}, id="no jackpot brings money back"),
+    ],
+)
+@pytest.mark.drawn(3)
+def test_our_wallet_passes_under_its_profile(settings: dict[str, Any]) -> None:
+    """Whatever is assumed, nothing is found, not even by advice (docs/decisions/0012 to 0014)."""
+    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["D"])
+    assert (found(report), skipped(report)) == ({}, {})
+
+
+def test_wallets_by_hand_on_one_file_pass(tmp_path: Path) -> None:
+    """Two of them keep calls apart by their database (spec §3)."""
+    assert found(certified(only=["D06", "D07"], file=tmp_path / "wallet.db")) == {}
+
+
+def test_our_wallets_on_one_database_pass(tmp_path: Path) -> None:
+    """Two of them keep calls apart by their database (spec §3)."""
+    ledger = InDatabase(f"sqlite:///{tmp_path}/wallet.db")
+    try:
+        report = certified_ours(ledger, Profile(deposit_batch=True), only=["D02", "D06", "D07"])
+    finally:
+        ledger.close()
+    assert (found(report), skipped(report)) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "scenario", "weight", "told"),
+    [
+        pytest.param(races.AsksForFundsBeforeTheLock, "D01", LOST, "the balance paid for 33: -", id="D01, overdrawn"),
+        pytest.param(races.DebitsAnEarlierBalance, "D01", LOST, "50 of 50 withdraws at once", id="D01, lost updates"),
+        pytest.param(races.PaysTwinsOfDeposits, "D02", DOUBLED, "identical deposits at once, player-1", id="D02, paid"),
+        pytest.param(
+            races.RefusesTwins, "D02", LOST, "refused with DUPLICATE_TRANSACTION instead of SUCCESS", id="D02, refused"
+        ),
+        pytest.param(races.OverlooksAWithdrawUnderWay, "D03", LOST, "the wager stays taken", id="D03"),
+        pytest.param(
+            races.PaysWhatIsRefundedMeanwhile,
+            "D04",
+            DOUBLED,
+            "both accepted, and the balance moved by 20.00",
+            id="D04, paid",
+        ),
+        pytest.param(
+            races.RefundsWhatIsPaidMeanwhile,
+            "D04",
+            DOUBLED,
+            "both accepted, and the balance moved by 20.00",
+            id="D04, refunded",
+        ),
+        pytest.param(races.CreditsAnEarlierBalance, "D05", LOST, "expected 1000.00:", id="D05"),
+        pytest.param(races.LocksInMemory, "D06", DOUBLED, "s at once, player-1 has ", id="D06"),
+        pytest.param(races.TellsTheTimeOfTheAnswer, "D07", BROKEN, "is older than", id="D07"),
+        pytest.param(races.OverlooksATombstoneUnderWay, "D08", LOST, "the wager stays taken", id="D08"),
+        pytest.param(races.DebitsForTwinsOfWithdraws, "D09", DOUBLED, "two identical withdraws at once", id="D09"),
+        pytest.param(races.LooksForABatchAtOnce, "D09", DOUBLED, "that has a deposit twice", id="D09, in a batch"),
+    ],
+)
+def test_a_racing_wallet_is_told_what_it_does(
+    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str, tmp_path: Path
+) -> None:
+    """The verdict weighs what is at risk, and its reason names the calls and the money."""
+    verdict = only(certified(wrong, only=[scenario], file=tmp_path / "wallet.db" if scenario == "D06" else None))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
+    assert told in verdict.reason
+
+
+class TwentyBetsOnly(PlainWallet):
+    """Has a limit of its own: so many open bets."""
+
+    def _refusal(self, case: Case) -> str | None:
+        (open_bets,) = self._database.execute("SELECT count(*) FROM bets WHERE state = 'OPEN'").fetchone()
+        return "LIMIT_EXCEEDED" if open_bets >= 20 else super()._refusal(case)
+
+
+def test_a_limit_of_the_operators_own_is_no_fault() -> None:
+    """Fifty bets at once are not tried then, and what was debited is given back (docs/decisions/0013)."""
+    report = certified(TwentyBetsOnly, only=["D01"])
+    assert skipped(report).keys() == {"D01"}
+    assert "the wallet limits wagers" in skipped(report)["D01"]
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+class RefusesHalf(PlainWallet):
+    """Refuses for no reason that anybody could give."""
+
+    def _has_funds(self, case: Case) -> bool:
+        return super()._has_funds(case) and not str(case.call.bet_id).endswith(("1", "3", "5", "7", "9"))
+
+
+def test_fewer_bets_than_the_balance_pays_for_are_told() -> None:
+    """Whoever has the money may bet (spec §4.1)."""
+    verdict = only(certified(RefusesHalf, only=["D01"]))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, LOST)
+    assert verdict.reason.startswith("25 of 50 withdraws at once were accepted, and the balance paid for 33")
+
+
+class BusyWhenManyCall(PlainWallet):
+    """Fails if another call has the lock."""
+
+    def _carry_out(self, call: Call) -> Reply:
+        if self._lock.locked():
+            raise TimeoutError("the lock is taken")
+        return super()._carry_out(call)
+
+
+def test_a_wallet_that_asks_for_repeats_is_advised() -> None:
+    """SYSTEM_ERROR moves nothing and is sent again, as the service would: slow, and no lost money (decision 0013)."""
+    report = certified(BusyWhenManyCall, only=["D02", "D03", "D04", "D08", "D09"])
+    assert report.passed
+    assert any("were sent again" in each.reason for each in report.advice)
+
+
+class TellsWholeSeconds(PlainWallet):
+    """Its clock ticks once a second."""
+
+    def _time_of_movement(self, now: int, last_millis: int) -> int:
+        return now // 1_000 * 1_000
+
+    def _time_of_read(self, now: int, last_millis: int) -> int:
+        return now // 1_000 * 1_000
+
+
+def test_equal_timestamps_of_different_balances_are_advice() -> None:
+    """They put nothing into the wrong order, and nothing into the right one (docs/decisions/0012)."""
+    report = certified(TellsWholeSeconds, only=["D07"])
+    assert report.passed
+    assert "have the same timestamp" in only(report).reason
+
+
+class HasAClockOfItsOwn(PlainWallet):
+    """Of two processes, every other one is ten minutes behind; and a read takes longer than a tick of the clock."""
+
+    _made = itertools.count()
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:  # Any: as for PlainWallet
+        behind_millis = 600_000 * (next(self._made) % 2)
+        super().__init__(*arguments, clock_millis=lambda: time.time_ns() // 1_000_000 - behind_millis, **settings)
+
+    def _carry_out(self, call: Call) -> Reply:
+        if call.operation == "player-balance":
+            time.sleep(0.03)  # The last movement may be told some milliseconds ahead of the clock.
+        return super()._carry_out(call)
+
+
+def test_reads_by_two_clocks_are_advice(tmp_path: Path) -> None:
+    """A read leaves no trace, so a process whose clock is behind cannot know of it (docs/decisions/0014)."""
+    report = certified(HasAClockOfItsOwn, only=["D07"], file=tmp_path / "wallet.db")
+    assert report.passed
+    assert "and its timestamp is" in only(report).reason
+
+
+class TellsTheBalanceBefore(PlainWallet):
+    """Tells a withdraw's balance without its wager."""
+
+    def _told_cents(self, case: Case, account: Any) -> int:
+        taken = case.call.cents if case.call.operation == "withdraw" else 0
+        return super()._told_cents(case, account) + taken
+
+
+@pytest.mark.parametrize("scenario", ["D01", "D02"])
+def test_a_balance_that_a_withdraw_did_not_leave_is_no_lost_money(scenario: str) -> None:
+    """What an answer tells and what there is are two things: the first breaks the contract (spec §2.1)."""
+    verdict = only(certified(TellsTheBalanceBefore, only=[scenario]))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
+    assert "returned a balance of" in verdict.reason

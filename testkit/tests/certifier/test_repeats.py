@@ -1,0 +1,202 @@
+"""The scenarios of repeats and conflicts: right wallets pass, and wrong ones are told what they do."""
+
+from typing import Any
+
+import pytest
+from wallet_by_hand import Case, PlainWallet, Reply
+
+from game_operator.profile import Profile
+from game_operator_testkit.certifier import Supplies, Weight
+from testkit.tests.certifier.findings import found, ids_of, only, skipped
+from testkit.tests.certifier.harness import certified, hold_told
+from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.certifier.wrong_wallets import overlooked, repeats
+from tests.support.ledgers import InMemory
+
+DOUBLED, LOST, BROKEN, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.CONTRACT_BROKEN, Weight.ADVICE
+
+
+def test_the_wallet_by_hand_passes() -> None:
+    """Nothing is found, nothing skipped, and few calls are needed (spec §3)."""
+    report = certified(only=["B"])
+    assert (found(report), skipped(report)) == ({}, {})
+    assert {each.id for each in report.verdicts} == ids_of("B")
+    assert report.calls < 270
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "not_tried"),
+    [
+        pytest.param({}, set(), id="batches"),
+        pytest.param({"deposit_batch": False}, set(), id="no batches"),
+        pytest.param({"claim_types": ()}, {"B16"}, id="no claims"),
+        pytest.param({"rollback_tx_id": "own"}, {"B05"}, id="rollbacks have tx_ids of their own"),
+        pytest.param({"duplicate_reply": "verbatim"}, set(), id="repeats word for word"),
+        pytest.param({"codes": "core", "unknown_rollback": "success"}, set(), id="core codes, rollbacks of nothing"),
+        pytest.param({"early_deposit_code": "SYSTEM_ERROR"}, set(), id="early deposits"),
+        pytest.param({"fields": {"tx_id": ()}}, {"B10", "B12", "B13", "B17"}, id="calls without tx_ids"),
+    ],
+)
+def test_a_right_wallet_passes_under_its_profile(settings: dict[str, Any], not_tried: set[str]) -> None:
+    """What the profile leaves no room for is skipped, and says so; all else passes without advice."""
+    report = certified_ours(InMemory(), Profile(**{"deposit_batch": True} | settings), only=["B"])
+    assert found(report) == {}
+    assert skipped(report).keys() == not_tried
+    assert all("profile" in reason for reason in skipped(report).values())
+
+
+class MistakesItsFailures(PlainWallet):
+    """Refuses for good while it fails, though it would process the repeat."""
+
+    def _refuse(self, code: str) -> tuple[int, str]:
+        return super()._refuse("PLAYER_BLOCKED" if self.broken else code)
+
+
+class ShowsAPageWhenBroken(PlainWallet):
+    """Answers a page of its framework's while it fails."""
+
+    def handle(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        return (500, {}, b"<h1>Oops</h1>") if self.broken else super().handle(method, path, headers, body)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "scenario", "weight", "told"),
+    [
+        pytest.param(repeats.DebitsEachTime, "B01", DOUBLED, "5.00 too little", id="B01"),
+        pytest.param(repeats.PaysEachTime, "B02", DOUBLED, "after the same deposit again, player-1", id="B02, paid"),
+        pytest.param(repeats.RefundsEachTime, "B02", DOUBLED, "after the same rollback again", id="B02, refunded"),
+        pytest.param(
+            repeats.OldBalanceAsOfNow, "B03", BROKEN, "returned a balance of 995.00; expected", id="B03, told"
+        ),
+        pytest.param(repeats.FundsBeforeTheRepeat, "B03", LOST, "with no money left: returned INS", id="B03, refused"),
+        pytest.param(repeats.AmountNotCompared, "B04", LOST, "with another amount: returned SUCCESS", id="B04, amount"),
+        pytest.param(repeats.PlayerNotCompared, "B04", LOST, "with another player: returned SUCCESS", id="B04, player"),
+        pytest.param(repeats.KeyedOnTxIdAlone, "B05", LOST, "refused with DUPLICATE_TRANSACTION", id="B05"),
+        pytest.param(
+            repeats.RefusalsForgotten, "B06", LOST, "the first time it returned INSUFFICIENT_BALANCE", id="B06"
+        ),
+        pytest.param(repeats.FailuresRemembered, "B07", LOST, "refused with SYSTEM_ERROR", id="B07, for ever"),
+        pytest.param(MistakesItsFailures, "B07", LOST, "and never sends it again", id="B07, given up"),
+        pytest.param(
+            ShowsAPageWhenBroken, "B07", BROKEN, "answered HTTP 500, which is not a reply", id="B07, no reply"
+        ),
+        pytest.param(repeats.ForgetsWhenRestarted, "B08", DOUBLED, "withdraw after the restart, player-1", id="B08"),
+        pytest.param(repeats.IdsFolded, "B09", LOST, "CERTIFY-7E577E57-b09", id="B09, case"),
+        pytest.param(repeats.IdsTrimmed, "B09", LOST, "5.00 too much", id="B09, space"),
+        pytest.param(repeats.PaysEachTxId, "B10", DOUBLED, "the balance moved by +10.00", id="B10"),
+        pytest.param(repeats.ForgetsAfterAMonth, "B11", DOUBLED, "withdraw 89 days later, player-1", id="B11"),
+        pytest.param(repeats.BetIdNotUnique, "B12", DOUBLED, "the balance moved by -5.00", id="B12"),
+        pytest.param(
+            repeats.WithdrawOfAnyBetIsARepeat, "B13", LOST, "nothing moved, although the service", id="B13, free"
+        ),
+        pytest.param(repeats.KeyedOnTheBetAlone, "B13", LOST, "the balance moved by -5.00", id="B13, debited"),
+        pytest.param(repeats.BlockedBeforeTheRepeat, "B14", LOST, "refused with PLAYER_BLOCKED", id="B14"),
+        pytest.param(repeats.BytesCompared, "B15", LOST, "with one more member: returned DUP", id="B15, bytes"),
+        pytest.param(repeats.BatchHasItsOwnIds, "B15", LOST, "in a batch, deposit:bet:", id="B15, batch"),
+        pytest.param(repeats.JackpotClosesTheBet, "B16", LOST, "own deposit: refused with BET_AL", id="B16, closed"),
+        pytest.param(repeats.JackpotTakenForTheDeposit, "B16", LOST, "own deposit: refused with DUP", id="B16, tx_id"),
+    ],
+)
+def test_a_wrong_wallet_is_told_what_it_does(
+    wrong: type[PlainWallet], scenario: str, weight: Weight, told: str
+) -> None:
+    """The verdict weighs what is at risk, and its reason names the call and the money."""
+    hold_told(wrong, scenario, weight, told)
+
+
+def test_the_key_of_a_claim_is_named_before_what_follows_from_it() -> None:
+    """Claims that are known by their bet take another deposit's tx_id, too (docs/decisions/0014)."""
+    (cause,) = certified(overlooked.ClaimsKnownByTheirBet, only=["B04", "B16"]).causes
+    assert cause.ids == ("B16", "B04")
+    assert "Know a claim, of a jackpot or of free bets, by its tx_id alone" in cause.fix
+
+
+class TakesWhatIsAlikeForARepeat(PlainWallet):
+    """Sound: another tx_id for the same bet and amount is a SUCCESS that moves nothing."""
+
+    def _ask_table(self, case: Case) -> str | None:
+        outcome, bet = super()._ask_table(case), case.bet
+        if bet is not None and outcome in ("DUPLICATE_TRANSACTION", "BET_ALREADY_CLOSED"):
+            due = bet.cents if case.call.operation == "withdraw" else 2 * bet.cents
+            return "SUCCESS" if case.call.cents == due else outcome
+        return outcome
+
+
+class TrimsPlayers(PlainWallet):
+    """Sound: knows its players by more names than one."""
+
+    def _read_id(self, value: object, longest: int) -> str:
+        text = super()._read_id(value, longest)
+        return text.strip() if text.startswith("player-") else text
+
+
+class FewCodes(PlainWallet):
+    """Sound: has no word for a known tx_id."""
+
+    def _render(self, reply: Reply) -> str:
+        return super()._render(reply).replace("DUPLICATE_TRANSACTION", "INVALID_REQUEST")
+
+
+@pytest.mark.parametrize(
+    ("sound", "advised"),
+    [
+        pytest.param(TakesWhatIsAlikeForARepeat, {"B10", "B12"}, id="SUCCESS, and nothing moves"),
+        pytest.param(TrimsPlayers, {"B09"}, id="a space after a player's id"),
+        pytest.param(FewCodes, {"B04", "B12", "B13"}, id="another code of the same kind"),
+    ],
+)
+def test_sound_wallets_may_differ(sound: type[PlainWallet], advised: set[str]) -> None:
+    """Where no money moves wrongly, another answer is advice (docs/decisions/0018)."""
+    report = certified(sound, only=["B"])
+    assert report.passed
+    assert found(report).keys() == advised
+    assert {each.weight for each in report.verdicts if each.id in advised} == {ADVICE}
+
+
+class SaysThatItPaidAnotherAmount(TakesWhatIsAlikeForARepeat):
+    """Not sound: says that it paid what it did not."""
+
+    def _ask_table(self, case: Case) -> str | None:
+        outcome = super()._ask_table(case)
+        return "SUCCESS" if outcome == "BET_ALREADY_CLOSED" and case.call.operation == "deposit" else outcome
+
+
+def test_a_second_settlement_of_another_amount_is_no_repeat() -> None:
+    """The service believes that it was paid (docs/decisions/0018)."""
+    verdict = only(certified(SaysThatItPaidAnotherAmount, only=["B10"]))
+    assert verdict.weight is LOST
+    assert "another tx_id and amount: returned SUCCESS" in verdict.reason
+
+
+class CannotFail(PlainWallet):
+    """Works whatever is done to it."""
+
+    def _answer(self, path: str, headers: list[tuple[str, str]], body: bytes) -> tuple[int, str]:
+        self.broken = False
+        return super()._answer(path, headers, body)
+
+
+def test_a_wallet_that_cannot_be_made_to_fail_is_not_tried() -> None:
+    """Its answers tell nothing of failures, and its balances are brought back."""
+    report = certified(CannotFail, only=["B07", "B01"])
+    assert skipped(report) == {"B07": "the wallet returned SUCCESS when it was made to fail"}
+    assert found(report) == {}
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+def test_the_player_is_unblocked_whatever_was_found() -> None:
+    """A scenario that fails leaves a player who can bet."""
+    assert found(certified(repeats.BlockedBeforeTheRepeat, only=["B14", "B15"])).keys() == {"B14"}
+
+
+def test_what_is_not_supplied_is_skipped() -> None:
+    """And the reason names what is missing."""
+    report = certified(only=["B"], supplies=Supplies())
+    assert {scenario: reason.split("supply ")[1] for scenario, reason in skipped(report).items()} == {
+        "B07": "fail, recover",
+        "B08": "restart",
+        "B11": "later",
+        "B14": "block, unblock",
+    }
+    assert found(report) == {}

@@ -1,0 +1,660 @@
+"""The run: what becomes of what a scenario finds, of balances, of silence and of time."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import pytest
+from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
+
+from game_operator.errors import ConfigurationError
+from game_operator.models.webhooks import BalanceCall
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply, Manner
+from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
+from game_operator_testkit.certifier.engine import run as run_module
+from game_operator_testkit.certifier.engine.run import Run
+from game_operator_testkit.certifier.engine.scenario import Scenario
+from game_operator_testkit.certifier.engine.stage import Stage
+from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTried
+from game_operator_testkit.certifier.report.verdicts import Verdict
+from game_operator_testkit.provider.in_process import InProcessCarrier
+from game_operator_testkit.provider.keys import ServiceKeys
+from testkit.tests.certifier.harness import (
+    INSTANCE,
+    OTHER,
+    PLAYER,
+    RUN_ID,
+    certified,
+    delivered_to,
+    opened,
+    service_signer,
+    supplies_of,
+)
+
+Deliver = Callable[[str, Mapping[str, str], bytes], HttpReply]
+
+
+def scenario(
+    play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST, needs: tuple[str, ...] = ()
+) -> Scenario:
+    return Scenario("A99", "a test", weight, ("spec §4.1",), "means", "fix", play, needs)
+
+
+def run_on(
+    wallet: Deliver, *, seconds: float = 60.0, supplies: Supplies | None = None, stopping: Event | None = None
+) -> Run:
+    return Run(
+        carrier=InProcessCarrier(wallet, ServiceKeys(service_signer())),
+        profile=Profile(),
+        player_ids=(PLAYER, OTHER),
+        supplies=supplies or Supplies(),
+        run_id="certify-run",
+        instance_id=INSTANCE,
+        allowance=Allowance(seconds, stopping),
+    )
+
+
+@pytest.fixture
+def wallet() -> PlainWallet:
+    return opened()
+
+
+def played(wallet: PlainWallet, play: Callable[[Stage], object], weight: Weight = Weight.MONEY_LOST) -> Verdict:
+    return run_on(delivered_to(wallet)).play(scenario(play, weight))
+
+
+def test_all_is_well(wallet: PlainWallet) -> None:
+    """A scenario that finds nothing passes, with all its exchanges."""
+
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-at.unit_cents)
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.reason, verdict.notes) == (Outcome.PASSED, "", ())
+    assert [each.title for each in verdict.exchanges] == [
+        f"the balance of {PLAYER}",
+        f"the balance of {OTHER}",
+        "a withdraw",
+        f"the balance of {PLAYER}",
+        f"the balance of {OTHER}",
+    ]
+    assert verdict.exchanges[2].told == "SUCCESS 995.00"
+
+
+@pytest.mark.parametrize("off", [-1, 1], ids=["a cent too little", "a cent too much"])
+def test_the_balance_afterwards_is_looked_at(wallet: PlainWallet, off: int) -> None:
+    """Whatever a scenario itself looks at, each ends with the balances of both players."""
+
+    def play(at: Stage) -> None:
+        at.other.due_cents -= off
+
+    verdict = played(wallet, play)
+    assert verdict.outcome is Outcome.FAILED
+    assert verdict.weight is Weight.MONEY_LOST
+    assert verdict.reason.endswith(f"0.01 too {'much' if off > 0 else 'little'}")
+    assert OTHER in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("at_once", "title"),
+    [
+        pytest.param(False, "a withdraw", id="the last call that may have moved money"),
+        pytest.param(True, f"the balance of {PLAYER}", id="of many at once none: the balance itself"),
+    ],
+)
+def test_what_shows_that_a_balance_is_off(wallet: PlainWallet, at_once: bool, title: str) -> None:
+    """A report shows the exchange that decided, where there is one."""
+
+    def play(at: Stage) -> None:
+        requests = [at.request(at.bet().withdraw(), "a withdraw") for _ in range(2)]
+        at.send(requests[0])
+        if at_once:
+            at.together(requests)
+
+    verdict = played(wallet, play)
+    assert verdict.decisive is not None
+    assert verdict.decisive.title == title
+
+
+@pytest.mark.parametrize(
+    ("found", "weight"),
+    [
+        pytest.param(Found("wrong"), Weight.MONEY_DOUBLED, id="the scenario's weight"),
+        pytest.param(Found("wrong", weight=Weight.CONTRACT_BROKEN), Weight.CONTRACT_BROKEN, id="a weight of its own"),
+        pytest.param(Found("wrong", weight=Weight.ADVICE), Weight.ADVICE, id="advice"),
+    ],
+)
+def test_what_is_found_has_a_weight(wallet: PlainWallet, found: Found, weight: Weight) -> None:
+    """A finding costs what its scenario says, unless it says itself."""
+
+    def play(at: Stage) -> None:
+        raise found
+
+    verdict = played(wallet, play, Weight.MONEY_DOUBLED)
+    assert (verdict.outcome, verdict.weight, verdict.reason) == (Outcome.FAILED, weight, "wrong")
+    assert verdict.failed is (weight is not Weight.ADVICE)
+
+
+def test_the_heaviest_note_decides(wallet: PlainWallet) -> None:
+    """Notes do not end a scenario, and the heaviest of them is the reason, with the exchange that it is about."""
+
+    def play(at: Stage) -> None:
+        heard = at.ask(BalanceCall(player_id=at.player.id), "first")
+        at.advise("could be better", heard)
+        heard = at.ask(BalanceCall(player_id=at.player.id), "second")
+        at.note("is wrong", Weight.CONTRACT_BROKEN, "", heard)
+
+    verdict = played(wallet, play)
+    assert [note.reason for note in verdict.notes] == ["second: is wrong", "first: could be better"]
+    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "second: is wrong")
+    assert verdict.decisive is not None
+    assert verdict.decisive.title == "second"
+
+
+def test_what_cannot_be_tried_is_skipped(wallet: PlainWallet) -> None:
+    """With its reason; a scenario that needs a supply is skipped without one, and nothing is sent."""
+
+    def play(at: Stage) -> None:
+        raise NotTried("not here")
+
+    run = run_on(delivered_to(wallet))
+    assert (verdict := run.play(scenario(play))).outcome is Outcome.SKIPPED
+    assert (verdict.reason, verdict.missing) == ("not here", ())
+    assert (verdict.is_undone, verdict.is_stopped) == (False, False)
+    sent = run.calls
+    verdict = run.play(scenario(play, needs=("block", "wire")))
+    assert verdict.outcome is Outcome.SKIPPED
+    assert verdict.reason == (
+        "needs a way to block a player and real HTTP, and this wallet is in process: supply block"
+    )
+    assert verdict.missing == ("block", "wire")
+    assert run.calls == sent
+
+
+def test_a_supply_that_fails_is_told(wallet: PlainWallet) -> None:
+    """What whoever certifies could not do is no fault of the wallet's."""
+
+    def play(at: Stage) -> None:
+        at.act("block", at.player.id)
+
+    def block(player_id: str) -> None:
+        raise OSError("no such door")
+
+    run = run_on(delivered_to(wallet), supplies=Supplies(block=block))
+    verdict = run.play(scenario(play, needs=("block",)))
+    assert (verdict.outcome, verdict.is_undone, verdict.is_stopped) == (Outcome.SKIPPED, True, False)
+    assert verdict.reason == "block could not be done: OSError: no such door"
+
+
+@pytest.mark.parametrize("drift", [-20_001, 20_001], ids=["lost", "won"])
+def test_balances_are_put_back(wallet: PlainWallet, drift: int) -> None:
+    """After a scenario that moved more than forty wagers, both players have what they had, and the next begins so."""
+
+    def play(at: Stage) -> None:
+        bet = at.bet(wager_cents=30_000)
+        at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
+        at.accepts(bet.deposit(30_000 + drift), "its deposit", moves=30_000 + drift)
+
+    before = wallet.balance_cents(PLAYER)
+    run = run_on(delivered_to(wallet))
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before
+    assert run.play(scenario(play)).outcome is Outcome.FAILED, "the same ids again are no new bets"
+    assert wallet.balance_cents(PLAYER) == before
+
+
+def test_small_sums_are_put_back_at_the_end_of_the_run(wallet: PlainWallet) -> None:
+    """Up to forty wagers stay where they are until then: putting them back takes more calls than most scenarios."""
+
+    def play(at: Stage) -> None:
+        bet = at.bet(wager_cents=30_000)
+        at.accepts(bet.withdraw(), "a withdraw", moves=-30_000)
+        at.accepts(bet.deposit(10_000), "its deposit", moves=10_000)
+
+    before = wallet.balance_cents(PLAYER)
+    run = run_on(delivered_to(wallet))
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before - 20_000
+    run.put_back([before, wallet.balance_cents(OTHER)])
+    assert wallet.balance_cents(PLAYER) == before
+
+
+class PaysNoJackpots(PlainWallet):
+    """Refuses them all."""
+
+    def _claim(self, case: Case) -> str:
+        return "BET_NOT_FOUND"
+
+
+def test_balances_are_put_back_without_jackpots() -> None:
+    """A wallet that refuses what would be the shortest way may pay a win."""
+    wallet = opened(PaysNoJackpots)
+
+    def play(at: Stage) -> None:
+        at.accepts(at.bet(wager_cents=50_000).withdraw(), "a withdraw", moves=-50_000)
+
+    before = wallet.balance_cents(PLAYER)
+    assert run_on(delivered_to(wallet)).play(scenario(play)).outcome is Outcome.PASSED
+    assert wallet.balance_cents(PLAYER) == before
+
+
+class KeepsFractions(PlainWallet):
+    """Takes and tells fractions of a cent, once it is sent some."""
+
+    is_spoilt = False
+
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        try:
+            return super()._read_amount(operation, action, document)
+        except InvalidRequestError:
+            self.is_spoilt = self.is_spoilt or document.get("amount") == "5.5"
+            raise
+
+    def _render_balance(self, cents: int) -> str:
+        return super()._render_balance(cents) + ("5" if self.is_spoilt else "")
+
+
+def test_who_spoils_an_account_is_told() -> None:
+    """Every later balance is unreadable: what is shown is the call that made it so, and how that is mended."""
+    (cause,) = (each for each in certified(KeepsFractions, skip=["D", "G", "H"]).causes if each.verdict.is_unjudged)
+    assert (cause.verdict.id, cause.title) == ("F03", "fractions of a cent")
+    assert len(cause.others) > 3
+    assert "is finer than a cent" in cause.verdict.reason
+
+
+class OneBalanceForAll(PlainWallet):
+    """Keeps all players' money in one account, as in a variable of the module."""
+
+    def _find_account(self, player_id: str) -> Account | None:
+        return super()._find_account(PLAYER) if player_id == OTHER else super()._find_account(player_id)
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, PLAYER if player_id == OTHER else player_id, cents)
+
+
+def test_a_balance_that_players_share_is_told() -> None:
+    """By the plainest bet, which moves the money of somebody who did not bet; and with its own words."""
+    first = certified(OneBalanceForAll, only=["A", "B", "C"]).causes[0]
+    assert (first.verdict.id, first.title) == ("A02", "one player's calls move another's balance")
+    assert {"A08", "A03"} <= set(first.ids)
+    assert first.verdict.means == first.means
+
+
+def test_an_unforeseen_answer_is_a_verdict(wallet: PlainWallet) -> None:
+    """A scenario that stumbles ends in a verdict which says so."""
+
+    def play(at: Stage) -> None:
+        raise TypeError("unsupported operand")
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert "stumbled" in verdict.reason
+
+
+def test_a_silent_wallet_is_given_up(wallet: PlainWallet) -> None:
+    """After three scenarios without an answer nothing more is sent, and each verdict says why."""
+    answering = delivered_to(wallet)
+    is_silent = False
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        if is_silent:
+            raise TimeoutError("hung up")
+        return answering(path, headers, body)
+
+    def play(at: Stage) -> None:
+        at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+
+    run = run_on(deliver)
+    assert run.play(scenario(play)).outcome is Outcome.PASSED
+    is_silent = True
+    for _ in range(3):
+        verdict = run.play(scenario(play))
+        assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+        assert "TimeoutError: hung up" in verdict.reason
+    sent = run.calls
+    assert run.play(scenario(play)).reason == "not begun: the wallet gave no answer in the last 3 scenarios"
+    assert run.calls == sent
+
+
+def test_a_run_that_is_stopped_looks_for_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
+    """Nothing more is sent, and no pause is made: what was not begun is the stop's doing."""
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        raise TimeoutError("hung up")
+
+    def play(at: Stage) -> None:
+        at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+
+    stopping = Event()
+    run = run_on(deliver, stopping=stopping)
+    for _ in range(3):
+        assert run.play(scenario(play)).failed
+    stopping.set()
+    sent = run.calls
+    verdict = run.play(scenario(play))
+    assert (verdict.is_stopped, verdict.reason) == (True, "not begun: the run was stopped")
+    assert run.calls == sent
+
+
+def test_a_crowd_without_answers_is_no_wallet_that_is_gone(wallet: PlainWallet) -> None:
+    """Calls at once may be lost while the wallet is there: what it took is put back, and the run goes on."""
+    answering, lost = delivered_to(wallet), [False]
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        answer = answering(path, headers, body)
+        if path == "/withdraw" and lost[0]:
+            raise ConnectionResetError("the queue is full")
+        return answer
+
+    def play(at: Stage) -> None:
+        lost[0] = True
+        for heard in at.together([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)]):
+            lost[0] = False
+            at.check_reply(heard)
+
+    before, run = wallet.balance_cents(PLAYER), run_on(deliver)
+    for number in range(5):
+        verdict = run.play(replace(scenario(play), id=f"A9{number}"))
+        assert "the queue is full" in verdict.reason
+        assert verdict.is_unjudged
+        assert wallet.balance_cents(PLAYER) == before
+
+
+def test_what_goes_wrong_alike_is_told_once(wallet: PlainWallet) -> None:
+    """A hundred notes of one cause are one, with their number."""
+
+    def play(at: Stage) -> None:
+        for number in range(100):
+            at.note(f"call {number} was odd", Weight.ADVICE, "other codes")
+        at.advise("another thing")
+
+    verdict = played(wallet, play)
+    assert [note.reason for note in verdict.notes] == ["call 0 was odd (and 99 more like it)", "another thing"]
+
+
+def test_what_weighs_less_is_told_beside_what_weighs_more(wallet: PlainWallet) -> None:
+    """Two notes of one cause and two weights are two: advice says nothing of money, and money is no advice."""
+
+    def play(at: Stage) -> None:
+        at.note("an odd code", Weight.ADVICE, "codes")
+        at.note("a wrong code", Weight.CONTRACT_BROKEN, "codes")
+        at.note("another odd code", Weight.ADVICE, "codes")
+
+    verdict = played(wallet, play)
+    assert (verdict.weight, verdict.reason) == (Weight.CONTRACT_BROKEN, "a wrong code")
+    assert [(note.weight, note.reason) for note in verdict.notes] == [
+        (Weight.CONTRACT_BROKEN, "a wrong code"),
+        (Weight.ADVICE, "an odd code (and 1 more like it)"),
+    ]
+
+
+def test_a_mistake_that_has_words_lends_them(wallet: PlainWallet) -> None:
+    """What means and mends is the mistake's, where the scenario's own words would mislead."""
+
+    def play(at: Stage) -> None:
+        raise Found("no answer came", weight=Weight.CONTRACT_BROKEN, cause="no answer")
+
+    verdict = played(wallet, play)
+    assert "does not know what became of the call" in verdict.means
+    assert "listen backlog" in verdict.fix
+
+
+def test_a_run_has_an_end(wallet: PlainWallet) -> None:
+    """When its time is used up a scenario is broken off, the rest fails, and the wallet has not passed."""
+
+    def play(at: Stage) -> None:
+        while True:
+            at.ask(BalanceCall(player_id=at.player.id), "a balance check")
+
+    run, began = run_on(delivered_to(wallet), seconds=0.2), time.monotonic()
+    verdict = run.play(scenario(play))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert verdict.reason == "broken off: the run's 0.2 s were used up"
+    assert run.play(scenario(play)).reason == "not begun: the run's 0.2 s were used up"
+    assert time.monotonic() - began < 5
+
+
+def test_of_many_exchanges_the_first_and_the_last_are_kept(wallet: PlainWallet) -> None:
+    """A note about one that is not kept has no exchange, and one that is kept has the right one."""
+
+    def play(at: Stage) -> None:
+        for number in range(300):
+            heard = at.ask(BalanceCall(player_id=at.player.id), f"number {number}")
+            if number in (10, 100, 299):
+                at.note(f"note {number}", Weight.CONTRACT_BROKEN, "", heard)
+
+    verdict = played(wallet, play)
+    assert len(verdict.exchanges) == 160
+    assert [note.exchange is None for note in verdict.notes] == [False, True, False]
+    first, _, last = verdict.notes
+    assert first.exchange is not None
+    assert last.exchange is not None
+    assert verdict.exchanges[first.exchange].title == "number 10"
+    assert verdict.exchanges[last.exchange].title == "number 299"
+
+
+def test_a_wrong_balance_that_is_told_is_no_lost_money(wallet: PlainWallet) -> None:
+    """What an answer tells and what there is are two things: the first breaks the contract (spec §2.1)."""
+    answering = delivered_to(wallet)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        answer = answering(path, headers, body)
+        told = answer.body.replace(b'"balance":995.00', b'"balance":990.00') if path == "/withdraw" else answer.body
+        return HttpReply(answer.status, answer.headers, told)
+
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+
+    verdict = run_on(deliver).play(scenario(play))
+    assert verdict.weight is Weight.CONTRACT_BROKEN
+    assert verdict.reason == "a withdraw: returned a balance of 990.00; expected 995.00"
+
+
+@pytest.mark.parametrize("status", [201, 400, 500])
+def test_another_status_than_200_is_noted(wallet: PlainWallet, status: int) -> None:
+    """The operator must always answer with HTTP 200 (spec §4.1); the answer is judged all the same."""
+    answering = delivered_to(wallet)
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        answer = answering(path, headers, body)
+        return HttpReply(status if path == "/withdraw" else answer.status, answer.headers, answer.body)
+
+    def play(at: Stage) -> None:
+        at.accepts(at.bet().withdraw(), "a withdraw", moves=-500)
+
+    verdict = run_on(deliver).play(scenario(play))
+    assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, Weight.CONTRACT_BROKEN)
+    assert verdict.reason == f"a withdraw: answered a SUCCESS with HTTP {status}, and it must be 200"
+    assert [note.cause for note in verdict.notes] == [f"another HTTP status {status}"]
+
+
+def test_a_carrier_never_raises_for_what_a_wallet_does() -> None:
+    """What a wallet in process raises is its answer."""
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        raise KeyError("player")
+
+    verdict = run_on(deliver).play(scenario(lambda at: at.check_balances()))
+    assert verdict.reason == f"the balance of {PLAYER}: the wallet raised KeyError: 'player'"
+
+
+@pytest.mark.parametrize(
+    ("players", "message"),
+    [
+        pytest.param((PLAYER, PLAYER), "are the same", id="one player for two"),
+        pytest.param((PLAYER, "nobody"), "does not know the player 'nobody'", id="a player that there is not"),
+        pytest.param((PLAYER, "poor"), "has 9.99", id="a cent too little"),
+    ],
+)
+def test_what_cannot_be_certified_is_told_before(wallet: PlainWallet, players: tuple[str, str], message: str) -> None:
+    """Wrong players are the caller's mistake, and no verdict."""
+    wallet.open_account("poor", 999)
+    with pytest.raises(ConfigurationError, match=message):
+        certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=players[0],
+            other_player_id=players[1],
+            instance_id=INSTANCE,
+        )
+
+
+@pytest.mark.slow
+def test_ten_units_are_enough(wallet: PlainWallet) -> None:
+    """Scenarios scale to what there is."""
+    for player_id in ("lean-1", "lean-2"):
+        wallet.open_account(player_id, 1_000)
+    report = certify_in_process(
+        delivered_to(wallet),
+        signing_key=service_signer(),
+        player_id="lean-1",
+        other_player_id="lean-2",
+        instance_id=INSTANCE,
+        supplies=supplies_of(wallet),
+        run_id=RUN_ID,
+    )
+    assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
+    assert wallet.balance_cents("lean-1") == wallet.balance_cents("lean-2") == 1_000
+
+
+def test_money_is_brought_back_whatever_the_time(wallet: PlainWallet) -> None:
+    """A scenario that is broken off while nearly all is wagered leaves nobody without money."""
+
+    def play(at: Stage) -> None:
+        at.accepts(at.bet(wager_cents=at.player.due_cents).withdraw(), "all", moves=-at.player.due_cents)
+        while True:
+            at.ask(BalanceCall(player_id=at.other.id), "a balance check")
+
+    before = wallet.balance_cents(PLAYER)
+    verdict = run_on(delivered_to(wallet), seconds=0.2).play(scenario(play))
+    assert "broken off" in verdict.reason
+    assert wallet.balance_cents(PLAYER) == before
+
+
+def test_what_was_found_before_a_skip_is_kept(wallet: PlainWallet) -> None:
+    """A note is a finding, whatever cannot be tried afterwards."""
+
+    def play(at: Stage) -> None:
+        at.note("is wrong", Weight.CONTRACT_BROKEN)
+        raise NotTried("not here")
+
+    verdict = played(wallet, play)
+    assert (verdict.outcome, verdict.reason) == (Outcome.FAILED, "is wrong")
+
+
+def test_what_is_undone_is_not_undone_again(wallet: PlainWallet) -> None:
+    """A block that the scenario lifts itself is lifted once; one that it could not lift, afterwards."""
+    done: list[str] = []
+    supplies = Supplies(
+        block=lambda player_id: done.append(f"block {player_id}"),
+        unblock=lambda player_id: done.append(f"unblock {player_id}"),
+    )
+
+    def lifts(at: Stage) -> None:
+        at.act("block", at.player.id)
+        at.act("unblock", at.player.id)
+
+    def breaks_off(at: Stage) -> None:
+        at.act("block", at.player.id)
+        raise Found("wrong")
+
+    for play in (lifts, breaks_off):
+        done.clear()
+        run_on(delivered_to(wallet), supplies=supplies).play(scenario(play, needs=("block", "unblock")))
+        assert done == [f"block {PLAYER}", f"unblock {PLAYER}"]
+
+
+def test_an_answer_that_is_cut_is_dropped(wallet: PlainWallet) -> None:
+    """In process the wallet is called all the same, and nobody hears it."""
+
+    def play(at: Stage) -> None:
+        request = at.request(at.bet().withdraw(), "a withdraw")
+        heard = at.send(replace(request, manner=Manner.CUT))
+        assert (heard.status, heard.reply) == (0, None)
+        at.player.due_cents -= at.unit_cents
+
+    assert played(wallet, play).outcome is Outcome.PASSED
+
+
+class CannotBeTold(Exception):  # noqa: N818 - the point is that it has no words
+    """Whoever wrote it did not try it."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def raising(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        pytest.param(CannotBeTold(), "raised CannotBeTold: …", id="no words"),
+        pytest.param(asyncio.CancelledError(), "raised CancelledError", id="cancelled"),
+    ],
+)
+def test_whatever_a_wallet_in_process_raises_is_an_answer(error: BaseException, told: str) -> None:
+    """It ends in a verdict."""
+    verdict = run_on(lambda path, headers, body: raising(error)).play(scenario(lambda at: at.check_balances()))
+    assert verdict.outcome is Outcome.FAILED
+    assert told in verdict.reason
+
+
+@pytest.mark.parametrize("run_id", ["", "x" * 65, "a b", "x\ud800"])
+def test_a_run_id_that_no_id_can_begin_with(wallet: PlainWallet, run_id: str) -> None:
+    """It is told before anything is sent."""
+    with pytest.raises(ConfigurationError, match="run_id"):
+        certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=PLAYER,
+            other_player_id=OTHER,
+            run_id=run_id or " ",
+        )
+
+
+@pytest.mark.parametrize("player_id", ["", " ", "x" * 257, "a\0b"])
+def test_an_invalid_player_id(wallet: PlainWallet, player_id: str) -> None:
+    """It is told before anything is sent."""
+    with pytest.raises(ConfigurationError, match=r"player_id .* is invalid"):
+        certify_in_process(
+            delivered_to(wallet), signing_key=service_signer(), player_id=PLAYER, other_player_id=player_id
+        )
+
+
+class OverWire(InProcessCarrier):
+    """As if calls travelled: a wallet may be away, and come back."""
+
+    on_wire = True
+
+
+@pytest.mark.parametrize("back_after", [1, 99], ids=["comes back", "stays away"])
+def test_a_wallet_that_is_away_is_looked_for_again(
+    wallet: PlainWallet, back_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that restarts is given a moment, once; what comes then is judged as ever."""
+    monkeypatch.setattr(run_module, "_PAUSES_SECONDS", (0.001, 0.001))
+    answering, state = delivered_to(wallet), {"silent": 0, "away": False}
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        if state["away"]:
+            state["silent"] += 1
+            raise ConnectionResetError
+        return answering(path, headers, body)
+
+    made = run_on(answering)
+    made.carrier = OverWire(deliver, ServiceKeys(service_signer()))
+    check = scenario(lambda at: at.check_balances())
+    state["away"] = True
+    assert [made.play(check).outcome for _ in range(3)] == [Outcome.FAILED] * 3
+    state["away"] = back_after > 1
+    verdict = made.play(check)
+    assert (verdict.outcome is Outcome.PASSED) is (back_after == 1)
+    silent = state["silent"]
+    made.play(check)
+    assert state["silent"] == silent, "looked for once"

@@ -1,0 +1,281 @@
+"""Wallets that are sound in their own way pass: with limits, with games that must exist, slow, failing by chance."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet, Reply
+
+from game_operator.errors import ConfigurationError
+from game_operator.profile import Profile
+from game_operator_testkit.certifier import Report, Supplies, certify_in_process
+from game_operator_testkit.certifier.engine.observed import Observed
+from game_operator_testkit.certifier.report.verdicts import KnownCause
+from game_operator_testkit.provider.in_process import InProcessCarrier
+from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer
+from tests.support.seeds import random_of
+
+pytestmark = pytest.mark.slow
+
+
+def certified(kind: type[PlainWallet], **settings: Any) -> Report:  # Any: those of ``certify_in_process``.
+    """Certify a wallet of *kind*, of which nothing is known but its players."""
+    wallet = opened(kind, batches=False)
+    given: dict[str, Any] = {
+        "signing_key": service_signer(),
+        "player_id": PLAYER,
+        "other_player_id": OTHER,
+        "instance_id": INSTANCE,
+        "supplies": Supplies(random_operations=100),
+        "run_id": RUN_ID,
+    }
+    try:
+        return certify_in_process(delivered_to(wallet), **given | settings)
+    finally:
+        wallet.close()
+
+
+def hold_passed(report: Report, *not_tried: str) -> None:
+    """Hold that nothing failed, and that only what needs more than a wallet, and *not_tried*, was skipped."""
+    assert {each.id: each.reason for each in report.failures} == {}
+    assert report.passed
+    skipped = {each.id for each in report.skipped if not each.missing}
+    assert skipped == set(not_tried)
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+class LimitsWagers(PlainWallet):
+    """Takes wagers from *least* to *most* cents."""
+
+    least, most, word = 1, 100, "LIMIT_EXCEEDED"
+
+    def _refusal(self, case: Case) -> str | None:
+        within = self.least <= case.call.cents <= self.most
+        return super()._refusal(case) if within else self.word
+
+
+class LimitsWagersLater(LimitsWagers):
+    """Asks for the limit only once there is enough money."""
+
+    def _refusal(self, case: Case) -> str | None:
+        return PlainWallet._refusal(self, case) or super()._refusal(case)
+
+
+class LimitsWhatIsWageredInADay(PlainWallet):
+    """Takes so many cents a day from everybody together."""
+
+    most, _wagered = 200_000, 0
+
+    def _refusal(self, case: Case) -> str | None:
+        if (why := super()._refusal(case)) is not None:
+            return why
+        if self._wagered + case.call.cents > self.most:
+            return "LIMIT_EXCEEDED"
+        self._wagered += case.call.cents
+        return None
+
+
+class LimitsWagersInItsOwnWord(LimitsWagers):
+    """Its code is none of the assumed ones (docs/decisions/0013)."""
+
+    word = "MAX_STAKE"
+
+
+class LimitsLargeWagers(LimitsWagers):
+    """Takes a usual wager, and none that is more than a few of them: balances are put back in pieces."""
+
+    most = 2_000
+
+
+class TakesHighWagersAlone(LimitsWagers):
+    """A table for high rollers."""
+
+    least, most = 1_000, 10_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "not_tried"),
+    [
+        pytest.param(LimitsWagers, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00"),
+        pytest.param(LimitsWagersInItsOwnWord, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, by its own code"),
+        pytest.param(LimitsWagersLater, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, asked after the funds"),
+        pytest.param(LimitsLargeWagers, ("A06", "D01", "G01", "G03"), id="at most 20.00"),
+        pytest.param(TakesHighWagersAlone, ("A06", "F13", "G01", "G02", "G03"), id="at least 10.00"),
+    ],
+)
+@pytest.mark.drawn(1)
+def test_a_wallet_that_limits_wagers_passes(kind: type[LimitsWagers], not_tried: tuple[str, ...]) -> None:
+    """A wager that it takes is found; only what asks for a whole balance or for single cents is skipped."""
+    report = certified(kind)
+    hold_passed(report, *not_tried)
+    assert f"was refused with {kind.word}" in report.verdict("A06").reason
+
+
+def test_a_limit_of_a_day_is_no_mistake() -> None:
+    """From then on bets cannot be tried; what was left cannot be wagered away, and the report says so."""
+    report = certified(LimitsWhatIsWageredInADay)
+    assert {each.id: each.reason for each in report.failures} == {}
+    assert any("was refused with LIMIT_EXCEEDED" in each.reason for each in report.skipped)
+    assert all(0 <= (each.difference_cents or 0) < 10_000 for each in report.moved)
+
+
+def test_a_wager_can_be_named() -> None:
+    """Then nothing is refused before it is found."""
+    report = certified(LimitsWagers, wager_amount=Decimal("0.50"), only=["A02", "B01", "D02", "H06"])
+    hold_passed(report)
+    first = next(each for each in report.verdict("A02").exchanges if each.path == "/withdraw")
+    assert b'"amount":50,' in first.request_body
+
+
+def test_a_wager_is_a_twentieth_of_what_a_player_has_at_most() -> None:
+    """A lower one is not played without a word: the wallet may not take it."""
+    certified(PlainWallet, wager_amount=Decimal("50.00"), only=["A02"])
+    with pytest.raises(ConfigurationError, match=r"The wager 50\.01 is more than a twentieth of the 1000\.00 that the"):
+        certified(PlainWallet, wager_amount=Decimal("50.01"), only=["A02"])
+
+
+@pytest.mark.parametrize("wager", [Decimal(0), Decimal(-1), Decimal("0.001"), Decimal("NaN"), Decimal("1e12"), 0.5])
+def test_a_wager_that_cannot_be_wagered_is_refused(wager: Any) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ConfigurationError, match="is not an amount that can be wagered"):
+        certified(PlainWallet, wager_amount=wager)
+
+
+class KnowsItsGames(PlainWallet):
+    """Refuses a withdraw or claim of a game that it does not have."""
+
+    needs_one = True
+
+    def _read(self, operation: str, document: object, body: bytes) -> Call:
+        call = super()._read(operation, document, body)
+        game = self._first(document, "game") if isinstance(document, dict) else ...
+        is_known = game == "aviator" or (game is ... and not self.needs_one)
+        if (operation == "withdraw" or call.is_claim) and not is_known:
+            raise InvalidRequestError("an unknown game")
+        return call
+
+
+class KnowsItsGamesIfNamed(KnowsItsGames):
+    """And takes a call that names none."""
+
+    needs_one = False
+
+
+def test_a_wallet_that_knows_its_games_passes_with_one_of_them() -> None:
+    """Every call names it: this wallet refuses what names none."""
+    hold_passed(certified(KnowsItsGames, game="aviator"))
+
+
+@pytest.mark.parametrize("kind", [KnowsItsGames, KnowsItsGamesIfNamed])
+def test_a_wallet_that_knows_its_games_is_told_of_the_option(kind: type[PlainWallet]) -> None:
+    """Without a game, the first screen says which option to pass, and no money is called lost."""
+    report = certified(kind, only=["A"])
+    first = report.causes[0]
+    assert "--game" in first.fix
+    assert report.money_at_risk == ()
+    if kind is KnowsItsGamesIfNamed:
+        assert "because of its member game" in first.verdict.reason
+
+
+class HasNoClaims(PlainWallet):
+    """Knows deposits of bets alone: the specification names no others."""
+
+    def _read_action(self, operation: str, document: dict[str, object]) -> str:
+        action = super()._read_action(operation, document)
+        if operation == "deposit" and action != "BET":
+            raise InvalidRequestError("an unknown action")
+        return action
+
+
+def test_a_wallet_without_claims_passes() -> None:
+    """By a profile that has none."""
+    hold_passed(certified(HasNoClaims, profile=Profile(claim_types=())), "A10", "B16")
+
+
+class FailsByChance(PlainWallet):
+    """Of a hundred calls two fail, before anything is done."""
+
+    _chance = random_of(16)
+
+    def _carry_out(self, call: Call) -> Reply:
+        if self._chance.random() < 0.02:
+            raise ConnectionError("a deadlock was detected")
+        return super()._carry_out(call)
+
+
+def test_a_wallet_that_fails_by_chance_passes() -> None:
+    """Each call is repeated before it is judged; how many failed is advice (docs/decisions/0013)."""
+    report = certified(FailsByChance)
+    hold_passed(report)
+    assert "calls returned SYSTEM_ERROR" in report.verdict("H07").reason
+    # Calls at once are not repeated one by one, so there it shows.
+    assert {each.id for each in report.advice if each.group not in "DH"} <= {"A08"}
+
+
+class SaysWhy(PlainWallet):
+    """Adds a sentence for people to each refusal."""
+
+    def _render(self, reply: Reply) -> str:
+        text = super()._render(reply)
+        return (
+            text if reply.outcome == "SUCCESS" else f'{text[:-1]},"message":"Error: the amount must be whole cents"}}'
+        )
+
+
+def test_a_sentence_for_people_is_no_exception() -> None:
+    """More members than those of spec §2.1 do no harm."""
+    hold_passed(certified(SaysWhy, only=["A", "F", "C"]))
+
+
+@pytest.mark.parametrize(
+    ("usual_ms", "most_rounds"),
+    [
+        pytest.param(600.0, 700, id="slow"),
+        pytest.param(5.0, 2_400, id="quick", marks=pytest.mark.torture),  # As the right wallet of other tests.
+    ],
+)
+def test_a_slow_wallet_is_sent_fewer_calls(usual_ms: float, most_rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 600 ms an answer, all is judged within the ten minutes that a run has: 700 calls one after the other."""
+    rounds: list[int] = []
+    carry: Callable[..., Any] = InProcessCarrier.carry
+
+    def counted(carrier: InProcessCarrier, requests: Any) -> Any:
+        rounds.append(len(requests))
+        return carry(carrier, requests)
+
+    monkeypatch.setattr(InProcessCarrier, "carry", counted)
+    monkeypatch.setattr(Observed, "usual_ms", property(lambda _: usual_ms))
+    hold_passed(certified(PlainWallet, supplies=Supplies()))
+    assert len(rounds) < most_rounds
+    assert (len(rounds) > 1_500) is (usual_ms < 100)
+
+
+@pytest.mark.parametrize(
+    "only",
+    [
+        pytest.param(["A", "B", "F", "H"], id="some"),
+        pytest.param([], id="all", marks=pytest.mark.torture),
+    ],
+)
+def test_a_wallet_is_certified_twice(only: list[str]) -> None:
+    """A second run has ids of its own, finds what the first one left, and passes too; balances are as before."""
+    wallet = opened(batches=False)
+    for _ in range(2):
+        report = certify_in_process(
+            delivered_to(wallet),
+            signing_key=service_signer(),
+            player_id=PLAYER,
+            other_player_id=OTHER,
+            instance_id=INSTANCE,
+            only=only,
+        )
+        hold_passed(report)
+    wallet.close()
+
+
+def test_causes_have_words() -> None:
+    """Each cause is one of mistakes.toml."""
+    from game_operator_testkit.certifier.report.verdicts import mistake_of
+
+    assert [each for each in KnownCause if mistake_of(each) is None] == []

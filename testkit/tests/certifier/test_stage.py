@@ -1,0 +1,329 @@
+"""The stage: how answers are judged, each acceptance beside its rejection."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Literal
+
+import pytest
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.models.webhooks import Reply, WebhookCall
+from game_operator.money import Cents
+from game_operator.profile import Profile
+from game_operator.protocol.http import HttpReply
+from game_operator.protocol.webhook_reply import encode_reply
+from game_operator_testkit.certifier import Supplies
+from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.observed import Observed
+from game_operator_testkit.certifier.engine.stage import Stage
+from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
+from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import Request
+
+ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
+#: An answer by its code, None for SUCCESS, and its balance in cents.
+Answer = tuple[str | None, int | None]
+
+
+def stage(profile: Profile | None = None) -> Stage:
+    """Return a stage of a run that waited for a balance before, in vain: it does not wait again."""
+    return Stage(
+        player=Player("p1", 10_000, 10_000),
+        other=Player("p2", 10_000, 10_000),
+        profile=profile or Profile(),
+        prefix="run-A99",
+        instance_id=None,
+        carry=lambda _: pytest.fail("nothing is scripted"),
+        act=lambda *_: pytest.fail("nothing can be done"),
+        supplied=frozenset(),
+        supplies=Supplies(),
+        observed=Observed(waited_in_vain=True),
+    )
+
+
+def heard(request: Request, answer: Answer, place: int, status: int = 200) -> Carried:
+    code, balance_cents = answer
+    cents = None if balance_cents is None else Cents(balance_cents)
+    body = encode_reply(Reply(code=code, balance_cents=cents, timestamp=1), now_millis=1)
+    return Carried(request, (), HttpReply(status, {}, body), "", 0.001, 1, place=place)
+
+
+def judged(at: Stage, play: Callable[[], object], *answers: Answer, status: int = 200) -> None:
+    """Play *play* with scripted *answers*, and hold that it asks for each of them."""
+    left = list(answers)
+    at.carry = lambda requests: [heard(request, left.pop(0), 7, status) for request in requests]
+    play()
+    assert not left, left
+
+
+def weights(at: Stage) -> list[Weight]:
+    return [note.weight for note in at.notes]
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        pytest.param([(None, 9_500)], None, id="as it must be"),
+        pytest.param([("INSUFFICIENT_BALANCE", 10_000)], "refused with INSUFFICIENT_BALANCE", id="refused"),
+        pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00; expected 95.00: 5.00 too much", id="no debit"),
+        pytest.param([(None, 9_000), (None, 9_000)], "p1 has 90.00; expected 95.00: 5.00 too little", id="twice"),
+        pytest.param([(None, 9_501), (None, 9_501)], "0.01 too much", id="a cent off"),
+    ],
+)
+def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> None:
+    """A withdraw of 5.00 is a SUCCESS, and the balance is 5.00 less."""
+    at = stage()
+    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500)
+    if found is None:
+        judged(at, play, *answers)
+        assert (at.player.due_cents, at.notes) == (9_500, [])
+        return
+    with pytest.raises(Found) as raised:
+        judged(at, play, *answers)
+    assert found in raised.value.reason
+    assert raised.value.weight is None, "it weighs what the scenario says"
+    assert raised.value.place == 7
+
+
+def test_a_balance_that_is_told_wrongly_is_noted() -> None:
+    """The money is right, and what the answer tells is not (spec §2.1)."""
+    at = stage()
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), (None, 10_000), (None, 9_500))
+    assert weights(at) == [BROKEN]
+
+
+@pytest.mark.parametrize(
+    ("codes", "code", "limited", "ends"),
+    [
+        pytest.param("extended", "LIMIT_EXCEEDED", True, NotTried, id="a high bet"),
+        pytest.param("extended", "LIMIT_EXCEEDED", False, NotTried, id="any bet: so many, or so quickly"),
+        pytest.param("extended", "MAX_BET", True, NotTried, id="a word of its own"),
+        pytest.param("extended", "MAX_BET", False, Limited, id="a word of its own, until lower bets were tried"),
+        pytest.param("core", "INVALID_REQUEST", True, NotTried, id="few codes"),
+        pytest.param("core", "INVALID_REQUEST", False, Found, id="few codes, for a low bet"),
+        pytest.param("extended", "INVALID_REQUEST", True, Found, id="no limit"),
+        pytest.param("extended", "INSUFFICIENT_BALANCE", True, Found, id="no money, and there is enough"),
+    ],
+)
+def test_a_limit_of_the_wallets_own(
+    codes: Literal["extended", "core"], code: str, limited: bool, ends: type[Exception]
+) -> None:
+    """Where a scenario bets high, a limit is no mistake; elsewhere only its own code is one (docs/decisions/0013)."""
+    at = stage(Profile(codes=codes))
+    play = partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500, may_limit=limited)
+    with pytest.raises(ends, match=code):
+        judged(at, play, (code, 10_000), (None, 10_000))
+
+
+def test_a_word_of_its_own_is_a_refusal_once_lower_bets_were_tried() -> None:
+    """Then it is no limit, and the bet must be accepted."""
+    at = stage()
+    at.observed.is_limited = True
+    with pytest.raises(Found, match="refused with MAX_BET instead of SUCCESS"):
+        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw", moves=-500), ("MAX_BET", 10_000))
+
+
+@pytest.mark.parametrize(
+    ("operation", "weight"), [pytest.param("withdraw", ADVICE), pytest.param("deposit", LOST)], ids=["bet", "payment"]
+)
+def test_a_final_word_for_a_forgery(operation: str, weight: Weight) -> None:
+    """A payment that the service gives up is lost; of a bet that is never placed nobody loses anything."""
+    at = stage()
+    bet = at.bet()
+    call = bet.withdraw() if operation == "withdraw" else bet.deposit(5)
+    judged(at, partial(at.refuses, call, "a call", WebhookErrorCode.INVALID_SIGNATURE), ("INVALID_REQUEST", 10_000))
+    assert weights(at) == [weight]
+
+
+BET_NOT_FOUND, ROLLED_BACK = WebhookErrorCode.BET_NOT_FOUND, WebhookErrorCode.BET_ROLLED_BACK
+
+
+@pytest.mark.parametrize(
+    ("operation", "due", "code", "noted"),
+    [
+        pytest.param("withdraw", ROLLED_BACK, "BET_ROLLED_BACK", [], id="the code that is assumed"),
+        pytest.param("withdraw", ROLLED_BACK, "BET_ALREADY_CLOSED", [ADVICE], id="another final code"),
+        pytest.param("withdraw", ROLLED_BACK, "HOUSE_RULES", [ADVICE], id="a code of the operator's own"),
+        pytest.param("withdraw", ROLLED_BACK, "SYSTEM_ERROR", [ADVICE], id="sent again for nothing"),
+        pytest.param("deposit", BET_NOT_FOUND, "BET_NOT_FOUND", [], id="sent again"),
+        pytest.param("deposit", BET_NOT_FOUND, "PLAYER_NOT_FOUND", [ADVICE], id="sent again as well"),
+        pytest.param("deposit", BET_NOT_FOUND, "SYSTEM_ERROR", [ADVICE], id="unknown, sent again"),
+        pytest.param("deposit", BET_NOT_FOUND, "BET_ALREADY_CLOSED", [LOST], id="a payment given up"),
+        pytest.param("deposit", BET_NOT_FOUND, "NO_SUCH_BET", [ADVICE], id="nobody knows what a strange code does"),
+        pytest.param("deposit", BET_NOT_FOUND, "undefined", [BROKEN], id="no code"),
+        pytest.param("withdraw", ROLLED_BACK, "[object Object]", [BROKEN], id="no code either"),
+        pytest.param("withdraw", ROLLED_BACK, "UNDEFINED_BET", [ADVICE], id="a code that begins like none"),
+        pytest.param("rollback", WebhookErrorCode.INVALID_SIGNATURE, "INVALID_REQUEST", [LOST], id="a refund given up"),
+    ],
+)
+def test_codes_of_refusals(operation: str, due: str, code: str, noted: list[Weight]) -> None:
+    """What counts is whether the service sends the call again (docs/decisions/0013, 0018)."""
+    at = stage()
+    bet = at.bet()
+    calls: dict[str, WebhookCall] = {
+        "withdraw": bet.withdraw(),
+        "deposit": bet.deposit(5),
+        "rollback": bet.rollback(),
+    }
+    call = calls[operation]
+    again = [(code, 10_000)] * 3 if code == "SYSTEM_ERROR" else []  # As the service would send it again.
+    judged(at, partial(at.refuses, call, "a call", due), (code, 10_000), *again)
+    assert weights(at) == noted
+
+
+def test_a_limit_of_requests_loses_no_money() -> None:
+    """The service sends the call again; whoever answers 429 in the wallet's place is to be found first."""
+    at = stage()
+    with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
+        judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
+    assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
+
+
+def test_a_limit_of_requests_of_balance_checks() -> None:
+    """Though its body is a reply, it is not the wallet that refuses."""
+    at = stage()
+    with pytest.raises(Found, match=r"turned away with HTTP 429") as raised:
+        judged(at, partial(at.balance_of, at.player), *[("SYSTEM_ERROR", 10_000)] * 4, status=429)
+    assert (raised.value.weight, raised.value.cause) == (BROKEN, KnownCause.TURNED_AWAY)
+
+
+def test_the_call_before_others_fail_is_named() -> None:
+    """If withdraws worked until another was refused, that one may have left a lock behind."""
+    at = stage()
+    refused, failing = at.bet(), at.bet()
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
+    judged(
+        at,
+        partial(at.refuses, refused.withdraw(), "a high one", "INSUFFICIENT_BALANCE"),
+        ("INSUFFICIENT_BALANCE", 9_500),
+    )
+    with pytest.raises(Found) as raised:
+        judged(at, partial(at.accepts, failing.withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+    assert raised.value.reason.endswith(
+        "; the call before this began was a high one, which returned INSUFFICIENT_BALANCE"
+    )
+
+
+def test_a_call_that_fails_after_a_success_is_alone() -> None:
+    """Nothing is said of the call before, which went well."""
+    at = stage()
+    judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
+    with pytest.raises(Found) as raised:
+        judged(at, partial(at.accepts, at.bet().withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+    assert raised.value.reason.endswith("refused with SYSTEM_ERROR instead of SUCCESS")
+
+
+def test_few_codes() -> None:
+    """With five codes the folded one is due (docs/decisions/0013)."""
+    at = stage(Profile(codes="core"))
+    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ALREADY_CLOSED", 10_000))
+    assert at.notes == []
+    judged(at, partial(at.refuses, at.bet().withdraw(), "a call", ROLLED_BACK), ("BET_ROLLED_BACK", 10_000))
+    assert weights(at) == [ADVICE]
+
+
+@pytest.mark.parametrize(
+    ("after", "sound", "found"),
+    [
+        pytest.param(10_000, False, "nothing moved, although the service believes it did", id="a lie"),
+        pytest.param(10_000, True, None, id="no harm"),
+        pytest.param(9_500, False, "the balance moved by -5.00", id="a debit"),
+        pytest.param(10_500, True, "the balance moved by +5.00", id="a refund of nothing"),
+    ],
+)
+def test_what_must_be_refused_and_is_accepted(after: int, sound: bool, found: str | None) -> None:
+    """A SUCCESS that moves money fails; one that moves none, unless no harm is done."""
+    at = stage()
+    play = partial(at.refuses, at.bet().rollback(), "a rollback", BET_NOT_FOUND, success_is_advice=sound)
+    if found is None:
+        judged(at, play, (None, 10_000), (None, after))
+        assert weights(at) == [ADVICE]
+        return
+    with pytest.raises(Found, match=r"returned SUCCESS instead of BET_NOT_FOUND") as raised:
+        judged(at, play, (None, 10_000), (None, after))
+    assert found in raised.value.reason
+
+
+def test_a_refusal_that_moves_money() -> None:
+    """ERROR was said, and the balance it tells is another: the money is looked at."""
+    at = stage()
+    with pytest.raises(Found, match=r"5\.00 too little"):
+        judged(
+            at,
+            partial(at.refuses, at.bet().withdraw(), "a withdraw", ROLLED_BACK),
+            ("BET_ROLLED_BACK", 9_500),
+            (None, 9_500),
+        )
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "found"),
+    [
+        pytest.param((None, 9_500), [(None, 9_500)], None, id="the same"),
+        pytest.param((None, 9_000), [(None, 9_500)], None, id="today's balance"),
+        pytest.param((None, 9_000), [(None, 9_000)], None, id="word for word"),
+        pytest.param(
+            (None, 9_500), [("DUPLICATE_TRANSACTION", 9_500)], "the first time it returned SUCCESS", id="refused"
+        ),
+        pytest.param(
+            ("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)], "the first time it returned INSUFF", id="accepted"
+        ),
+        pytest.param((None, 9_500), [(None, 9_000), (None, 9_000)], "5.00 too little", id="debited again"),
+    ],
+)
+def test_a_call_that_comes_again(first: Answer, again: Sequence[Answer], found: str | None) -> None:
+    """It is answered alike and moves nothing; its balance is of now, or word for word that of then."""
+    at = stage()
+    at.player.due_cents = 9_500
+    call = at.bet().withdraw()
+    known = heard(at.request(call, "first"), first, 0)
+    if found is None:
+        judged(at, partial(at.again, call, known, "again"), *again)
+        assert at.notes == []
+        return
+    with pytest.raises(Found, match=found):
+        judged(at, partial(at.again, call, known, "again"), *again)
+
+
+@pytest.mark.parametrize(
+    ("due", "status", "noted"),
+    [
+        pytest.param(200, 200, [], id="200 always"),
+        pytest.param(200, 401, [BROKEN], id="another"),
+        pytest.param(401, 401, [], id="the profile's"),
+        pytest.param(401, 200, [ADVICE], id="200 where the profile has another"),
+        pytest.param(401, 500, [BROKEN], id="neither"),
+    ],
+)
+def test_status(due: int, status: int, noted: list[Weight]) -> None:
+    """200 always (spec §4.1), unless the profile knows another for what nobody known signed."""
+    at = stage()
+    code = WebhookErrorCode.INVALID_SIGNATURE
+    play = partial(at.refuses, at.bet().withdraw(), "a withdraw", code, status=due)
+    judged(at, play, (code, None), status=status)
+    assert weights(at) == noted
+
+
+def test_ids_and_amounts() -> None:
+    """Ids are fresh, and a unit is what the poorer player can pay twenty times."""
+    at = stage()
+    assert at.unit_cents == 500
+    at.other.opening_cents = 1_000
+    assert at.unit_cents == 50
+    ids = {at.bet().bet_id for _ in range(10)} | {at.fresh() for _ in range(10)}
+    assert len(ids) == 20
+    assert all(each.startswith("run-A99-") for each in ids)
+
+
+def test_a_rollback_carries_what_the_profile_says() -> None:
+    """Its withdraw's tx_id, or its own (docs/decisions/0014)."""
+    assert (bet := stage().bet()).rollback().tx_id == bet.withdraw().tx_id == f"withdraw:bet:{bet.bet_id}"
+    assert (bet := stage(Profile(rollback_tx_id="own")).bet()).rollback().tx_id == f"rollback:bet:{bet.bet_id}"
+
+
+def test_claims_that_the_profile_does_not_have() -> None:
+    """A scenario with such a claim is not tried."""
+    assert stage().claim(100, "JACKPOT").action == "JACKPOT"
+    with pytest.raises(NotTried, match="no claims of the type JACKPOT"):
+        stage(Profile(claim_types=())).claim(100, "JACKPOT")

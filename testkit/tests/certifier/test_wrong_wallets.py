@@ -1,0 +1,90 @@
+"""
+The certifier certified: right wallets pass, and each wrong one fails where its mistake belongs, and nowhere else.
+
+The wrong ones are made of the wallet by hand, which shares no code with this package. They are listed in
+docs/maintainers/wrong-wallets.md.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from game_operator_testkit.certifier import Outcome, Weight, scenarios
+from testkit.tests.certifier.harness import certified, hold_caught
+from testkit.tests.certifier.wrong_wallets.registry import WrongWallet
+from testkit.tests.support.wrong_wallet_table import PAGE, WRONG_WALLETS, is_row, rows
+from tests.support.seeds import random_of
+
+pytestmark = pytest.mark.slow
+
+#: What cannot be tried in process, or with nothing that anybody could supply.
+UNTRIED = {"E08", "E10", "F10"}
+
+
+def test_the_right_wallet_passes() -> None:
+    """With all supplied, nothing fails, not even by advice, and only what needs a network is skipped."""
+    report = certified()
+    assert [(each.id, each.reason) for each in report.verdicts if each.outcome is Outcome.FAILED] == []
+    assert report.passed
+    assert report.calls > 1_500
+    assert {each.id for each in report.skipped} <= UNTRIED
+    assert [each.difference_cents for each in report.moved] == [0, 0]
+
+
+@pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
+@pytest.mark.drawn(25)
+def test_a_wrong_wallet_fails(wrong: WrongWallet, tmp_path: Path) -> None:
+    """Where it must; what else may fail is played too, and a few others."""
+    hold_caught(wrong, tmp_path, everywhere=False)
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.drawn(2)
+def test_a_wrong_wallet_drawn_by_the_seed_fails_nowhere_else(place: int, tmp_path: Path) -> None:
+    """All scenarios, for three of them."""
+    hold_caught(random_of(13).sample(list(WRONG_WALLETS.values()), 3)[place], tmp_path, everywhere=True)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("wrong", WRONG_WALLETS.values(), ids=str)
+def test_a_wrong_wallet_fails_nowhere_else(wrong: WrongWallet, tmp_path: Path) -> None:
+    """All scenarios, for all of them."""
+    hold_caught(wrong, tmp_path, everywhere=True)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("scenario", [each.id for each in scenarios()])
+def test_a_scenario_fails_only_the_wallets_that_name_it(scenario: str, tmp_path: Path) -> None:
+    """A new scenario is tried against all of them in seconds: ``pytest -m torture -k F12`` with its id."""
+    failed = set()
+    for wrong in WRONG_WALLETS.values():
+        file = tmp_path / f"{wrong.name}.db" if wrong.on_file else None
+        if certified(wrong.kind, file=file, operations=wrong.operations, only=[scenario]).failures:
+            failed.add(wrong.name)
+    naming = {wrong.name for wrong in WRONG_WALLETS.values() if scenario in {wrong.must, *wrong.may}}
+    assert failed <= naming
+
+
+def test_every_scenario_has_a_wrong_wallet() -> None:
+    """No scenario of weight other than advice is there that nothing can fail."""
+    caught = {wrong.must for wrong in WRONG_WALLETS.values()}
+    weighty = {each.id for each in scenarios() if each.weight is not Weight.ADVICE and "nonce" not in each.needs}
+    assert sorted(weighty - caught - UNTRIED) == []
+
+
+def test_there_are_enough_wrong_wallets() -> None:
+    """At least forty, each with a name and a mistake of its own."""
+    assert len(WRONG_WALLETS) >= 40
+    assert [what for what, times in Counter(each.what for each in WRONG_WALLETS.values()).items() if times > 1] == []
+
+
+def test_what_may_fail_can_fail() -> None:
+    """Only scenarios that exist are named."""
+    ids = {each.id for each in scenarios()}
+    assert {each.name: each.may - ids for each in WRONG_WALLETS.values() if not each.may <= ids} == {}
+
+
+def test_the_page_lists_them_all() -> None:
+    """The table is that of the register; the module testkit.tests.support.wrong_wallet_table writes it."""
+    assert [line for line in PAGE.read_text().splitlines() if is_row(line)] == rows()

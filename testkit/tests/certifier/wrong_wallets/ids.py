@@ -1,0 +1,193 @@
+"""Wallets that change ids on their way, or make keys of them that are too wide or too narrow."""
+
+import re
+from dataclasses import replace
+from secrets import token_hex
+
+from wallet_by_hand import SUCCESS, Account, Bet, Call, Case, InvalidRequestError, PlainWallet
+
+from testkit.tests.certifier.wrong_wallets.registry import wrong
+
+__all__: list[str] = []
+
+
+class _ReadsIds(PlainWallet):
+    """Changes ids before it looks for them."""
+
+    def changed(self, value: str) -> str:
+        return value
+
+    def _case(self, call: Call) -> Case:
+        bet_id, tx_id = (value and self.changed(value) for value in (call.bet_id, call.tx_id))
+        return super()._case(replace(call, bet_id=bet_id, tx_id=tx_id))
+
+
+@wrong("compares ids as numbers", must="F12", first="ids that are equal as numbers")
+class IdsComparedAsNumbers(_ReadsIds):
+    def changed(self, value: str) -> str:
+        if not re.fullmatch(r"[0-9]+(\.[0-9]+)?([eE][0-9]+)?", value):
+            return value
+        return str(float(value))
+
+
+@wrong("drops the zeros at the front of an id", must="F12", first="ids that are equal as numbers")
+class IdsWithoutZeros(_ReadsIds):
+    def changed(self, value: str) -> str:
+        return value.lstrip("0") or "0"
+
+
+@wrong("keeps ids that are numbers in a column of integers", must="F12", first="ids that are equal as numbers")
+class IdsInAnIntegerColumn(_ReadsIds):
+    def changed(self, value: str) -> str:
+        if value.isdigit() and int(value) >= 2**63:
+            raise OverflowError("integer out of range")
+        return str(int(value)) if value.isdigit() else value
+
+
+@wrong(
+    "keeps bets in an object whose built-in members have names, too",
+    must="F13",
+    first="that mean something to a programming",
+)
+class BetsInAnObject(PlainWallet):
+    def _find_bet(self, bet_id: str) -> Bet | None:
+        if bet_id in ("constructor", "__proto__", "toString", "hasOwnProperty"):
+            raise TypeError("it is a function")
+        return super()._find_bet(bet_id)
+
+
+@wrong("takes the words null and undefined for an id that is missing", must="F13", first="to a programming language")
+class NullIsMissing(PlainWallet):
+    def _read_id(self, value: object, longest: int) -> str:
+        if value in ("null", "undefined"):
+            raise InvalidRequestError("no id")
+        return super()._read_id(value, longest)
+
+
+@wrong(
+    "answers for players that every object has, such as constructor",
+    must="A07",
+    first="an account is found for a player who does not exist",
+)
+class PlayersInAnObject(PlainWallet):
+    def _find_account(self, player_id: str) -> Account | None:
+        found = super()._find_account(player_id)
+        return Account(player_id, 0, 0, 0) if player_id in ("constructor", "__proto__", "toString") else found
+
+
+@wrong("looks for players by a pattern", must="A07", first="an account is found for a player who does not exist")
+class PlayersByPattern(PlainWallet):
+    def _find_account(self, player_id: str) -> Account | None:
+        row = self._database.execute("SELECT * FROM accounts WHERE player_id LIKE ?", (player_id,)).fetchone()
+        return Account(*row) if row else None
+
+
+@wrong("reads ids out of the body's text, and so not their escapes", must="B15", may="F07 F08", first="escapes")
+class ReadsIdsFromTheText(PlainWallet):
+    def _parse(self, body: bytes) -> object:
+        document = super()._parse(body)
+        for name in ("action_id", "tx_id"):
+            found = re.search(rb'"%b":"([^"]*)"' % name.encode(), body)
+            if isinstance(document, dict) and isinstance(document.get(name), str) and found:
+                document[name] = found[1].decode()
+        return document
+
+
+@wrong("keeps ids of at most 64 characters, and fails where they are longer", must="F07", first="long ids do not fit")
+class NarrowColumns(PlainWallet):
+    def _keep_bet(self, case: Case, state: str) -> None:
+        if len(self._bet_key(case.call)) > 64:
+            raise ValueError("value too long for type character varying(64)")
+        super()._keep_bet(case, state)
+
+
+@wrong("cuts bet_ids to 64 characters, and not tx_ids", must="F07", first="long ids do not fit")
+class CutsBetIds(PlainWallet):
+    def _bet_key(self, call: Call) -> str:
+        return super()._bet_key(call)[:64]
+
+
+@wrong("makes a random tx_id where a call has none", must="B05", may="B16", first="a call without a tx_id is not known")
+class RandomTxIds(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        if call.operation == "rollback":
+            return super()._derived_tx_id(call, bet)
+        return token_hex()
+
+
+@wrong("makes the same tx_id for all withdraws that have none", must="B05", first="a call without a tx_id is not known")
+class ConstantTxIds(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return "none" if call.operation == "withdraw" else super()._derived_tx_id(call, bet)
+
+
+@wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05", may="B02")
+class RollbacksHaveNamesOfTheirOwn(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return f"{call.operation}:{call.action.lower()}:{call.bet_id}"
+
+
+@wrong("keeps tx_ids of at most 200 characters", must="F07", first="long ids do not fit")
+class NarrowTxIds(PlainWallet):
+    def _remember(self, call: Call) -> None:
+        if len(call.tx_id or "") > 200:
+            raise ValueError("value too long for type character varying(200)")
+        super()._remember(call)
+
+
+@wrong("makes one key of the ids of bet and call, joined to a text", must="B17", may="B13 C02 C11")
+class JoinsIds(PlainWallet):
+    between = ""
+
+    def _identity(self, call: Call) -> tuple[str, str | None]:
+        return (
+            call.operation,
+            f"{call.bet_id}{self.between}{call.tx_id}" if call.operation == "withdraw" else call.tx_id,
+        )
+
+    def _entomb(self, case: Case) -> None:
+        call = case.call
+        self._remember(call)
+        self._insert(
+            "calls", "withdraw", self._identity(replace(call, operation="withdraw"))[1], "", self._bet_key(call)
+        )
+        self._insert("bets", self._bet_key(call), call.player_id, call.tx_id, 0, "TOMBSTONE", None, None)
+
+
+@wrong("joins the ids of bet and call with a colon", must="B17", may="B13 C02 C11")
+class JoinsIdsWithAColon(JoinsIds):
+    between = ":"
+
+
+@wrong("pays one jackpot on each bet, the bet being the key", must="B16", may="B04")
+class OneJackpotPerBet(PlainWallet):
+    def _identity(self, call: Call) -> tuple[str, str | None]:
+        if call.is_claim and call.action == "JACKPOT":
+            return "deposit", f"jackpot:{call.bet_id}"
+        return super()._identity(call)
+
+
+@wrong("knows a claim's tx_id again only if it is of the same type", must="B04")
+class ClaimsKnownByType(PlainWallet):
+    def _identity(self, call: Call) -> tuple[str, str | None]:
+        return (f"deposit {call.action}", call.tx_id) if call.is_claim else super()._identity(call)
+
+
+@wrong("has one key for all that credits, so that a deposit must not carry its withdraw's tx_id", must="B05")
+class CreditsShareTheKeyOfDebits(PlainWallet):
+    def _ask_identity(self, case: Case) -> str | None:
+        is_deposit = case.call.operation == "deposit" and not case.call.is_claim
+        if is_deposit and case.bet is not None and case.bet.tx_id == case.call.tx_id:
+            return "DUPLICATE_TRANSACTION"
+        return super()._ask_identity(case)
+
+
+@wrong("takes the same bet of another player for another bet", must="B12")
+class BetsKeyedByPlayer(PlainWallet):
+    def _withdraw(self, case: Case) -> str:
+        bet, call = case.bet, case.call
+        if bet is not None and bet.player_id != call.player_id and not case.is_repeat and bet.state == "OPEN":
+            self._move(case, call.player_id, -call.cents)
+            self._remember(call)
+            return SUCCESS
+        return super()._withdraw(case)

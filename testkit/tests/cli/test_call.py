@@ -1,0 +1,250 @@
+"""`game-operator call`, and reports of certifications that hold no signature: its lines take the place of curl's."""
+
+import io
+import json
+import pickle
+import re
+import shlex
+import sys
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator_testkit.certifier import Report, certify
+from game_operator_testkit.certifier.report.again import call_of, curl_of, left_out, why_no_line
+from game_operator_testkit.certifier.report.as_html import html
+from game_operator_testkit.certifier.report.as_json import document
+from game_operator_testkit.certifier.report.as_junit import junit
+from game_operator_testkit.certifier.report.verdicts import Exchange
+from testkit.tests.certifier.reports import URL, exchange
+from tests.support.command_line import Run
+from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, served
+from tests.support.servers import asgi_server
+
+BODY = '{"player_id":"ann"}'
+BET = '{"player_id":"ann","amount":500,"action":"BET","action_id":"b1","tx_id":"withdraw:bet:b1"}'
+
+
+@pytest.fixture
+def wallet(tmp_path: Path, private_key: RSAPrivateKey) -> Iterator[Served]:
+    with served(tmp_path, private_key) as wallet:
+        yield wallet
+
+
+def signatures(wallet: Served) -> set[str]:
+    """Return those that came in."""
+    return {head[b"signature"].decode() for head in wallet.heads if b"signature" in head}
+
+
+def test_a_body_is_signed_and_posted_and_the_exchange_is_printed(wallet: Served, run: Run, key_file: Path) -> None:
+    """Request and answer as they travelled, without the signature; a SUCCESS is 0, a refusal 1 (spec §2.1, §4.1)."""
+    call = ("call", "/withdraw", "--url", wallet.url, "--service-key", key_file)
+    told = run(*call, "--body", BET, "--header", "X-A: b c")
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[:5] == [
+        f"> POST {wallet.url}/withdraw",
+        "> Content-Type: application/json",
+        "> X-A: b c",
+        "> signature: [left out]",
+        ">",
+    ]
+    assert lines[5:7] == [f"> {BET}", ""]
+    assert re.fullmatch(r"< HTTP 200, \d+ ms", lines[7])
+    assert lines[-1].startswith('< {"type":"SUCCESS","balance":95.00,')
+    assert wallet.heads[0][b"x-a"] == b"b c"
+    (signature,) = signatures(wallet)
+    assert signature not in told.out
+    refused = run(*call, "--with-signature", "--body", BET.replace("500", "501"))
+    assert refused.code == 1
+    assert '"code":"DUPLICATE_TRANSACTION"' in refused.out
+    (other,) = signatures(wallet) - {signature}
+    assert f"> signature: {other}" in refused.out
+    assert wallet.ledger.balance("ann") == 9_500
+
+
+def test_programs_get_one_document(wallet: Served, run: Run, key_file: Path) -> None:
+    """The exchange and what it says; ids and codes as they are."""
+    call = ("call", "/player-balance", "--url", wallet.url, "--body", BODY, "--service-key", key_file, "--json")
+    read = run(*call).document
+    assert read["request"]["headers"][-1] == ["signature", "[left out]"]
+    assert read["request"]["body"] == {"encoding": "utf-8", "data": BODY}
+    assert (read["answer"]["status"], read["reply"]["type"], read["reply"]["balance_cents"]) == (200, "SUCCESS", 10_000)
+    assert (read["path"], read["problem"]) == ("/player-balance", "")
+    assert run(*call, "--with-signature").document["request"]["headers"][-1][1] in signatures(wallet)
+
+
+@pytest.mark.outside
+def test_a_signature_that_the_wallet_quotes_is_not_shown(run: Run, key_file: Path) -> None:
+    """In a header, whole, in the other alphabet, and in part."""
+    seen: list[bytes] = []
+
+    async def quotes(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        await receive()
+        signature = dict(scope["headers"])[b"signature"]
+        seen.append(signature)
+        await send({"type": "http.response.start", "status": 500, "headers": [(b"x-debug", signature)]})
+        parts = [signature, signature.replace(b"-", b"+").replace(b"_", b"/") + b"==", signature[1:], signature[3:-2]]
+        await send({"type": "http.response.body", "body": b" ".join(parts)})
+
+    with asgi_server(quotes) as port:
+        call = ("call", "/withdraw", "--url", f"http://127.0.0.1:{port}", "--body", BODY, "--service-key", key_file)
+        told = run(*call)
+    assert told.code == 1
+    assert "This is not a reply of the service's form" in told.err
+    text = (told.out + told.err).replace("+", "-").replace("/", "_")
+    for start in range(len(seen[0]) - 63):
+        assert seen[0][start : start + 63].decode() not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "problem"),
+    [
+        pytest.param({"--url": "http://wallet.example"}, 2, "'wallet.example' is another machine", id="elsewhere"),
+        pytest.param({"--url": "wallet"}, 2, "is not a valid address", id="no address"),
+        pytest.param({"--url": "http://127.0.0.1:1"}, 3, "never left", id="nobody there"),
+        pytest.param({"--service-key": "none.pem"}, 2, "Error: --service-key: 'none.pem' ", id="no key"),
+        pytest.param({"--service-key": "-----BEGIN"}, 2, "Error: --service-key: A path ", id="a key as its file"),
+        pytest.param({"--header": "Signature: x"}, 2, "the header Signature by itself", id="a signature of one's own"),
+        pytest.param({"PATH": "withdraw"}, 2, "Pass one like /withdraw", id="no path"),
+    ],
+)
+def test_what_cannot_be_called_is_told(
+    run: Run, key_file: Path, changes: dict[str, str], code: int, problem: str
+) -> None:
+    """One sentence and an exit code; a wallet on another machine needs --moves-money."""
+    given = {"--url": "http://127.0.0.1:1", "--body": BODY, "--service-key": str(key_file)} | changes
+    path = given.pop("PATH", "/withdraw")
+    told = run("call", path, *(word for pair in given.items() for word in pair))
+    assert (told.code, told.out) == (code, ""), told
+    assert problem in told.err
+
+
+# Reports.
+
+
+def certified(wallet: Served, key: RSAPrivateKey, **settings: Any) -> Report:  # Any: those of ``certify``
+    settings |= {"only": ["A02", "C01", "E01", "E02", "E03", "E04", "E05"]}
+    return certify(wallet.url, signing_key=key, player_id="ann", other_player_id="bob", **settings)
+
+
+def written(report: Report) -> str:
+    """Return all that can be made of *report*."""
+    texts = [html(report), junit(report), json.dumps(document(report)), str(pickle.dumps(report)), repr(report)]
+    return "\n".join(texts)
+
+
+@pytest.mark.outside
+def test_no_report_holds_a_signature_unless_it_is_asked_to(tmp_path: Path, private_key: RSAPrivateKey) -> None:
+    """As HTML, JSON, JUnit or pickle: with one, and the body, a reader is paid by another wallet."""
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as wallet:
+        without = written(certified(wallet, private_key))
+        sent = {each for each in signatures(wallet) if len(each.strip("A")) > 300}
+        wallet.heads.clear()
+        kept = written(certified(wallet, private_key, with_signatures=True))
+        shown = {each for each in signatures(wallet) if each in kept}
+    assert len(sent) > 20
+    assert [each for each in sent if each in without] == []
+    assert "This page holds no signature and no key" in without
+    assert "This page holds signatures" in kept
+    assert len(shown) > 20
+
+
+def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_file: Path, tmp_path: Path) -> None:
+    """In each file and on the terminal; --with-signatures keeps them."""
+    files = {option: tmp_path / f"report{option}" for option in ("--html", "--junit", "--json-file")}
+    players = ("--player", "ann", "--other-player", "bob", "--only", "A02")
+    options = [*players, "--service-key", key_file, *(word for pair in files.items() for word in pair)]
+
+    def reports(*more: str) -> str:
+        told = run("certify", wallet.url, *options, *more)
+        assert told.code == 0, told
+        return told.out + told.err + "".join(file.read_text() for file in files.values())
+
+    without = reports()
+    assert [each for each in signatures(wallet) if each in without] == []
+    wallet.heads.clear()
+    kept = reports("--with-signatures")
+    assert any(each in kept for each in signatures(wallet))
+
+
+def test_a_line_of_a_report_signs_its_call_anew(
+    wallet: Served, private_key: RSAPrivateKey, run: Run, key_file: Path
+) -> None:
+    """Run as it stands, with the key in its place, it sends the same bytes: a repeat, which moves nothing."""
+    made = certified(wallet, private_key)
+    balance = wallet.ledger.balance("ann")
+    lines = [call_of(each, made.url) for verdict in made.verdicts for each in verdict.exchanges]
+    calls = [line for line in lines if line is not None and "service.pem" in line]
+    assert len(calls) > 5
+    for line in calls[:6]:
+        program, *words = shlex.split(line.replace("service.pem", str(key_file)))
+        assert program == "game-operator"
+        before = set(signatures(wallet))
+        assert run(*words).code in (0, 1)
+        assert set(signatures(wallet)) == before, "another signature is one of other bytes"
+    assert wallet.ledger.balance("ann") == balance
+
+
+_SIGNED = {"signed_by": "service", "is_left_out": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        pytest.param({}, f"game-operator call /withdraw --url {URL} --service-key service.pem --body abc", id="plain"),
+        pytest.param({"signed_by": "old"}, "--service-key old.pem", id="another key"),
+        pytest.param({"signed_by": "odd"}, None, id="other bytes were signed"),
+        pytest.param({"method": "PUT"}, None, id="another method"),
+        pytest.param({"path": "/withdraw?x=1"}, None, id="another path"),
+        pytest.param({"manner": "cut"}, None, id="cut"),
+        pytest.param({"request_body": b"\xff\x00", "request_bytes": 2}, "base64 -d | game-operator call", id="bytes"),
+        pytest.param({"request_body": b"-", "request_bytes": 1}, "--body -", id="a body that is an option"),
+        pytest.param({"request_headers": ((b"X-Token", b"a b"),)}, "--header 'X-Token: a b'", id="a header"),
+        pytest.param({"request_headers": ((b"Content-Type", b"text/plain"),)}, None, id="another content type"),
+    ],
+)
+def test_which_lines_there_are(changes: dict[str, Any], line: str | None) -> None:
+    """A line that would send something else is none, and it is said why; with its signature, it is a line for curl."""
+    fields: dict[str, Any] = {name: getattr(exchange(body=b"abc"), name) for name in Exchange.__slots__}
+    headers = ((b"Content-Type", b"application/json"), (b"signature", b"[left out]"))
+    sent = Exchange(**fields | _SIGNED | {"request_headers": headers} | changes)
+    found = call_of(sent, URL)
+    assert (line or "") in (found or ""), found
+    assert (found is None) is (line is None) is bool(why_no_line(sent, URL))
+    assert curl_of(sent, URL) is None
+    kept = Exchange(**fields | {"signed_by": "service"})
+    assert (call_of(kept, URL), str(curl_of(kept, URL))[:5]) == (None, "curl ")
+    remote = call_of(Exchange(**fields | _SIGNED), "http://wallet.example")
+    assert remote is not None
+    assert "--moves-money --allow-insecure-http" in remote
+
+
+def test_the_body_may_come_from_standard_input(
+    wallet: Served, run: Run, key_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As bytes, for no command line carries them all; the wallet refuses these, and says so in form."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\x00")))
+    told = run("call", "/deposit", "--url", wallet.url, "--body", "-", "--service-key", key_file)
+    assert told.code == 1
+    assert '"code":"INVALID_REQUEST"' in told.out
+    assert r"> \xff\x00" in told.out
+
+
+def test_a_piece_that_nobody_guesses_is_cut_out() -> None:
+    """Of half a signature too; text that only looks like one stays."""
+    signature = urlsafe_b64encode(bytes(range(256))).rstrip(b"=")
+    assert left_out(b"a " + signature + b" b", signature) == b"a [left out] b"
+    assert signature[40:90] not in left_out(signature[5:150], signature)
+    assert left_out(signature[:15] + b"! " + signature.swapcase(), signature).startswith(signature[:15])
+    lines = b"\n".join(signature[place : place + 24] for place in range(0, len(signature), 24))
+    letters = json.dumps(list(signature.decode())).encode()
+    for echo in (lines, lines.translate(bytes.maketrans(b"-_", b"+/")), letters):
+        plain = left_out(echo, signature).translate(bytes.maketrans(b"+/", b"-_"), b'\n", []')
+        assert not any(signature[place : place + 31] in plain for place in range(len(signature) - 30))

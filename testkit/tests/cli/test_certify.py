@@ -1,0 +1,562 @@
+"""`game-operator certify`: the real wallet over HTTP, wrong ones, hostile ones, and none at all."""
+
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.wallet import Wallet
+from game_operator_testkit.certifier import scenarios
+from game_operator_testkit.cli.hooks import HOOKS
+from testkit.tests.support.scenario_table import PAGE, between_markers, tables
+from tests.support.command_line import Forked, Run, Told, mode_of
+from tests.support.documents import ROOT
+from tests.support.served_wallets import GivesBackWhatItNeverTook, Served, answering, served
+from tests.support.servers import asgi_server
+
+_WHO = ("--player", "ann", "--other-player", "bob")
+_SECRET = "Bearer-c2VjcmV0"
+
+
+@pytest.fixture(scope="module")
+def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
+    """The service's key, as it should lie on a disk."""
+    path = tmp_path_factory.mktemp("service") / "service.pem"
+    path.touch(0o600)
+    path.write_bytes(private_pem)
+    return path
+
+
+@pytest.fixture(scope="module")
+def blocked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file for each player who may not bet."""
+    return tmp_path_factory.mktemp("blocked")
+
+
+@pytest.fixture(scope="module")
+def wallet(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey, blocked: Path) -> Iterator[Served]:
+    """The ready wallet; a certification leaves it as it was."""
+
+    def may_bet(call: WithdrawCall, *_: object) -> str | None:
+        return "PLAYER_BLOCKED" if (blocked / call.player_id).exists() else None
+
+    folder = tmp_path_factory.mktemp("wallet")
+    with served(folder, private_key, lambda ledger: Wallet(ledger, may_bet=may_bet)) as app:
+        yield app
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def test_a_right_wallet_passes(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Exit code 0; how many passed, by group, what was not tried and how to try it, and that no money is gone."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,A09,B01")
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[0].startswith("PASSED: ")
+    assert re.fullmatch(rf"{wallet.url}: of 4 scenarios, 3 passed, 1 not tried; \d+ calls in \d+\.\d s\.", lines[1])
+    assert re.search(r"A Flows +│ +2 │ +- │ +- │ +1 ", told.out)
+    assert re.search(r"B Repeats +│ +1 │ +- │ +- │ +- ", told.out)
+    assert "A09: needs a way to block a player" in told.out
+    assert "--hook block=COMMAND" in told.out
+    assert "ann has 100.00, as before." in told.out
+    assert "bob has 100.00, as before." in told.out
+    assert "Failed:" not in told.out
+    assert max(map(len, lines)) <= 100
+    assert lines[0].endswith("; 1 scenario was not tried.")
+
+
+@pytest.mark.outside
+def test_a_wrong_wallet_is_understood_on_the_first_screen(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Exit code 1; within 24 lines of 100 columns: which money is at risk, what to change first, what shows it."""
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "A01,A02,C01,C06")
+    assert (told.code, told.err) == (1, "")
+    screen = told.out.splitlines()[:24]
+    assert max(map(len, screen)) <= 100
+    assert screen[0].startswith("FAILED: ")
+    assert "of 4 scenarios, 2 passed, 2 failed" in screen[1]
+    first = "\n".join(screen)
+    c01 = next(each for each in scenarios() if each.id == "C01")
+    assert f"What it means (money doubled): {c01.means.split()[0]}" in first
+    assert f"How to fix it: {c01.fix.split()[0]}" in first
+    assert 'POST /rollback {"player_id":"ann"' in first
+    assert "< HTTP 200, " in first
+    assert "BET_NOT_FOUND" in first
+    assert re.search(r"^(Then:\n  C06 \(money doubled\)|  The same mistake fails C06 too)", first, re.MULTILINE)
+    assert re.search(r"^C01 .* \(money doubled\)$", told.out, re.MULTILINE)
+    assert "Pass --html report.html" in told.out
+
+
+@pytest.mark.outside
+def test_lines_fit_a_narrow_terminal(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences are wrapped to the columns that there are."""
+    monkeypatch.setenv("COLUMNS", "60")
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        told = run("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "C01")
+    assert told.code == 1
+    assert max(map(len, told.out.splitlines())) <= 60
+
+
+def test_nothing_tried_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
+    """A run in which all is skipped says so, by its exit code too."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "B08")
+    assert told.code == 1
+    assert told.out.startswith("Nothing was tried.")
+    assert "--hook restart=COMMAND" in told.out
+
+
+_HOSTILE = "\x1b[2J\x1b[31mPWNED\x07\u202e[bold red]x[/]"
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(json.dumps({"type": "ERROR", "code": _HOSTILE, "timestamp": 1}).encode(), id="code"),
+        pytest.param(_HOSTILE.encode(), id="no JSON"),
+        pytest.param(b"\xff\xfe\x00\x1b]0;title\x07", id="no UTF-8"),
+    ],
+)
+def test_no_answer_commands_the_terminal(run: Run, service_pem: Path, body: bytes) -> None:
+    """Whatever a wallet answers is data: escapes and changes of direction are shown, not done."""
+    fine = b'{"type":"SUCCESS","balance":100.00,"timestamp":1}'
+    with asgi_server(answering(fine, fine, body)) as port:
+        who = ("--service-key", service_pem, "--player", _HOSTILE, "--other-player", "bob")
+        told = run("certify", f"http://127.0.0.1:{port}", *who, "--only", "A01,A02")
+    assert told.code == 1
+    assert told.out.startswith("FAILED")
+    assert not set("\x1b\x07\u202e\x00") & set(told.out + told.err)
+
+
+def test_a_document_for_programs(run: Run, wallet: Served, service_pem: Path) -> None:
+    """One JSON document; docs/reference/certify-report.md has its fields."""
+    told = run(
+        "certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01 A02", "--only", "b01", "--json"
+    )
+    assert told.code == 0
+    assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01", "A02", "B01"]
+    assert told.document["passed"] is True
+
+
+def test_skipping_leaves_out(run: Run, wallet: Served, service_pem: Path) -> None:
+    """By id here, of what was chosen."""
+    asked = ("--only", "A01,A02", "--skip", "A02")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked, "--json")
+    assert [verdict["id"] for verdict in told.document["verdicts"]] == ["A01"]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.outside
+def test_files_are_private_and_hold_no_secret(
+    run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes, service_pem: Path
+) -> None:
+    """JSON, JUnit and HTML beside the terminal; neither the key nor the value of a header is anywhere."""
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "xml", "html")}
+    files["json"].write_text("an older one")
+    files["json"].chmod(0o644)
+    reports = ("--json-file", files["json"], "--junit", files["xml"], "--html", files["html"])
+    with served(tmp_path, private_key, GivesBackWhatItNeverTook) as app:
+        who = ("--service-key", service_pem, *_WHO, "--header", f"Authorization: {_SECRET}")
+        told = run("certify", app.url, *who, "--only", "A01,C01", *reports)
+    assert told.code == 1
+    assert {head[b"authorization"] for head in app.heads} == {_SECRET.encode()}
+    texts = {name: path.read_text() for name, path in files.items()}
+    assert [verdict["id"] for verdict in json.loads(texts["json"])["verdicts"]] == ["A01", "C01"]
+    assert texts["xml"].count("<testcase") == 2
+    assert texts["html"].startswith("<!doctype html>")
+    key_lines = private_pem.decode().splitlines()[1:-1]
+    for text in (*texts.values(), told.out, told.err):
+        assert _SECRET not in text
+        assert not any(line in text for line in key_lines)
+    # Signatures are in the files, so that a call can be sent again; a terminal is not the place for them.
+    assert '"Signature"' in texts["json"] or '"signature"' in texts["json"]
+    assert "ignature:" not in told.out
+    assert {mode_of(path) for path in files.values()} == {0o600}
+    assert sorted(path.name for path in tmp_path.glob(".game-operator-*")) == []
+    for path in files.values():
+        assert str(path) in told.out.replace("\n", "")
+
+
+def test_a_file_that_cannot_be_written_is_74(run: Run, wallet: Served, service_pem: Path, tmp_path: Path) -> None:
+    """What was found is told all the same; a pass is not 0, for somebody waits for the file."""
+    asked = ("--only", "A01", "--json-file", tmp_path / ("x" * 300), "--json")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, *asked)
+    assert told.code == 74
+    assert json.loads(told.out)["passed"] is True
+    assert "could not be written" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- what cannot be done ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param((), "Missing or empty: URL, --service-key, --player, --other-player.", id="nothing"),
+        pytest.param(("URL", "KEY", "--player", "ann"), "Missing or empty: --other-player.", id="one player"),
+        pytest.param(("URL", "KEY", "--player", "ann", "--other-player", "ann"), "are the same", id="one player twice"),
+        pytest.param(("URL", "KEY", "--player", "x", "--other-player", "bob"), "not know the player", id="nobody"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", "Z"), "no scenario or group 'Z'", id="no such group"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", " ,"), "It names nothing", id="a variable that is not set"),
+        pytest.param(("URL", "KEY", *_WHO, "--skip", ""), "It names nothing", id="nothing to be left out"),
+        pytest.param(("URL", "KEY", *_WHO, "--only", "A", "--skip", "A"), "No scenario is left", id="nothing is left"),
+        pytest.param(("URL/nowhere", "KEY", *_WHO), "is not a wallet", id="a wrong path"),
+        pytest.param(("http://[", "KEY", *_WHO), "is not a valid address", id="no address"),
+        pytest.param(
+            ("https://wallet.example", "KEY", *_WHO),
+            "Pass --moves-money if that is what you want.",
+            id="another machine",
+        ),
+        pytest.param(("URL", "KEY", *_WHO, "--second-url", "URL"), "--second-url: 'http://127", id="the first twice"),
+        pytest.param(("URL", "KEY", *_WHO, "--elsewhere", "10.99.99.99"), "--elsewhere: '10.99", id="nobody's address"),
+        pytest.param(
+            ("http://wallet.example", "KEY", *_WHO, "--moves-money"),
+            "Use https.\nOn a private network, pass --allow-insecure-http.",
+            id="another machine without TLS",
+        ),
+        pytest.param(
+            ("URL", "KEY", *_WHO, "--second-url", "https://wallet.example"), "--moves-money", id="another second one"
+        ),
+        pytest.param(("URL", "--service-key", "none.pem", *_WHO), "none.pem", id="no key"),
+        pytest.param(("URL", "KEY", *_WHO, "--old-key", "none.pem"), "none.pem", id="no old key"),
+        pytest.param(("URL", "KEY", *_WHO, "--ca", "none.pem"), "--ca 'none.pem' cannot be read", id="no authority"),
+        pytest.param(("URL", "KEY", *_WHO, "--profile", "none.toml"), "none.toml", id="no profile"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "none/r.html"), "no folder 'none'", id="no folder"),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "/dev/null"), "is not a file", id="a device"),
+        pytest.param(
+            ("URL", "KEY", *_WHO, "--html", "/proc/r.html"), "can be written in the folder '/proc'", id="no such right"
+        ),
+        pytest.param(("URL", "KEY", *_WHO, "--html", "r", "--junit", "r"), "would overwrite", id="one file twice"),
+        pytest.param(("URL", "KEY", *_WHO, "--timeout", "0"), "--timeout", id="no time"),
+        pytest.param(("URL", "KEY", *_WHO, "--random-operations", "-1"), "--random-operations", id="fewer than none"),
+        pytest.param(("URL", "KEY", *_WHO, "--wager", "much"), "--wager", id="a wager that is no amount"),
+    ],
+)
+def test_what_cannot_work_is_2(run: Run, wallet: Served, service_pem: Path, args: tuple[str, ...], says: str) -> None:
+    """Said before anything is sent but a balance check, in the words of the command line."""
+    given: list[object] = []
+    for arg in args:
+        given += ["--service-key", service_pem] if arg == "KEY" else [arg.replace("URL", wallet.url)]
+    told = run("certify", *given)
+    assert (told.code, told.out) == (2, "")
+    assert says in told.err
+
+
+def test_the_wrong_half_of_the_key_is_2(run: Run, wallet: Served, tmp_path: Path, public_pem: bytes) -> None:
+    """The message speaks of the service's key: a run plays the service, and not the operator."""
+    half = tmp_path / "service.pub.pem"
+    half.write_bytes(public_pem)
+    for told in (
+        run("certify", wallet.url, "--service-key", half, *_WHO),
+        run("certify", wallet.url, "--service-key", half, *_WHO, "--old-key", half),
+    ):
+        assert (told.code, told.out) == (2, "")
+        assert "holds a public key" in told.err
+        assert "the service's RSA private key" in told.err
+        assert "operator's" not in told.err
+
+
+def test_tls_where_there_is_none_is_3(run: Run, wallet: Served, service_pem: Path) -> None:
+    """The error says which address to pass instead."""
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO)
+    assert (told.code, told.out) == (3, "")
+    assert "that port speaks plain http, not TLS. Pass http:// instead of https://." in told.err
+    told = run("certify", wallet.url.replace("http:", "https:"), "--service-key", service_pem, *_WHO, "--json")
+    assert told.error["type"] == "RequestNotSentError"
+
+
+def test_a_report_never_takes_the_keys_place(run: Run, wallet: Served, service_pem: Path) -> None:
+    """A mistyped file name costs nothing."""
+    before = service_pem.read_bytes()
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--html", service_pem)
+    assert told.code == 2
+    assert "would overwrite" in told.err
+    assert service_pem.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(_SECRET, id="no colon"),
+        pytest.param(f": {_SECRET}", id="no name"),
+        pytest.param(f"Two words: {_SECRET}", id="no token"),
+        pytest.param(f"Authorization: {_SECRET}\r\nX: y", id="two lines"),
+        pytest.param(f"Authorization: {_SECRET}\u20ac", id="beyond Latin-1"),
+        pytest.param(f"signature: {_SECRET}", id="the signature's own"),
+        pytest.param(f"Content-Length: {_SECRET}", id="what HTTP needs"),
+    ],
+)
+def test_a_header_that_cannot_be_sent_is_2(run: Run, wallet: Served, service_pem: Path, header: str) -> None:
+    """And is not shown: it may be a secret."""
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--header", header)
+    assert (told.code, told.out) == (2, "")
+    assert "--header" in told.err
+    assert _SECRET not in told.err
+
+
+def test_a_wallet_with_another_key_is_2(run: Run, wallet: Served, tmp_path: Path) -> None:
+    """Told at once, with what to do."""
+    run("keygen", tmp_path / "other.pem")
+    told = run("certify", wallet.url, "--service-key", tmp_path / "other.pem", *_WHO, "--json")
+    assert told.error["type"] == "ConfigurationError"
+    assert "INVALID_SIGNATURE" in told.error["message"]
+    assert told.code == 2
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_wallet_that_is_not_there_is_3(run: Run, nobody: str, service_pem: Path, as_json: bool) -> None:
+    """Nothing was sent."""
+    told = run("certify", nobody, "--service-key", service_pem, *_WHO, *(["--json"] if as_json else []))
+    assert told.code == 3
+    if as_json:
+        assert told.error["type"] == "RequestNotSentError"
+    else:
+        assert "Nothing was sent" in told.err
+
+
+@pytest.mark.outside
+def test_an_authority_of_ones_own(run: Run, tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """With --ca a certificate that nobody else trusts is; without, the wallet is out of reach."""
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_pem.write_to_path(tmp_path / "tls.key")
+    issued.cert_chain_pems[0].write_to_path(tmp_path / "tls.pem")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    tls: dict[str, Any] = {"ssl_certfile": tmp_path / "tls.pem", "ssl_keyfile": tmp_path / "tls.key"}
+    with served(tmp_path, private_key, **tls) as app:
+        asked = ("certify", app.url, "--service-key", service_pem, *_WHO, "--only", "A01")
+        assert run(*asked, "--ca", tmp_path / "ca.pem").code == 0
+        assert run(*asked).code == 3
+        refused = run(*asked, "--ca", service_pem)
+    assert refused.code == 2
+    assert "holds no certificate" in refused.err
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_needs_nothing_and_sends_nothing(run: Run, wallet: Served) -> None:
+    """Every scenario once, by stage and group; what cannot be tried, and by which option it could."""
+    before = len(wallet.heads)
+    told = run("certify", wallet.url, "--plan")
+    assert (told.code, told.err) == (0, "")
+    listed = re.findall(r"^    ([A-H]\d\d)  ", told.out, re.MULTILINE)
+    assert sorted(listed) == [each.id for each in scenarios()]
+    assert re.findall(r"^(\w[\w ]*):$", told.out, re.MULTILINE)[:2] == ["In turn", "At once"]
+    assert "B08" in told.out
+    assert "--hook restart=COMMAND" in told.out
+    assert f"{len(listed)} scenarios: " in told.out
+    assert "Nothing was sent." in told.out
+    assert "A11" in told.out
+    assert "--profile FILE with deposit_batch = true" in " ".join(told.out.split())
+    assert len(wallet.heads) == before
+    assert "\n1 scenario: 1 can be played, 0 cannot." in run("certify", "--plan", "--only", "A01").out
+
+
+def test_a_plan_as_a_document(run: Run) -> None:
+    """With what is supplied, and what is missing."""
+    asked = ("certify", "--plan", "--json", "--only", "A01,A09,B08", "--hook", "restart=true")
+    document = run(*asked).document
+    planned = {each["id"]: each for each in document["scenarios"]}
+    assert document["counts"] | {"weights": {}} == {"scenarios": 3, "played": 2, "not_tried": 1, "weights": {}}
+    assert sum(document["counts"]["weights"].values()) == 3
+    assert planned["A09"]["missing"] == ["block", "unblock"]
+    assert planned["A09"]["reason"].startswith("needs ")
+    assert (planned["B08"]["needs"], planned["B08"]["missing"]) == (["restart"], [])
+    assert planned["A01"]["weight"] == "contract broken"
+
+
+def test_a_profile_counts_in_a_plan(run: Run, tmp_path: Path) -> None:
+    """Batches are tried on a wallet that has them."""
+    profile = tmp_path / "profile.toml"
+    profile.write_text("deposit_batch = true\n")
+    (planned,) = run("certify", "--plan", "--json", "--only", "A11", "--profile", profile).document["scenarios"]
+    assert planned["missing"] == []
+    (planned,) = run("certify", "--plan", "--json", "--only", "A11").document["scenarios"]
+    assert planned["missing"] == ["batches"]
+
+
+# --- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def test_hooks_make_more_scenarios_possible(run: Run, wallet: Served, service_pem: Path, blocked: Path) -> None:
+    """Players are blocked, let in again and opened by commands; nothing of it is left."""
+    opening = f"open_account={sys.executable} -m game_operator.cli ledger open {{player}} {{amount}} --database"
+    hooks = (f"block=touch {blocked}/{{player}}", f"unblock=rm {blocked}/{{player}}", f"{opening} {wallet.database}")
+    given = [word for hook in hooks for word in ("--hook", hook)]
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A09,C14", *given, "--json")
+    assert [(each["id"], each["outcome"]) for each in told.document["verdicts"]] == [
+        ("A09", "passed"),
+        ("C14", "passed"),
+    ]
+    assert list(blocked.iterdir()) == []
+
+
+def test_a_hook_that_fails_is_no_pass(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Its scenario is skipped, with the exit code and the last line that the command wrote; the run ends with 1."""
+    hooks = ("--hook", "block=sh -c 'echo {player} is unknown here >&2; exit 7'", "--hook", "unblock=true {player}")
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks, "--json")
+    assert (told.code, told.document["passed"], told.document["counts"]["undone"]) == (1, True, 1)
+    skipped = told.document["verdicts"][1]
+    assert (skipped["id"], skipped["outcome"], skipped["is_undone"]) == ("A09", "skipped", True)
+    assert skipped["reason"] == "the hook block ended with exit code 7: 'ann is unknown here'"
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--only", "A01,A09", *hooks)
+    assert told.code == 1
+    assert told.out.startswith("NOT FINISHED: what was supplied did not work, and 1 scenario could not be tried.")
+    assert "What you supplied did not work, so A09 could not be tried: the hook block ended" in told.out
+
+
+def test_a_hook_without_a_program_is_2(run: Run, wallet: Served, service_pem: Path) -> None:
+    """Before anything is sent."""
+    before = len(wallet.heads)
+    told = run("certify", wallet.url, "--service-key", service_pem, *_WHO, "--hook", "restart=./no-such-script.sh")
+    assert (told.code, told.out) == (2, "")
+    assert "'./no-such-script.sh'" in told.err
+    assert len(wallet.heads) == before
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def _started(*args: object, stderr: int = subprocess.PIPE) -> Forked:
+    return Forked(["certify", *map(str, args)], environ={}, stderr=stderr)
+
+
+def test_progress_is_shown_on_a_terminal_alone(wallet: Served, service_pem: Path) -> None:
+    """On stderr: the last verdict and how many there are; stdout has the report and nothing else."""
+    ours, theirs = pty.openpty()
+    asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01")
+    with _started(wallet.url, *asked, stderr=theirs) as process:
+        os.close(theirs)
+        out, _ = process.communicate(timeout=50)
+    shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert "keeps the source of its first call for good" in shown.splitlines()[-1]
+    assert "3/3" in shown
+    assert "B01 passed: " in shown
+    assert out.startswith("PASSED: ")
+    assert "\x1b" not in out
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+@pytest.mark.drawn(1)
+def test_a_run_that_is_stopped_puts_money_back(
+    tmp_path: Path, private_key: RSAPrivateKey, service_pem: Path, number: signal.Signals
+) -> None:
+    """In the middle of the first bet; the report says what was not tried, and the exit code that it was a signal."""
+    heard = threading.Event()
+
+    def may_bet(call: WithdrawCall, *_: object) -> None:
+        if not heard.is_set():
+            process.send_signal(number)
+            heard.set()
+
+    report = tmp_path / "report.xml"
+    with served(tmp_path, private_key, lambda ledger: Wallet(ledger, may_bet=may_bet)) as app:
+        asked = ("--service-key", service_pem, *_WHO, "--only", "A01,A02,B01", "--junit", report)
+        with _started(app.url, *asked) as process:
+            out, err = process.communicate(timeout=50)
+    told = Told(process.wait(), out, err)
+    assert told.code == 128 + number
+    assert told.err == "Stopping: money is put back first. Ctrl-C once more leaves at once.\n"
+    assert told.out.startswith("STOPPED: nothing is wrong so far, and 2 scenarios were not tried.\n")
+    assert "The run was stopped, so A02, B01 were not tried to the end." in told.out
+    assert "ann has 100.00, as before." in told.out
+    assert report.read_text().count("the run was stopped") == 2
+
+
+@pytest.mark.outside
+def test_a_second_ctrl_c_leaves_at_once(service_pem: Path) -> None:
+    """Whatever the wallet takes for its answer; money may have moved, so the ids that tell are named."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        asked = ("--service-key", service_pem, *_WHO, "--timeout", 40)
+        with _started(url, *asked) as process:
+            silent.accept()[0].close()
+            connection, _ = silent.accept()
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            first = process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+            connection.close()
+    assert first.startswith("Stopping: ")
+    told = Told(process.wait(), out, err)
+    assert (told.code, told.out) == (130, "")
+    assert re.search(r"their ids begin with certify-[0-9a-f]{8}\.", told.err)
+    assert "Traceback" not in told.err
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_lists_every_scenario() -> None:
+    """docs/how-to/certify.md has their tables: python -m testkit.tests.support.scenario_table writes them."""
+    assert between_markers(PAGE.read_text()) == tables()
+
+
+def test_the_failure_on_the_page_reads_as_it_does_now() -> None:
+    """What the page prints of the wallet that it makes is what the scenario says."""
+    page = " ".join(PAGE.read_text().split())
+    c01 = next(each for each in scenarios() if each.id == "C01")
+    assert f"What it means ({c01.weight}): {c01.means} How to fix it: {c01.fix} Seen in C01 {c01.title}: " in page
+
+
+def _first_cells(heading: str) -> list[str]:
+    """Return the first cell of each row of the tables under *heading*, as it is written."""
+    section = PAGE.read_text().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+
+
+def test_the_page_names_every_option_and_hook(run: Run) -> None:
+    """Nothing that can be passed is left unsaid, nothing is said that cannot be, and no option has two rows."""
+    helped = run("certify", "--help").out
+    named = re.findall(r"`(--[a-z-]+)`", " ".join(_first_cells("Options")))
+    assert sorted(named) == sorted(set(re.findall(r"(?<![\w-])--[a-z][\w-]+", helped)) - {"--help"})
+    more = _first_cells("Scenarios that need more")
+    assert {cell.strip("`") for cell in more if not cell.startswith("`--")} == set(HOOKS)
+    assert set(re.findall(r"`(--[a-z-]+)`", " ".join(more))) <= set(named)
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/start/first-wallet.md", "CHANGELOG.md", "docs/how-to/certify.md", "docs/how-to/testing.md"]
+)
+def test_pages_have_the_number_of_scenarios(page: str) -> None:
+    """In figures, wherever all of them are meant."""
+    text = (ROOT / page).read_text().replace("of 41 scenarios", "").replace("of 3 scenarios", "")
+    numbers = re.findall(r"(\S+) scenarios (?:that a wallet|against|of flows)|of (\d+) scenarios", text)
+    assert {"".join(each) for each in numbers} == {str(len(scenarios()))}
+
+
+def test_pages_agree_on_the_number_of_calls() -> None:
+    """The sample of docs/how-to/certify.md is a whole run; the texts round it down."""
+    (sample,) = re.findall(rf"of {len(scenarios())} scenarios, .* ([\d,]+) calls in", PAGE.read_text())
+    rounded = f"{int(sample.replace(',', '')) // 500 * 500:,}"
+    said = re.findall(
+        r"about ([\d,]+)\s+calls", f"{PAGE.read_text()}{(ROOT / 'docs/start/first-wallet.md').read_text()}"
+    )
+    assert said == [rounded] * 3

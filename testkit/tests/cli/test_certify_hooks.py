@@ -1,0 +1,168 @@
+"""The commands of `certify --hook`: run without a shell, bounded, and each failure a reason to skip a scenario."""
+
+import shlex
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from game_operator.errors import ConfigurationError
+from game_operator_testkit.certifier.engine.steps import Undone
+from game_operator_testkit.certifier.engine.supplies import Supplies
+from game_operator_testkit.cli.hooks import HOOKS, hooks_of
+
+pytestmark = pytest.mark.outside
+
+
+def _writing(path: Path, *words: str) -> str:
+    """Return a command that writes its arguments to *path*, a line each."""
+    program = f"import sys; open({str(path)!r}, 'w').write('\\n'.join(sys.argv[1:]))"
+    return shlex.join([sys.executable, "-c", program, *words])
+
+
+def test_every_hook_is_something_that_scenarios_can_ask_for() -> None:
+    """By the names of ``Supplies``."""
+    assert set(HOOKS) <= {field.name for field in fields(Supplies)}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "arguments", "written"),
+    [
+        pytest.param("block", ["{player}"], ["ann"], ["ann"], id="a player"),
+        pytest.param("unblock", ["--id={player}", "x{player}"], ["ann"], ["--id=ann", "xann"], id="inside words"),
+        pytest.param("open_account", ["{player}", "{cents}"], ["new", 1050], ["new", "1050"], id="cents"),
+        pytest.param("open_account", ["{player}", "{amount}"], ["new", 1000], ["new", "10.00"], id="units"),
+        pytest.param("later", ["{days}"], [89], ["89"], id="days"),
+        pytest.param(
+            "fail", ["{other}", "{}", "$HOME", "a;b", "*"], [], ["{other}", "{}", "$HOME", "a;b", "*"], id="no shell"
+        ),
+        pytest.param("block", ["{player}"], ["{cents} a;b $(x)\n'"], ["{cents} a;b $(x)", "'"], id="an odd id"),
+    ],
+)
+def test_what_a_command_is_told(
+    name: str, words: list[str], arguments: list[object], written: list[str], tmp_path: Path
+) -> None:
+    """Places are filled inside each argument, once, and nothing is read by a shell."""
+    deeds = hooks_of([f"{name}={_writing(tmp_path / 'told', *words)}"])
+    assert deeds[name](*arguments) is None
+    assert (tmp_path / "told").read_text().split("\n") == written
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        pytest.param(["unblok=x {player}"], "Did you mean unblock?", id="a close match"),
+        pytest.param(["dance=x"], "There are block, unblock,", id="none like it"),
+        pytest.param(["restart"], "There are block, unblock,", id="no command"),
+        pytest.param(["restart="], "--hook restart has no command", id="an empty command"),
+        pytest.param(["restart='x"], "No closing quotation", id="an open quote"),
+        pytest.param(["restart=x", "restart=x"], "is there twice", id="twice"),
+        pytest.param(["block=x"], "must have {player}", id="no player"),
+        pytest.param(["open_account=x {player}"], "must have {cents} or {amount}", id="no opening balance"),
+        pytest.param(["later=x"], "must have {days}", id="no days"),
+        pytest.param(["block=x {player} {days}"], "has {days}, which this hook does not have", id="a foreign place"),
+        pytest.param(["restart=x {amount}"], "has {cents}, which this hook does not have", id="nothing is told"),
+    ],
+)
+def test_a_hook_that_cannot_work(given: list[str], says: str) -> None:
+    """Told before anything is sent; a command may hold a password and is not shown."""
+    with pytest.raises(ConfigurationError) as refused:
+        hooks_of(each.replace("=x", "=true c2VjcmV0") for each in given)
+    assert says in str(refused.value)
+    assert "c2VjcmV0" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        pytest.param("no-such-command-here", "'no-such-command-here'", id="not on the path"),
+        pytest.param("./no-such-script.sh", "'./no-such-script.sh'", id="no such file"),
+        pytest.param("/dev/null", "'/dev/null'", id="not to be run"),
+        pytest.param("'a\0b'", r"'a\x00b'", id="no name of a file"),
+    ],
+)
+def test_a_program_that_there_is_not(program: str, shown: str) -> None:
+    """Told before anything is sent, by its name and no more of its command."""
+    with pytest.raises(ConfigurationError) as refused:
+        hooks_of([f"restart={program} c2VjcmV0"])
+    assert f"--hook restart begins with {shown}, and there is no such program" in str(refused.value)
+    assert "c2VjcmV0" not in str(refused.value)
+
+
+def test_a_program_that_is_gone_meanwhile(tmp_path: Path) -> None:
+    """It was there when the run began; its scenario then is not tried, and that is no pass."""
+    program = tmp_path / "restart.sh"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    deeds = hooks_of([f"restart={program}"])
+    assert deeds["restart"]() is None
+    program.unlink()
+    with pytest.raises(Undone, match="the hook restart could not be run: No such file or directory"):
+        deeds["restart"]()
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        pytest.param("sh -c 'exit 3'", "the hook restart ended with exit code 3", id="silent"),
+        pytest.param(
+            shlex.join([sys.executable, "-c", r"import sys; sys.exit('one\ntwo\x1b[31m\n ')"]),
+            r"the hook restart ended with exit code 1: 'two\x1b[31m'",
+            id="the last line, escaped",
+        ),
+        pytest.param("sh -c 'kill -9 $$'", "the hook restart ended with exit code -9", id="killed"),
+    ],
+)
+def test_a_command_that_fails(command: str, reason: str) -> None:
+    """Is the reason for which a scenario is not tried."""
+    with pytest.raises(Undone) as failed:
+        hooks_of([f"restart={command}"])["restart"]()
+    assert str(failed.value) == reason
+
+
+def test_a_command_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
+    """Within its time limit, though what it started holds on to its output."""
+    script = f"(sleep 0.8; touch {tmp_path}/late) & sleep 60"
+    began = time.monotonic()
+    with pytest.raises(Undone, match=r"not done within 0\.3 s"):
+        hooks_of([f"restart=sh -c {shlex.quote(script)}"], seconds=0.3)["restart"]()
+    assert time.monotonic() - began < 20
+    time.sleep(max(0.0, began + 1.3 - time.monotonic()))
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_server_that_stays_is_not_waited_for(tmp_path: Path) -> None:
+    """A restart leaves a process behind, which keeps the output that it was given open."""
+    script = f"(sleep 0.4; touch {tmp_path}/alive) & exit 0"
+    began = time.monotonic()
+    hooks_of([f"restart=sh -c {shlex.quote(script)}"])["restart"]()
+    assert not (tmp_path / "alive").exists()
+    give_up = began + 20
+    while not (tmp_path / "alive").exists() and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert (tmp_path / "alive").exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "cents"),
+    [
+        pytest.param("10000", 10_000, id="cents"),
+        pytest.param(" -5\n", -5, id="below zero, with blanks"),
+        pytest.param("0", 0, id="nothing"),
+        pytest.param("9" * 18, 10**18 - 1, id="18 digits"),
+    ],
+)
+def test_stored_cents_are_what_the_command_writes(written: str, cents: int) -> None:
+    """A whole number, whatever stands around it."""
+    assert hooks_of([f"stored_cents=printf %.0s%s {{player}} {shlex.quote(written)}"])["stored_cents"]("ann") == cents
+
+
+@pytest.mark.parametrize("written", ["", "100.00", "1e4", "100 EUR", "9" * 19, "１０", "\x00"])
+def test_stored_cents_that_are_none(written: str) -> None:
+    """Anything else is no balance."""
+    program = f"import sys; sys.stdout.buffer.write({written.encode()!r})"
+    hook = shlex.join([sys.executable, "-c", program, "{player}"])
+    with pytest.raises(Undone, match="must write a number of whole cents, and wrote '"):
+        hooks_of([f"stored_cents={hook}"])["stored_cents"]("ann")

@@ -1,0 +1,180 @@
+"""`game-operator sandbox`: serves until it is stopped, with keys that are its owner's alone."""
+
+import json
+import re
+import shlex
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from game_operator import OperatorClient
+from game_operator.cli.keys import write_pair
+from tests.support.command_line import Forked, Run, Told, command, mode_of, started, stopped
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(13)]
+
+
+@contextmanager
+def served(*args: str, **environ: str) -> Iterator[tuple[dict[str, Any], Forked]]:
+    """Start a sandbox, and yield what it says about itself."""
+    with started("sandbox", "--json", *args, **environ) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline()), process
+        finally:
+            process.terminate()  # It takes its keys away with it.
+
+
+def client_of(document: dict[str, Any]) -> OperatorClient:
+    """Return a client set up by what the sandbox prints."""
+    return OperatorClient(
+        document["base_url"], document["operator_id"], Path(document["private_key_file"]), trust_env=False
+    )
+
+
+def test_lines_to_paste_set_a_client_up(tmp_path: Path) -> None:
+    """What it prints, pasted into a shell, makes every other command work; Ctrl-C ends it well."""
+    keys = tmp_path / "a directory's keys"
+    with started("sandbox", "--directory", str(keys), "--operator-id", "my-casino") as process:
+        assert process.stdout is not None
+        printed = [process.stdout.readline()]
+        while not printed[-1].startswith("your public key"):
+            printed.append(process.stdout.readline())
+        exports = [line for line in printed if line.startswith("export ")]
+        pasted = dict(shlex.split(line)[1].split("=", 1) for line in exports)
+        assert pasted.keys() == {"GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"}
+        assert pasted["GAME_OPERATOR_ID"] == "my-casino"
+        assert pasted["GAME_OPERATOR_BASE_URL"] in printed[0]
+        shell = subprocess.run(
+            ["sh", "-c", f"{''.join(exports)}\nenv"], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+        )
+        assert {f"{name}={value}" for name, value in pasted.items()} <= set(shell.stdout.splitlines())
+        assert command("doctor", "--json", **pasted).code == 0
+        told = stopped(process, signal.SIGINT)
+    assert (told.code, told.out, told.err) == (0, "", "The sandbox has stopped.\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: signal.Signals(number).name)
+def test_a_signal_ends_it_and_takes_the_keys_away(tmp_path: Path, number: int) -> None:
+    """Exit code 0, nothing more printed, and the directory it made for its keys is gone."""
+    with served(TMPDIR=str(tmp_path)) as (document, process):
+        private = Path(document["private_key_file"])
+        assert private.is_relative_to(tmp_path)
+        with client_of(document) as client:
+            assert client.fetch_games()
+        told = stopped(process, number)
+    assert told == Told(0, "", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_restart_keeps_keys_port_and_world(tmp_path: Path) -> None:
+    """A client goes on working over a restart; the same seed makes the same ids, another does not."""
+    keys = ("--directory", str(tmp_path / "keys"))
+    with served(*keys, "--seed", "7") as (first, process):
+        private, public = Path(first["private_key_file"]), Path(first["public_key_file"])
+        key = private.read_bytes()
+        # Its owner's alone, and not printed.
+        assert (mode_of(private), mode_of(private.parent), mode_of(public)) == (0o600, 0o700, 0o644)
+        assert key.decode().splitlines()[1] not in json.dumps(first)
+        stopped(process, signal.SIGTERM)
+    port = first["base_url"].rpartition(":")[2]
+    with served(*keys, "--seed", "7", "--port", port) as (again, process):
+        assert again | {"pid": 0} == first | {"pid": 0}
+        assert Path(again["private_key_file"]).read_bytes() == key
+        stopped(process, signal.SIGTERM)
+    with served(*keys, "--seed", "8") as (other, _), client_of(other) as client:
+        assert other["bet_ids"]["OPEN"] != first["bet_ids"]["OPEN"]
+        assert client.fetch_bet(other["bet_ids"]["OPEN"]).status == "OPEN"
+
+
+def test_a_private_key_of_yours_is_used(tmp_path: Path) -> None:
+    """Its public half is written beside it."""
+    mine = write_pair(tmp_path / "operator.pem", bits=2048)
+    mine.public.unlink()
+    with served("--directory", str(tmp_path)) as (document, _), client_of(document) as client:
+        assert client.fetch_games()
+    assert mine.public.read_text() == mine.public_pem
+
+
+def test_it_serves_a_control_room_and_keeps_the_services_keys(tmp_path: Path) -> None:
+    """Its pages are where it says, and the wallet's key for webhooks lies beside the operator's, over a restart."""
+    keys = ("--directory", str(tmp_path / "keys"))
+    with served(*keys) as (first, process):
+        page = httpx.get(first["control_room"], trust_env=False)
+        assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        assert "Lobby" in page.text
+        private, public = Path(first["service_private_key_file"]), Path(first["service_public_key_file"])
+        assert (mode_of(private), private.parent) == (0o600, tmp_path / "keys")
+        pem = public.read_text()
+        assert pem.splitlines()[1] in httpx.get(first["control_room"] + "keys", trust_env=False).text
+        stopped(process, signal.SIGTERM)
+    with served(*keys) as (again, _):
+        assert Path(again["service_public_key_file"]).read_text() == pem
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://wallet.example/", "127.0.0.1:8000", ""])
+def test_a_wallet_that_webhooks_cannot_go_to_is_2(run: Run, url: str) -> None:
+    """Said before anything is served; plain http would let others on the way read signed calls."""
+    error = run("sandbox", "--wallet", url, "--json").error
+    assert error["exit_code"] == 2
+    assert "--wallet" in error["message"]
+
+
+def test_another_machine_is_let_in_by_name_alone() -> None:
+    """Loopback is the default; --host 0.0.0.0 is refused, and served with --allow-remote."""
+    refused = command("sandbox", "--host", "0.0.0.0", "--json").error
+    assert refused["exit_code"] == 2
+    assert "--allow-remote" in refused["message"]
+    with served("--host", "0.0.0.0", "--allow-remote") as (document, _):
+        port = document["base_url"].rpartition(":")[2]
+        assert document["control_room"] == f"http://127.0.0.1:{port}/"
+        assert httpx.get(document["control_room"], trust_env=False).status_code == 200
+        stranger = httpx.get(f"http://127.0.0.1:{port}/", headers={"Host": "evil.example"}, trust_env=False)
+        assert stranger.status_code == 421
+
+
+@pytest.mark.parametrize(
+    ("host", "told"), [pytest.param("0.0.0.0", True, id="all"), pytest.param("127.1", False, id="one, and no address")]
+)
+def test_what_other_machines_use_is_said(host: str, told: bool) -> None:
+    """Bound to all addresses, it prints the one for this machine, and what the others put in its place."""
+    with started("sandbox", "--host", host, "--allow-remote") as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        # Not communicate(), which knows nothing of what readline() has taken in already.
+        printed = process.stdout.read()
+        process.wait(timeout=30)
+    found = re.search(r"serves at http://127\.0\.0\.1:(\d+) ", first)
+    assert found is not None
+    assert (f"Other machines use an IP address of this one, and no name: http://ADDRESS:{found[1]}/" in printed) is told
+
+
+def test_a_port_that_is_taken_is_2(tmp_path: Path) -> None:
+    """A sentence, no traceback, and no keys left in a temporary directory."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        told = command("sandbox", "--port", port, TMPDIR=str(tmp_path))
+        assert (told.code, told.out) == (2, "")
+        assert f"cannot listen on port {port}" in told.err
+        assert "Traceback" not in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_none_is_2(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    error = command("sandbox", "--json", "--directory", str(tmp_path / "file")).error
+    assert error["exit_code"] == 2
+    assert "cannot be used as a directory" in error["message"]
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_2(run: Run, port: str) -> None:
+    assert run("sandbox", "--port", port, "--json").error["type"] == "UsageError"

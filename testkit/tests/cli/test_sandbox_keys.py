@@ -1,0 +1,209 @@
+"""The directory of `game-operator sandbox`: what is made, what is refused, and what a rotation leaves there."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.cli.keys import write_pair
+from game_operator.errors import ConfigurationError
+from game_operator_testkit.cli.key_directory import key_directory
+from game_operator_testkit.provider.keys import ServiceKeys, new_key, private_pem
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.command_line import Forked, command, mode_of, started, stopped
+from tests.support.leaks import everything_told
+
+pytestmark = [pytest.mark.slow, pytest.mark.drawn(8)]
+
+
+@contextmanager
+def served(*args: str) -> Iterator[tuple[dict[str, Any], Forked]]:
+    """Start a sandbox, and yield what it says about itself."""
+    with started("sandbox", "--json", *args) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline()), process
+        finally:
+            process.terminate()  # It takes its keys away with it.
+
+
+def public_pem_of(private: Path) -> str:
+    """Return the public half of the key in *private*."""
+    return ServiceKeys(private).current.public_key_pem().decode()
+
+
+@pytest.fixture(scope="module")
+def following() -> RSAPrivateKey:
+    """The key after a rotation."""
+    return new_key()
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    """Return what lies in *place*."""
+    return {path.name: path.read_bytes() for path in place.iterdir() if path.is_file()}
+
+
+def test_a_rotation_outlives_a_restart(tmp_path: Path) -> None:
+    """The new key signs after it, the one before is the old one, and all files are as they must be."""
+    keys = tmp_path / "keys"
+    with served("--directory", str(keys)) as (first, process):
+        before = files_of(keys)
+        with httpx.Client(base_url=first["base_url"], trust_env=False, timeout=20) as http:
+            page = http.get("/keys").text
+            assert str(keys) in page
+            token = re.search(r'name="form_token" value="([^"]+)"', page)
+            assert token is not None
+            assert http.post("/keys/prepare", data={"form_token": token[1]}).status_code == 303
+            new_pem = http.get("/keys/service-new.pub.pem").text
+            assert files_of(keys) == before
+            assert http.post("/keys/rotate", data={"form_token": token[1]}).status_code == 303
+        stopped(process, signal.SIGTERM)
+    after = files_of(keys)
+    assert after.keys() == before.keys() | {"service.old.pem", "service.old.pub.pem"}
+    assert after["service.old.pem"] == before["service.pem"]
+    assert after["service.old.pub.pem"] == before["service.pub.pem"]
+    assert after["operator.pem"] == before["operator.pem"]
+    assert after["service.pub.pem"].decode() == new_pem == public_pem_of(keys / "service.pem")
+    assert {name: mode_of(keys / name) for name in after} == {
+        name: 0o644 if name.endswith(".pub.pem") else 0o600 for name in after
+    }
+    with served("--directory", str(keys)) as (again, process):
+        assert new_pem.splitlines()[1] in httpx.get(f"{again['base_url']}/keys", trust_env=False).text
+        stopped(process, signal.SIGTERM)
+    assert files_of(keys) == after
+
+
+def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPrivateKey) -> None:
+    """So that the fault old-key signs with what the wallet was told to forget; and with the newest such."""
+    with key_directory(tmp_path) as keys:
+        made_up = keys.service_old
+        assert made_up is None
+        first = keys.service_public.read_text()
+        keys.keep(following)
+    with key_directory(tmp_path) as keys:
+        assert keys.service_old is not None
+        assert public_pem_of(keys.service_old) == first
+        second = keys.service_public.read_text()
+        keys.keep(new_key())
+    with key_directory(tmp_path) as keys:
+        assert keys.service_old is not None
+        assert public_pem_of(keys.service_old) == second != first
+
+
+def test_rotations_are_undone_one_by_one(tmp_path: Path, following: RSAPrivateKey) -> None:
+    """The files are as they were before each, and the sandbox signs with what is in them."""
+    with key_directory(tmp_path) as keys:
+        sandbox = Sandbox(service_private_key=keys.service_private, next_service_key=following, key_keeper=keys)
+        states = [files_of(tmp_path)]
+        for _ in range(2):
+            sandbox.rotate_service_key()
+            states.append(files_of(tmp_path))
+        assert states[0].keys() < states[1].keys() == states[2].keys()
+        for before in states[1::-1]:
+            assert sandbox.undo_rotation() == keys.service_public.read_bytes()
+            assert files_of(tmp_path) == before
+        with pytest.raises(ConfigurationError, match="no switch to undo"):
+            sandbox.undo_rotation()
+        with pytest.raises(ConfigurationError, match="No switch of this run is left to undo"):
+            keys.undo()
+        assert sandbox.rotate_service_key() == ServiceKeys(following).current.public_key_pem()
+        assert {name: mode_of(tmp_path / name) for name in files_of(tmp_path)} == {
+            name: 0o644 if name.endswith(".pub.pem") else 0o600 for name in states[1]
+        }
+
+
+def test_an_undo_that_cannot_be_kept(tmp_path: Path, following: RSAPrivateKey) -> None:
+    """Nothing is switched, and no file is changed."""
+    with key_directory(tmp_path) as keys:
+        sandbox = Sandbox(service_private_key=keys.service_private, next_service_key=following, key_keeper=keys)
+        sandbox.rotate_service_key()
+        keys.service_private.unlink()
+        keys.service_private.mkdir()
+        before = files_of(tmp_path)
+        with pytest.raises(ConfigurationError, match=r"cannot be put back in .* Nothing was switched"):
+            sandbox.undo_rotation()
+        assert files_of(tmp_path) == before
+        assert sandbox.service_public_key_pem == ServiceKeys(following).current.public_key_pem()
+
+
+@pytest.mark.parametrize("in_the_way", ["service.old.pem", "service.old.pub.pem"])
+def test_a_rotation_that_cannot_be_kept(tmp_path: Path, following: RSAPrivateKey, in_the_way: str) -> None:
+    """Nothing is switched, nothing is changed, no half is left over, and no key is told."""
+    with key_directory(tmp_path) as keys:
+        (tmp_path / in_the_way).mkdir()
+        before = files_of(tmp_path)
+        sandbox = Sandbox(
+            service_private_key=keys.service_private, next_service_key=following, key_keeper=keys
+        )  # fmt: skip
+        with pytest.raises(ConfigurationError, match=r"cannot be kept in .* Nothing was switched") as refused:
+            sandbox.rotate_service_key()
+        assert files_of(tmp_path) == before
+        assert sandbox.service_public_key_pem == keys.service_public.read_bytes()
+    told = everything_told(refused.value)
+    for key in (before["service.pem"], private_pem(following)):
+        assert not any(line in told for line in key.decode().splitlines()[1:-1])
+
+
+@pytest.mark.parametrize("name", ["operator", "service", "service.old"])
+def test_halves_of_two_pairs_are_refused(tmp_path: Path, name: str) -> None:
+    """Both files are named, and nothing is written."""
+    write_pair(tmp_path / f"{name}.pem", bits=2048)
+    other = write_pair(tmp_path / "other.pem", bits=2048)
+    (tmp_path / f"{name}.pub.pem").write_text(other.public_pem)
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigurationError, match="not the halves of one pair") as refused, key_directory(tmp_path):
+        pass
+    assert all(str(tmp_path / f"{name}{end}") in str(refused.value) for end in (".pem", ".pub.pem"))
+    assert files_of(tmp_path) == before
+    # What it advises helps.
+    (tmp_path / f"{name}.pub.pem").unlink()
+    with key_directory(tmp_path) as keys:
+        assert keys.service_public.read_text() == public_pem_of(keys.service_private)
+
+
+@pytest.mark.parametrize("name", ["operator", "service"])
+def test_a_public_half_alone_is_refused(tmp_path: Path, name: str) -> None:
+    """It says what is missing, and makes nothing: no fresh pair of the other side either."""
+    write_pair(tmp_path / f"{name}.pem", bits=2048).private.unlink()
+    before = files_of(tmp_path)
+    with pytest.raises(ConfigurationError) as refused, key_directory(tmp_path):
+        pass
+    private, public = tmp_path / f"{name}.pem", tmp_path / f"{name}.pub.pem"
+    assert str(refused.value) == f"{private} is missing beside {public}: put it back, or remove both."
+    assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("passphrase", ["", "secret"], ids=["without its passphrase", "with it"])
+def test_an_encrypted_key_of_the_operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passphrase: str) -> None:
+    """The sandbox needs its public half alone; the halves are compared if they can be."""
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", passphrase)
+    mine = write_pair(tmp_path / "operator.pem", bits=2048, passphrase="secret")
+    with key_directory(tmp_path) as keys:
+        assert keys.public.read_text() == mine.public_pem
+    mine.public.write_bytes(keys.service_public.read_bytes())
+    if passphrase:
+        with pytest.raises(ConfigurationError, match="halves"), key_directory(tmp_path):
+            pass
+    else:
+        with key_directory(tmp_path):
+            pass
+
+
+def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:
+    """A wallet's address on this machine, and not that of an API."""
+    message = command("sandbox", "--wallet", "127.0.0.1:8900/wallet", "--json").error["message"]
+    assert message.endswith("Pass one like http://127.0.0.1:8000/wallet.")
+
+
+def test_a_host_of_another_machine_is_not_blamed_on_the_port() -> None:
+    """Another port would not help (192.0.2.1 is nobody's)."""
+    message = command("sandbox", "--host", "192.0.2.1", "--allow-remote", "--json").error["message"]
+    assert "not an address of this machine" in message
+    assert "port" not in message

@@ -1,0 +1,1191 @@
+"""`game-operator storm`: against the real wallet on both databases, against wrong ones, and against none at all."""
+
+import json
+import os
+import pty
+import re
+import shlex
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import OperatorClient
+from game_operator.ledger import SqlLedger
+from game_operator.models.webhooks import Reply, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator_testkit.cli.storm import _warn_of_source, _written
+from game_operator_testkit.provider.diagnosis import MoneyMistake, text_of
+from game_operator_testkit.provider.faults import FAULTS, FaultPlan
+from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
+from game_operator_testkit.sandbox.storm.storm import Storm
+from testkit.tests.sandbox.wrong_wallets import PaysRepeatsTwice, RefusesEverything, RightWallet, TellsWhatWasBefore
+from tests.support.command_line import COMMAND, Forked, Run, Told, clean_environment, mode_of
+from tests.support.documents import ROOT
+from tests.support.postgres import PostgresServer
+from tests.support.servers import asgi_server
+from tests.support.wallet_process import WalletProcess
+
+Figures = Callable[[str, object], None]
+_PATIENCE_SECONDS = 280
+_OF_WEBHOOKS = {str(fault.name) for fault in FAULTS if fault.side == "webhook"}
+_LASTING = {str(fault.name) for fault in FAULTS if fault.is_lasting}
+
+
+@pytest.fixture(scope="module")
+def service_pem(tmp_path_factory: pytest.TempPathFactory, private_pem: bytes) -> Path:
+    """The service's key, as it should lie on a disk."""
+    path = tmp_path_factory.mktemp("service") / "service.pem"
+    path.touch(0o600)
+    path.write_bytes(private_pem)
+    return path
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'wallet.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, sqlite_url: str) -> str:
+    """The URL of an empty database of each kind; commits reach the disk, or a storm would say that they do not."""
+    if request.param == "sqlite":
+        return sqlite_url
+    durable: PostgresServer = request.getfixturevalue("durable")
+    return durable.create_database()
+
+
+@pytest.fixture
+def wallet(database: str, private_key: RSAPrivateKey, tmp_path: Path) -> Iterator[WalletProcess]:
+    """`game-operator serve` in a process of its own."""
+    with WalletProcess(database, private_key, tmp_path) as wallet:
+        yield wallet
+
+
+def started(*args: object, stderr: int = subprocess.PIPE) -> Forked:
+    """Start ``game-operator storm`` in a process of its own."""
+    return Forked(["storm", *map(str, args)], environ={}, stderr=stderr)
+
+
+def ended(process: Forked, seconds: float = _PATIENCE_SECONDS) -> Told:
+    """Return how a storm ended; it does not outlive its test."""
+    try:
+        out, err = process.communicate(timeout=seconds)
+    finally:
+        process.kill()
+    return Told(process.wait(), out, err)
+
+
+def _against(wallet: WalletProcess, key: Path, ledger: str, *args: object) -> tuple[object, ...]:
+    return ("--wallet", f"http://127.0.0.1:{wallet.port}", "--service-key", key, "--ledger", ledger, *args)
+
+
+# --- the real wallet --------------------------------------------------------------------------------------------------
+
+
+def _agreed(wallet: WalletProcess, key: Path, database: str, *, bets: int, players: int, seconds: float) -> str:
+    """Storm *wallet* with all faults, assert that every bet agrees, and return figures."""
+    arguments = _against(wallet, key, database, "--players", players, "--bets", bets, "--faults", "all", "--json")
+    told = ended(started(*arguments, "--seed", 9), seconds)  # By which each fault strikes, be the bets few.
+    assert told.code == 0, told
+    report = told.document
+    assert (report["passed"], report["bets"], report["seed"]) == (True, bets, 9)
+    assert (report["differences"], report["expected_differences"], report["not_200"]) == ([], [], 0)
+    assert report["faults"].keys() == _OF_WEBHOOKS - _LASTING
+    assert sum(report["states"].values()) == report["bets"] + report["claims"]
+    assert report["trace"] is None
+    with closing(SqlLedger(database)) as ledger:
+        kept = ledger.bets()
+        assert sum(bet.state == "CLOSED" for bet in kept) == report["states"]["CLOSED"]
+        assert ledger.verify().sound
+    assert "Traceback" not in wallet.log()
+    return (
+        f"{database.partition(':')[0]}: {bets} bets and {report['claims']} claims, {report['calls']} calls in "
+        f"{report['seconds']:.1f} s, {report['latency_ms']}, faults {report['faults']}"
+    )
+
+
+def after_notice(err: str) -> str:
+    """Return *err* without the line on the source that the first storm on a ledger registers."""
+    return re.sub(r"\AThe ledger has no source yet, .*\n", "", err)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.drawn(1)
+def test_two_hundred_bets_with_all_faults(
+    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
+) -> None:
+    """Every bet of 200 agrees, on either database, whatever goes wrong on the way."""
+    figures = _agreed(wallet, service_pem, database, bets=200, players=20, seconds=_PATIENCE_SECONDS)
+    record_property("figures", figures)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(2400)
+def test_a_hundred_thousand_bets_with_all_faults(
+    wallet: WalletProcess, service_pem: Path, database: str, record_property: Figures
+) -> None:
+    """Every bet of 100,000 agrees, on both databases, whatever goes wrong on the way."""
+    record_property("figures", _agreed(wallet, service_pem, database, bets=100_000, players=1_000, seconds=2_350))
+
+
+@pytest.mark.outside
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("retries", ["none", "three", "ten", "exponential"])
+@pytest.mark.drawn(1)
+def test_a_wallet_that_is_killed_in_mid_storm(
+    retries: str, sqlite_url: str, private_key: RSAPrivateKey, service_pem: Path, tmp_path: Path
+) -> None:
+    """H05: killed twice and started again, by each way of repeating: nothing lost, nothing doubled."""
+    with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
+        arguments = _against(wallet, service_pem, sqlite_url, "--players", 20, "--bets", 120, "--retries", retries)
+        storm = started(*arguments, "--seed", 3, "--faults", "all", "--json")
+        for bets in (25, 60):
+            _wait_for_bets(tmp_path / "wallet.db", bets, storm)
+            wallet.kill()
+            wallet.start()
+        assert storm.poll() is None, "the storm was over before the wallet was killed"
+        told = ended(storm)
+    report = told.document
+    assert (told.code, report["passed"], report["differences"]) == (0, True, []), told
+    assert report["bets"] == 120
+    if retries != "none":
+        assert report["expected_differences"] == []
+
+
+def _wait_for_bets(file: Path, bets: int, storm: Forked) -> None:
+    def is_stormed() -> bool:
+        assert storm.poll() is None, storm.communicate()
+        return _count_of_bets(file) >= bets
+
+    _wait_until(is_stormed)
+
+
+def _count_of_bets(file: Path) -> int:
+    with closing(sqlite3.connect(file, timeout=60)) as database:
+        count: int = database.execute("SELECT count(*) FROM game_operator_bets").fetchone()[0]
+    return count
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+# --- wallets in this process ------------------------------------------------------------------------------------------
+
+
+class _Served:
+    """A wallet behind HTTP over a ledger in SQLite, and what arrives at it, in order."""
+
+    def __init__(
+        self,
+        folder: Path,
+        key: RSAPrivateKey,
+        wallet: type[RightWallet],
+        name: str = "wallet.db",
+        profile: Profile | None = None,
+    ) -> None:
+        self.database = f"sqlite:///{folder / name}"
+        self.ledger = SqlLedger(self.database)
+        self.arrived: list[bytes] = []
+        self._app = asgi_app(
+            WebhookReceiver(authenticator=RsaSignature(key.public_key()), profile=profile),
+            wallet(self.ledger),
+            prefix="/wallet",
+        )
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
+        async def heard() -> Any:
+            message = await receive()
+            if message["type"] == "http.request" and scope["path"] != "/wallet/player-balance":
+                self.arrived.append(message["body"])
+            return message
+
+        await self._app(scope, heard, send)
+
+
+@contextmanager
+def served(
+    folder: Path,
+    key: RSAPrivateKey,
+    wallet: type[RightWallet] = RightWallet,
+    name: str = "wallet.db",
+    profile: Profile | None = None,
+) -> Iterator[tuple[str, _Served]]:
+    """Serve *wallet*; yield its address, and what arrived there and its ledger."""
+    app = _Served(folder, key, wallet, name, profile)
+    with closing(app.ledger), asgi_server(app) as port:
+        yield f"http://127.0.0.1:{port}/wallet", app
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder: that is where traces go."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+_SMALL = ("--bets", 30, "--players", 6, "--seed", 5, "--concurrency", 4)
+
+
+@pytest.mark.outside
+def test_what_people_are_told(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """
+    Figures, a histogram and the verdict; no progress where there is no terminal.
+
+    The same seed again on the same ledger: each storm has players and bets of its own.
+    """
+    with served(own_folder, private_key) as (url, app):
+        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+        told = run("storm", *arguments)
+        time.sleep(0.002)  # Ids are made of seed and time.
+        again = run("storm", *arguments)
+    assert (told.code, again.code) == (0, 0), again
+    # What it registers permanently is said where a pipeline logs it, too.
+    assert told.err.startswith(
+        "The ledger has no source yet, and this storm registers the wallet's source permanently."
+    )
+    assert after_notice(told.err) == ""
+    for name in ("seed", "bets", "ended", "refused", "calls", "throughput", "latency in ms", "faults", "repeats"):
+        assert re.search(rf"^{name} +\S", told.out, re.MULTILINE), name
+    assert "How long answers took, in ms:" in told.out
+    assert "█" in told.out
+    assert told.out.endswith("Service and wallet agree on all 30 bets and 1 claim.\n")
+    assert list(own_folder.glob("*.trace")) == []
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.drawn(1)
+def test_a_wrong_wallet_is_told_and_replayed(
+    concurrency: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Exit code 1, what to fix first and its calls, a trace; by the trace the bug again, and none once it is mended."""
+    faults = ("--faults", "duplicate=0.5,reply-lost=0.2,forged=0.1")
+    key = ("--service-key", service_pem)
+    with served(own_folder, private_key, PaysRepeatsTwice) as (url, app):
+        told = run(
+            "storm", "--wallet", url, *key, "--ledger", app.database, *_SMALL, *faults, "--concurrency", concurrency
+        )
+    assert told.code == 1
+    assert re.search(r"^\d+ differences between service and wallet:$", told.out, re.MULTILINE)
+    credited_again = text_of(MoneyMistake.CREDITED_AGAIN)
+    assert f"\nWhat it means (money doubled): {credited_again.means[:40]}" in told.out
+    assert f"\nHow to fix it: {credited_again.fix[:40]}" in told.out
+    assert re.search(r"^Seen in player storm-\w+-\d+: [\d.]+ too much: it equals the ", told.out, re.MULTILINE)
+    assert re.search(r"^    #\d+( to #\d+)? deposit.*: SUCCESS, balance [\d.]+$", told.out, re.MULTILINE)
+    assert re.search(r'^        POST /deposit \{"player_id":', told.out, re.MULTILINE)
+    assert re.search(r"^Most likely it is the reason of \d+ of the \d+ differences\.", told.out, re.MULTILINE)
+    trace = own_folder / "storm-5.trace"
+    assert "The trace is in storm-5.trace" in told.out
+    assert mode_of(trace) == 0o600
+    assert "BEGIN" not in trace.read_text()
+    # Which bets of the last player, who is poor, are declined depends on the order in which overlapping calls arrive.
+    compared = r"\S+" if concurrency == 1 else r"[\w-]+-[0-8]"
+    subjects = re.compile(rf"^  (player {compared}): opened with", re.MULTILINE)
+    wrong = set(subjects.findall(told.out))
+
+    with served(own_folder, private_key, PaysRepeatsTwice, "again.db") as (url, app):
+        again = run("storm", "--wallet", url, *key, "--ledger", app.database, "--replay", trace, "--trace", "b.trace")
+    assert again.code == 1
+    assert wrong
+    assert set(subjects.findall(again.out)) == wrong
+    lines = [json.loads(line) for line in trace.read_text().splitlines()[1:]]
+    sent = [post for line in lines for post in line["posts"] if "request-lost" not in post["faults"]]
+    of_compared = re.compile(rf'"player_id":"{compared}"')
+    arrived = [body.decode() for body in app.arrived if of_compared.search(body.decode())]
+    assert arrived == [post["body"] for post in sent if of_compared.search(post["body"])]
+    assert (own_folder / "b.trace").exists()
+
+    with served(own_folder, private_key, RightWallet, "mended.db") as (url, app):
+        mended = ("--wallet", url, *key, "--ledger", app.database, "--replay", trace)
+        assert run("storm", *mended, "--json").document["passed"]
+        # A second time, its players are there already.
+        twice = run("storm", *mended)
+    assert twice.code == 2
+    assert "has a player" in twice.err
+    assert "empty database" in twice.err
+
+
+@pytest.mark.outside
+def test_players_who_hold_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """By replies and balances alone: a right wallet passes, a wrong one does not, and its document says so."""
+    file = own_folder / "players.txt"
+    file.write_text("# ours\nann\n\nbob\ncéline\n")
+    for wallet, code in ((RightWallet, 0), (TellsWhatWasBefore, 1)):
+        with served(own_folder, private_key, wallet, f"{wallet.__name__}.db") as (url, app):
+            for player in ("ann", "bob", "céline"):
+                app.ledger.open_account(player, Decimal("500.00"))
+            # One call at a time: a balance told while others of its player are under way proves little.
+            options = ("--players-file", file, *_SMALL, "--concurrency", 1)
+            told = run("storm", "--wallet", url, "--service-key", service_pem, *options, "--json")
+        assert told.code == code
+        document = told.document
+        assert document["passed"] is (code == 0)
+        assert (document["bets"], document["trace"]) == (30, "storm-5.trace" if code else None)
+        assert bool(document["differences"]) is bool(code)
+    first = document["differences"][0]
+    assert first.keys() == {"subject", "service", "wallet", "history", "gap_cents", "diagnosis"}
+    assert first["history"]
+    assert first["diagnosis"]["mistake"] == MoneyMistake.WRONG_BALANCE_SHOWN
+    assert first["diagnosis"]["fix"] == text_of(MoneyMistake.WRONG_BALANCE_SHOWN).fix
+
+
+@pytest.mark.outside
+def test_expected_differences_are_named(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """H05, preset none: each by its bet, and exit code 0."""
+    options = ("--retries", "none", "--faults", "request-lost=0.3")
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, *options)
+    assert told.code == 0
+    count = int(re.findall(r"^(\d+) expected differences: the service gave up a call", told.out, re.MULTILINE)[0])
+    named = re.findall(r"^  bet \S+: the service has it \S+.*; the wallet has it OPEN", told.out, re.MULTILINE)
+    assert len(named) == min(count, 20) > 3
+    assert told.out.endswith(" claim, except for the expected differences.\n")
+    assert list(own_folder.glob("*.trace")) == []
+
+
+@pytest.mark.outside
+def test_what_lasting_faults_left_is_reported(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """How many bets are open, and what is owed, for people and programs; the storm passes."""
+    faults = "settlement-lost=0.2,settlement-held=0.1,other-won=0.2"
+    with served(own_folder, private_key) as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--faults", faults)
+        told, read = run("storm", *options), run("storm", *options, "--json")
+    assert (told.code, read.code) == (0, 0)
+    found = re.search(
+        r"^Left open: (\d+) bets?, ([\d.]+) owed to players, as requested by (.*)\.$", told.out, re.MULTILINE
+    )
+    assert found
+    assert "settlement-lost" in found[3]
+    assert re.search(
+        r"^\d+ bets? with another win at the service than was paid, as requested\.$", told.out, re.MULTILINE
+    )
+    assert told.out.endswith(" claim, except for the expected differences.\n")
+    document = read.document
+    assert (document["passed"], document["differences"], document["expected_differences"]) == (True, [], [])
+    lasting = document["lasting_differences"]
+    left_open = [each for each in lasting if each["fault"] != "other-won"]
+    owed_cents = sum(each["owed_cents"] for each in left_open)
+    # The same seed: the same bets have faults in both storms.
+    assert document["left_open"] == {"bets": len(left_open), "owed_cents": owed_cents}
+    assert (int(found[1]), Decimal(found[2]) * 100) == (len(left_open), owed_cents)
+    assert {"settlement-lost", "other-won"} <= {each["fault"] for each in lasting}
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.drawn(1)
+def test_bets_can_be_looked_up_after_the_report(
+    sign: signal.Signals, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """With --serve: a client made of the printed settings finds each open bet closed; a signal ends it, with code 0."""
+    with served(own_folder, private_key) as (url, app), closing(SqlLedger(app.database)) as ledger:
+        process = started(
+            *("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json"),
+            *("--faults", "settlement-lost=0.3", "--serve", own_folder / "keys"),
+        )
+        assert process.stdout is not None
+        document = json.loads(process.stdout.readline())
+        assert document["left_open"]["bets"] > 3
+        settings = document["environment"]
+        key = Path(settings["GAME_OPERATOR_PRIVATE_KEY_FILE"])
+        base_url, operator_id = settings["GAME_OPERATOR_BASE_URL"], settings["GAME_OPERATOR_ID"]
+        with OperatorClient(base_url, operator_id, key, trust_env=False) as client:
+            for each in document["lasting_differences"]:
+                bet_id = each["subject"].removeprefix("bet ")
+                kept, found = ledger.bet(bet_id), client.fetch_bet(bet_id)
+                assert kept is not None
+                assert (kept.state, found.status in {"CLOSED", "ROLLED_BACK"}) == ("OPEN", True)
+        process.send_signal(sign)
+        assert ended(process).code == 0
+    assert mode_of(own_folder / "keys" / "operator.pem") == 0o600
+
+
+@pytest.mark.outside
+def test_everything_refused_is_no_pass(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Nothing differs, and nothing was tried."""
+    with served(own_folder, private_key, RefusesEverything) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    assert told.code == 1
+    sentence = r"^The wallet refused every bet, so nothing was tried: PLAYER_BLOCKED \d+\. Choose players who may bet\."
+    assert re.search(sentence, told.out, re.MULTILINE)
+    assert re.search(r"^refused +PLAYER_BLOCKED \d+$", told.out, re.MULTILINE)
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("source", "code"), [pytest.param("live", 0, id="the wallet's"), pytest.param("", 1, id="another")]
+)
+@pytest.mark.drawn(1)
+def test_a_ledger_in_which_all_bets_are_missing(
+    source: str, code: int, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """Where the wallet keeps them under another source: which option says so."""
+
+    class OfASource(RightWallet):
+        def __init__(self, ledger: Any) -> None:  # Any: of either kind.
+            Wallet.__init__(self, ledger, source="live")
+            self.slips = []
+
+    with served(own_folder, private_key, OfASource) as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+        told = run("storm", *options, "--source", source)
+        time.sleep(0.002)  # Ids are made of seed and time.
+        document = run("storm", *options, "--source", source, "--json").document
+    assert (told.code, document["none_kept"]) == (code, bool(code))
+    assert ("pass that as --source; or its tables' as --table-prefix" in told.out) is bool(code)
+    assert ("With --json each difference comes with its history." in told.out) is bool(code)
+    assert all(difference["history"] for difference in document["differences"])
+
+
+@pytest.mark.outside
+def test_players_without_money(run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """Nothing was tried, and why."""
+    file = own_folder / "players.txt"
+    file.write_text("ann\n")
+    with served(own_folder, private_key) as (url, app):
+        app.ledger.open_account("ann")
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--players-file", file, *_SMALL, "--seed", 6)
+    assert told.code == 1
+    assert re.search(r"nothing was tried: INSUFFICIENT_BALANCE \d+\. Give the players money", told.out)
+    assert "instances=" not in told.out
+
+
+def _storm_of_instances(
+    run: Run, folder: Path, key: RSAPrivateKey, pem: Path, instances: Callable[[str], bool] | None
+) -> Told:
+    """Storm a wallet that takes some *instances* for its own."""
+
+    class Gate(RightWallet):
+        def withdraw(self, call: WithdrawCall) -> Reply:
+            if instances is not None and not instances(call.instance_id or ""):
+                return Reply(code="INVALID_REQUEST")
+            return super().withdraw(call)
+
+    with served(folder, key, Gate) as (url, app):
+        return run(
+            "storm", "--wallet", url, "--service-key", pem, "--ledger", app.database, *_SMALL, "--faults", "none"
+        )
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("instances", "code", "hinted"),
+    [
+        pytest.param(lambda _: False, 1, True, id="none is its own"),
+        pytest.param(lambda name: name[0] in "01234567", 0, True, id="half of them"),
+        pytest.param(None, 0, False, id="it looks at none"),
+    ],
+)
+@pytest.mark.drawn(2)
+def test_a_wallet_that_is_set_to_its_own_instances(
+    instances: Callable[[str], bool] | None,
+    code: int,
+    hinted: bool,
+    run: Run,
+    own_folder: Path,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+) -> None:
+    """It answers INVALID_REQUEST, and people are told which setting does that."""
+    told = _storm_of_instances(run, own_folder, private_key, service_pem, instances)
+    assert told.code == code, told
+    assert ("leave that setting out of the wallet under test" in told.out) is hinted
+    assert bool(re.search(r"nothing was tried: INVALID_REQUEST \d+\. A wallet", told.out)) is (code == 1)
+
+
+@pytest.mark.outside
+def test_progress_is_for_a_terminal(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """On stderr, where that is one; stdout is the document alone."""
+    person, terminal = pty.openpty()
+    with served(own_folder, private_key) as (url, app):
+        arguments = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL, "--json")
+        process = started(*arguments, stderr=terminal)
+        os.close(terminal)
+        seen = b""
+        reading = threading.Thread(target=process.wait, args=(_PATIENCE_SECONDS,))
+        reading.start()
+        while chunk := _read(person):
+            seen += chunk
+        reading.join()
+        told = ended(process)
+    os.close(person)
+    assert (told.code, told.document["passed"]) == (0, True)
+    assert b"calls/s" in seen
+    assert b"/30" in seen
+
+
+def _read(person: int) -> bytes:
+    try:
+        return os.read(person, 65_536)
+    except OSError:  # The other end is closed.
+        return b""
+
+
+@pytest.mark.outside
+def test_ctrl_c(own_folder: Path, private_key: RSAPrivateKey, service_pem: Path) -> None:
+    """Ends it with 130 and a sentence."""
+    with served(own_folder, private_key) as (url, app):
+        process = started(
+            "--wallet", url, "--service-key", service_pem, "--ledger", app.database, "--bets", 100_000
+        )  # fmt: skip
+        _wait_until(lambda: len(app.arrived) >= 20)
+        process.send_signal(signal.SIGINT)
+        told = ended(process, 60)
+    assert told.code == 130
+    assert "Traceback" not in told.err
+    assert "Interrupted" in told.err
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("faults", "never"),
+    [
+        pytest.param("reset@1000000", ["reset"], id="a call that there is not"),
+        pytest.param("reset@1000000,duplicate=0.5,slow=0.0001", ["slow", "reset"], id="two of three"),
+        pytest.param("duplicate=0.5,reset@3,slow=0", [], id="all occurred, and one is off"),
+        pytest.param("none", [], id="none"),
+    ],
+)
+@pytest.mark.drawn(2)
+def test_a_fault_that_was_asked_for_and_never_occurred(
+    faults: str, never: list[str], run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """That it agrees says nothing of that fault then: people and programs are told; the exit code stays."""
+    options = ("--service-key", service_pem, *_SMALL, "--bets", 12, "--faults", faults)
+    with served(own_folder, private_key) as (url, app):
+        document = run("storm", "--wallet", url, "--ledger", app.database, *options, "--json").document
+    with served(own_folder, private_key, name="again.db") as (url, app):
+        told = run("storm", "--wallet", url, "--ledger", app.database, *options)
+    assert (told.code, document["passed"], document["never_struck"]) == (0, True, never)
+    assert re.findall(r"^Requested, but never occurred: (.*?)\.", told.out, re.MULTILINE) == [", ".join(never)] * bool(
+        never
+    )
+
+
+@pytest.mark.outside
+def test_all_faults_were_asked_for_and_some_never_struck(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """In one line; of more bets it is likely, and nothing is said where each fault occurred."""
+    options = ("--service-key", service_pem, *_SMALL, "--bets", 12)
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--ledger", app.database, *options)
+    line = re.search(r"^Never occurred: ([a-z, -]+)\. More --bets make it likely\.$", told.out, re.MULTILINE)
+    assert line is not None
+    struck = re.findall(r"([a-z-]+) \d+", re.findall(r"^faults +(.*)$", told.out, re.MULTILINE)[0])
+    assert set(line[1].split(", ")) == FaultPlan.parse("all").rates.keys() - set(struck)
+    assert (told.code, "Requested, but never" in told.out) == (0, False)
+
+
+# --- what cannot be played --------------------------------------------------------------------------------------------
+
+
+def _file(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+_TRACE = {
+    "game_operator_storm": 1, "seed": 1, "start_millis": 1, "bets": 1, "currency": "EUR", "faults": "none",
+    "retries": "three", "batches": False, "opening": {"p": 1},
+}  # fmt: skip
+
+USAGE = [
+    pytest.param({}, "There are no players: pass the wallet's ledger as --ledger", id="nobody plays"),
+    pytest.param({"--ledger": "sqlite:///w.db", "--players-file": "p.txt"}, "exclude each other", id="both"),
+    pytest.param({"--ledger": "sqlite:///no/w.db"}, "There is no folder", id="no folder"),
+    pytest.param({"--ledger": "sqlite:///none.db"}, "There is no file", id="no database"),
+    pytest.param({"--ledger": "mysql://x"}, "mysql", id="another database"),
+    pytest.param({"--service-key": "no.pem"}, "no.pem", id="no key"),
+    pytest.param({"--service-key": "public.pem"}, "public key", id="a public key"),
+    pytest.param({"--old-key": "public.pem"}, "public key", id="an old key that is public"),
+    pytest.param({"--wallet": "nonsense"}, "is not a valid address", id="no address"),
+    pytest.param({"--wallet": "http://[1"}, "is not a valid address", id="half an address"),
+    pytest.param({"--wallet": "https://wallet.example"}, "--moves-money", id="another machine"),
+    pytest.param({"--faults": "flood"}, "There is no fault 'flood'", id="no such fault"),
+    pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
+    pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
+    pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
+    pytest.param({"--faults": "all=200%"}, "all takes no rate and stands alone", id="all with a rate"),
+    pytest.param({"--faults": ","}, "a fault's name is missing", id="a comma alone"),
+    pytest.param({"--trace": "no/t"}, "--trace: there is no folder 'no'. Make it first.", id="no folder for the trace"),
+    pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
+    pytest.param({"--trace": "."}, "--trace '.' is not a file", id="a folder in the trace's place"),
+    pytest.param({"--retries": "often"}, "The retries 'often' are unknown", id="no such retries"),
+    pytest.param({"--currency": "XXX"}, "No game can be played in XXX", id="no game in that currency"),
+    pytest.param({"--players-file": "no.txt"}, "No such file", id="no players' file"),
+    pytest.param({"--players-file": "empty.txt"}, "has no players", id="a players' file without players"),
+    pytest.param({"--players-file": "twice.txt"}, "has a player twice", id="a player twice"),
+    pytest.param({"--players-file": "long.txt"}, "A player id must have at most 256", id="an id that is none"),
+    pytest.param({"--players-file": "latin.txt"}, "not UTF-8", id="another encoding"),
+    pytest.param({"--players-file": "strangers.txt"}, "returns no balance of 2 players", id="unknown players"),
+    pytest.param({"--replay": "no.trace"}, "No such file", id="no trace"),
+    pytest.param({"--replay": "empty.txt"}, "line 1 is not of a storm's trace", id="no trace of ours"),
+    pytest.param({"--profile": "no.toml"}, "no.toml", id="no profile"),
+    pytest.param({"--bets": "0"}, "--bets", id="no bets"),
+    pytest.param({"--concurrency": "0"}, "--concurrency", id="no call at once"),
+    pytest.param({"--concurrency": "101"}, "--concurrency", id="too many at once"),
+    pytest.param({"--timeout": "0"}, "--timeout", id="no time"),
+]
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory, private_key: RSAPrivateKey) -> Iterator[tuple[str, _Served]]:
+    """A wallet that nobody gets to play with."""
+    with served(tmp_path_factory.mktemp("untouched"), private_key) as wallet:
+        yield wallet
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(("changes", "sentence"), USAGE)
+def test_what_cannot_be_played(
+    changes: dict[str, str],
+    sentence: str,
+    run: Run,
+    own_folder: Path,
+    untouched: tuple[str, _Served],
+    service_pem: Path,
+    public_pem: bytes,
+) -> None:
+    """Exit code 2 and a sentence, before anybody's account is opened."""
+    _file(own_folder, "public.pem", public_pem)
+    _file(own_folder, "p.txt", "ann")
+    _file(own_folder, "empty.txt", "\n# nobody\n")
+    _file(own_folder, "twice.txt", "ann\nbob\nann\n")
+    _file(own_folder, "long.txt", "a" * 257)
+    _file(own_folder, "latin.txt", "céline".encode("latin-1"))
+    _file(own_folder, "strangers.txt", "xaver\nyvonne\n")
+    url, app = untouched
+    options = {"--wallet": url, "--service-key": str(service_pem)}
+    if changes and changes.keys().isdisjoint({"--ledger", "--players-file"}):
+        options["--ledger"] = app.database
+    arguments = [part for option in (options | changes).items() for part in option]
+    told = run("storm", *arguments, *(() if "--bets" in changes else ("--bets", 20)))
+    assert told.code == 2, told
+    assert sentence in told.err
+    assert told.out == ""
+    assert app.arrived == []
+    with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
+        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+
+
+@pytest.mark.outside
+def test_a_wallet_that_is_not_there(
+    run: Run, nobody: str, own_folder: Path, service_pem: Path, sqlite_url: str
+) -> None:
+    """Exit code 3 at once, before a player is opened."""
+    with closing(SqlLedger(sqlite_url)):
+        began = time.monotonic()
+        told = run("storm", "--wallet", nobody, "--service-key", service_pem, "--ledger", sqlite_url, "--json")
+        assert time.monotonic() - began < 10
+        assert told.code == 3
+        assert told.error["type"] == "RequestNotSentError"
+    with closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as database:
+        assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("prefix", [pytest.param("/other", id="wrong"), pytest.param("", id="none")])
+@pytest.mark.drawn(1)
+def test_another_prefix_than_the_wallets(
+    prefix: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """A path that the wallet does not know is INVALID_REQUEST with HTTP 200: told before a player is opened."""
+    with served(own_folder, private_key) as (url, app):
+        address = url.removesuffix("/wallet") + prefix
+        told = run("storm", "--wallet", address, "--service-key", service_pem, "--ledger", app.database)
+        assert (told.code, told.out) == (2, "")
+        assert f"Is '{address}' the address that /player-balance is below?" in told.err
+        with closing(sqlite3.connect(app.database.removeprefix("sqlite:///"))) as database:
+            assert database.execute("SELECT count(*) FROM game_operator_accounts").fetchone() == (0,)
+        assert run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL).code == 0
+
+
+@pytest.mark.outside
+def test_another_ledger_than_the_wallets(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, sqlite_url: str
+) -> None:
+    """The players would be opened where the wallet does not look."""
+    with served(own_folder, private_key) as (url, _), closing(SqlLedger(sqlite_url)):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", sqlite_url)
+    assert told.code == 2
+    assert "Pass the ledger that this wallet serves from" in told.err
+
+
+@pytest.mark.outside
+def test_another_key_than_the_wallets(run: Run, own_folder: Path, private_key: RSAPrivateKey) -> None:
+    """The wallet takes everything for forged, and the storm says so before it begins."""
+    key = own_folder / "other.pem"
+    assert run("keygen", key).code == 0
+    with served(own_folder, private_key) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    assert told.code == 2
+    assert "rejects our signatures" in told.err
+
+
+@pytest.mark.outside
+def test_another_key_than_the_wallets_where_codes_are_few(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey
+) -> None:
+    """A forged call is SYSTEM_ERROR there (docs/decisions/0013), and so is any trouble."""
+    key = own_folder / "other.pem"
+    assert run("keygen", key).code == 0
+    with served(own_folder, private_key, profile=Profile(codes="core")) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", key, "--ledger", app.database)
+    assert told.code == 2
+    assert "answers SYSTEM_ERROR" in told.err
+    assert "wrong key" in told.err
+
+
+def _be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    defaults = Storm.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "patience", seconds)
+
+
+class _Bad:
+    """A wallet that is right for so many calls, and then answers whatever a test says, or nothing."""
+
+    def __init__(self, app: Any, right: int, status: int, body: bytes | None) -> None:  # Any: of ASGI.
+        self._app, self._right, self._status, self._body = app, right, status, body
+        self._gone = threading.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: of ASGI.
+        self._right -= 1
+        if self._right >= 0 or scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._body is None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            return
+        await send({"type": "http.response.start", "status": self._status, "headers": []})
+        await send({"type": "http.response.body", "body": self._body})
+
+
+BAD = [
+    pytest.param(200, b"hello", "is not a wallet: player-balance was answered with HTTP 200", id="garbage"),
+    pytest.param(500, b"", "is not a wallet: player-balance was answered with HTTP 500", id="HTTP 500"),
+    pytest.param(200, None, "", id="hangs"),
+]
+
+
+@pytest.mark.parametrize("right", [pytest.param(0, id="from the start"), pytest.param(40, id="in the middle")])
+@pytest.mark.parametrize(("status", "body", "sentence"), BAD)
+@pytest.mark.drawn(3)
+def test_a_wallet_that_goes_bad(
+    status: int,
+    body: bytes | None,
+    sentence: str,
+    right: int,
+    run: Run,
+    own_folder: Path,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is not a wallet is refused at once; one that has gone bad is waited for, and its nonsense reported."""
+    _be_patient(monkeypatch, 0.5)
+    right_one = _Served(own_folder, private_key, RightWallet)
+    with closing(right_one.ledger), asgi_server(_Bad(right_one, right, status, body)) as port:
+        told = run(
+            "storm", "--wallet", f"http://127.0.0.1:{port}/wallet", "--service-key", service_pem,
+            "--ledger", right_one.database, "--timeout", 0.4, *_SMALL,
+        )  # fmt: skip
+    if sentence and right:
+        assert (told.code, after_notice(told.err)) == (1, "")
+        assert (
+            "It broke off before all bets were played and audited. The wallet gives no definite answer any more"
+            in told.out
+        )
+        assert (own_folder / "storm-5.trace").exists()
+        return
+    assert told.code == (2 if sentence else 3), told
+    assert (sentence if not right else "gives no definite answer any more") in told.err
+    assert after_notice(told.err).count("\n") == 1
+
+
+@pytest.mark.outside
+@pytest.mark.timeout(120)
+def test_a_wallet_that_goes_away_and_stays_away(
+    run: Run,
+    own_folder: Path,
+    sqlite_url: str,
+    private_key: RSAPrivateKey,
+    service_pem: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is waited for, as it may be restarting; then exit code 3."""
+    _be_patient(monkeypatch, 0.5)
+    with WalletProcess(sqlite_url, private_key, tmp_path) as wallet:
+        arguments = _against(wallet, service_pem, sqlite_url, "--bets", 20_000, "--json")
+        dead: list[float] = []
+
+        def kill() -> None:
+            _wait_until(lambda: _count_of_bets(tmp_path / "wallet.db") > 20)
+            wallet.kill()
+            dead.append(time.monotonic())
+
+        killing = threading.Thread(target=kill)
+        killing.start()
+        told = run("storm", *arguments)
+        ended_at = time.monotonic()
+        killing.join()
+    assert told.code == 3
+    assert told.error["type"] == "StormBrokenOffError"
+    assert 0.2 < ended_at - dead[0] < 30
+    assert [path.name for path in own_folder.iterdir()] == [told.error["trace"]]
+
+
+#: A wallet of somebody's, in a process that a deposit kills.
+_DIES = """
+import json, os
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+class Wallet(BaseHTTPRequestHandler):
+    cents = 100_000
+    def log_message(self, *_): ...
+    def do_POST(self):
+        call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/deposit":
+            os._exit(1)
+        if self.path == "/withdraw":
+            Wallet.cents -= call["amount"]
+        body = json.dumps({"type": "SUCCESS", "timestamp": 1, "balance": Wallet.cents / 100}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+server = HTTPServer(("127.0.0.1", 0), Wallet)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def _stormed_to_death(run: Run, folder: Path, key: Path, *options: object) -> Told:
+    (folder / "players.txt").write_text("ann\n")
+    with subprocess.Popen([sys.executable, "-c", _DIES], stdout=subprocess.PIPE, text=True) as wallet:
+        assert wallet.stdout is not None
+        url = f"http://127.0.0.1:{int(wallet.stdout.readline())}"
+        try:
+            return run(
+                "storm", "--wallet", url, "--service-key", key, "--players-file", folder / "players.txt",
+                "--bets", 20, "--seed", 5, "--faults", "none", *options,
+            )  # fmt: skip
+        finally:
+            wallet.kill()
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("concurrency", [1, 16])
+@pytest.mark.drawn(1)
+def test_a_wallet_that_dies_leaves_what_to_look_for(
+    concurrency: int, run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 3, and: that money may have moved, how long it was waited for, the calls at the end, a trace."""
+    _be_patient(monkeypatch, 0.5)
+    told = _stormed_to_death(run, own_folder, service_pem, "--concurrency", concurrency)
+    assert (told.code, told.out, after_notice(told.err).count("\n")) == (3, "", 1)
+    assert re.match(
+        r"Error: The wallet cannot be reached any more: \S+ .*\. It was waited for [0-9.]+ s\. ", after_notice(told.err)
+    )
+    assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
+    assert re.search(r"The last one answered is #\d+ \w+ of bet storm-bet-\S+ \(SUCCESS, balance [0-9.]+\)", told.err)
+    (killer,) = re.findall(r"The first one without a definite answer is #(\d+) (\w+) of bet (storm-bet-\S+) ", told.err)
+    assert killer[1] == "deposit"
+    assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
+    lines = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()]
+    posts = {post["serial"]: post for line in lines[1:] for post in line["posts"]}
+    assert killer[2] in posts[int(killer[0])]["body"]
+
+
+@pytest.mark.outside
+def test_a_wallet_that_dies_is_told_to_programs(
+    run: Run, own_folder: Path, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same facts in the error's document."""
+    _be_patient(monkeypatch, 0.5)
+    error = _stormed_to_death(run, own_folder, service_pem, "--concurrency", 1, "--json").error
+    assert (error["type"], error["exit_code"], error["trace"]) == ("StormBrokenOffError", 3, "storm-5.trace")
+    assert error["elapsed_seconds"] >= 0.3
+    answered, first, last = error["last_answered"], error["first_unanswered"], error["last_unanswered"]
+    assert answered.keys() == {"serial", "operation", "bet_id", "tx_id", "player_id", "heard"}
+    assert answered["heard"].startswith("SUCCESS, balance ")
+    assert last["serial"] >= first["serial"]
+    assert (first["operation"], first["player_id"]) == ("deposit", "ann")
+    assert error["calls_sent"] >= first["serial"] > answered["serial"]
+    assert (own_folder / "storm-5.trace").exists()
+
+
+class _RaisesInWithdraw(RightWallet):
+    """Whoever bets meets a bug."""
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        raise ValueError("a bug")
+
+
+@pytest.mark.outside
+def test_a_wallet_that_fails_in_every_withdraw(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there, and answers SYSTEM_ERROR for ever: which call, and a trace with it."""
+    _be_patient(monkeypatch, 0.5)
+    with served(own_folder, private_key, _RaisesInWithdraw) as (url, app):
+        told = run("storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL)
+    assert (told.code, told.out) == (3, "")
+    assert "gives no definite answer any more; the last was: SYSTEM_ERROR. It was waited for " in told.err
+    assert re.search(
+        r"The first one without a definite answer is #\d+ withdraw of bet storm-bet-\S+ \(SYSTEM_ERROR\)", told.err
+    )
+    assert '"SYSTEM_ERROR"' in (own_folder / "storm-5.trace").read_text()
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+ORDER = {"calls": ["b withdraw BET"], "at_millis": 1, "posts": []}
+TRACES = [
+    pytest.param("", "it is empty", id="empty"),
+    pytest.param("{}", "line 1", id="no head"),
+    pytest.param("[]", "line 1", id="a list"),
+    pytest.param("seed", "line 1", id="no JSON"),
+    pytest.param("[" * 100_000, "line 1", id="nested"),
+    pytest.param(b"\xff\xfe", "it is not UTF-8 text", id="no text"),
+    pytest.param(_TRACE | {"game_operator_storm": 2}, "line 1", id="another version"),
+    pytest.param({name: _TRACE[name] for name in _TRACE if name != "seed"}, "line 1", id="no seed"),
+    pytest.param(_TRACE | {"more": 1}, "line 1", id="a setting too many"),
+    pytest.param(_TRACE | {"seed": "1"}, "line 1", id="a seed that is text"),
+    pytest.param(_TRACE | {"bets": True}, "line 1", id="a number that is true"),
+    pytest.param(_TRACE | {"bets": 0}, "line 1", id="no bets"),
+    pytest.param(_TRACE | {"opening": {}}, "line 1", id="no players"),
+    pytest.param(_TRACE | {"opening": {"p": -1}}, "line 1", id="less than nothing"),
+    pytest.param(_TRACE | {"opening": ["p"]}, "line 1", id="players in a list"),
+    pytest.param([_TRACE, ORDER, {"calls": []}], "line 3", id="a line without posts"),
+    pytest.param([_TRACE, ORDER | {"calls": []}], "line 2", id="a line without calls"),
+    pytest.param([_TRACE, ORDER | {"at_millis": 1.5}], "line 2", id="a time that is none"),
+    pytest.param([_TRACE, ORDER | {"posts": [{"body": 1}]}], "line 2", id="a body that is none"),
+]
+
+
+@pytest.mark.parametrize(("content", "sentence"), TRACES)
+def test_what_is_no_trace(
+    content: Any,
+    sentence: str,
+    run: Run,
+    own_folder: Path,
+    service_pem: Path,  # Any: text, bytes, lines.
+) -> None:
+    """One sentence and exit code 2."""
+    if isinstance(content, dict | list):
+        lines = content if isinstance(content, list) else [content]
+        content = "".join(json.dumps(line) + "\n" for line in lines) if content else "[]"
+    trace = _file(own_folder, "a.trace", content)
+    told = run("storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem, "--replay", trace)
+    assert told.code == 2
+    assert f"{trace}' cannot be read: {sentence}" in told.err
+    assert after_notice(told.err).count("\n") == 1
+
+
+def test_a_trace_that_ends_in_the_middle_of_a_line(run: Run, own_folder: Path, service_pem: Path) -> None:
+    """As after a full disk."""
+    trace = _file(own_folder, "a.trace", json.dumps(_TRACE) + "\n" + json.dumps(ORDER)[:20])
+    told = run("storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem, "--replay", trace)
+    assert told.code == 2
+    assert "line 2 is not of a storm's trace" in told.err
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    "name", [pytest.param("x" * 300, id="too long a name"), pytest.param("/dev/full", id="a full device")]
+)
+@pytest.mark.drawn(1)
+def test_a_trace_that_cannot_be_written(
+    name: str, run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """The differences are told all the same; and nothing is left of it, for player ids are in it."""
+    (own_folder / "folder").mkdir()
+    with served(own_folder.parent, private_key, PaysRepeatsTwice) as (url, app):
+        told = run(
+            "storm", "--wallet", url, "--service-key", service_pem, "--ledger", app.database, *_SMALL,
+            "--faults", "duplicate=0.5", "--trace", own_folder / name,
+        )  # fmt: skip
+    assert told.code == 1
+    assert "The trace could not be written to" in told.err
+    assert "How to fix it: " in told.out
+    assert [path.name for path in own_folder.rglob("*")] == ["folder"]
+
+
+def test_a_trace_that_cannot_be_encoded(own_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence as well, and nothing left; the same lines without the one that is no text are written."""
+    assert _written(own_folder / "a.trace", ("{}", "\ud800")) is None
+    assert "The trace could not be written to" in capsys.readouterr().err
+    assert list(own_folder.iterdir()) == []
+    assert _written(own_folder / "a.trace", ("{}",)) == own_folder / "a.trace"
+    assert [path.name for path in own_folder.iterdir()] == ["a.trace"]
+
+
+# --- the page on it ---------------------------------------------------------------------------------------------------
+
+_PAGE = (ROOT / "docs" / "how-to" / "storm.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_all_there_is(run: Run) -> None:
+    """Its tables have each fault, each way to repeat and each option, and no other."""
+    tables = dict(re.findall(r"^\| `(?!-)([a-z-]+)` \| (.*) \|$", _PAGE, re.MULTILINE))
+    assert tables.keys() == _OF_WEBHOOKS | RETRY_PRESETS.keys()
+    options = _PAGE.partition("## Options")[2].partition("##")[0]
+    helped = set(re.findall(r"--[a-z][a-z-]+", run("storm", "--help").out)) - {"--help"}
+    assert set(re.findall(r"`(--[a-z-]+)", options)) == helped
+
+
+@pytest.mark.outside
+@pytest.mark.artefact
+def test_the_page_is_played_as_it_stands(run: Run, own_folder: Path) -> None:
+    """Its commands, the wallet on a port that is free; what is printed has the lines that the page shows."""
+    commands = [shlex.split(line[2:]) for line in _PAGE.splitlines() if line.startswith("$ game-operator ")]
+    (_, *keygen), (_, *serve), (_, *storm) = commands
+    assert run(*keygen).code == 0
+    with subprocess.Popen(
+        [*COMMAND, *serve, "--port", "0", "--json"],
+        stdout=subprocess.PIPE,
+        env=clean_environment({}),
+    ) as wallet:
+        assert wallet.stdout is not None
+        url = json.loads(wallet.stdout.readline())["url"]
+        storm[storm.index("1000")] = "100"
+        told = run(*[url if part == "http://127.0.0.1:8000" else part for part in storm])
+        wallet.terminate()
+    assert (told.code, after_notice(told.err)) == (0, "")
+    shown = _PAGE.partition("```text\n")[2].partition("```")[0]
+    for line in shown.splitlines()[:9]:
+        assert line.split("  ")[0] in told.out
+    assert told.out.endswith("Service and wallet agree on all 100 bets and 2 claims.\n")
+
+
+@pytest.mark.outside
+@pytest.mark.artefact
+def test_the_bug_on_the_page_is_found_as_it_is_shown(own_folder: Path) -> None:
+    """The wallet of the page, stormed: all that is shown of the bug is printed, but for the ids of a run."""
+    program = "\n".join(re.findall(r"```python\n(.*?)```", _PAGE, flags=re.DOTALL))
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=clean_environment({})
+    )
+    shown = _PAGE.partition("4 differences between")[2].partition("```")[0].splitlines()
+    assert (ran.returncode, len(shown)) == (0, 24), ran.stderr
+    printed = _without_run_ids(ran.stdout)
+    for line in shown:
+        assert _without_run_ids(line.removesuffix(" …")) in printed
+
+
+def _without_run_ids(text: str) -> str:
+    return re.sub(r"-[0-9a-f]{16}-", "-RUN-", text)
+
+
+# --- what must not be lost --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.outside
+def test_a_replay_writes_beside_the_trace_that_it_reads(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """What needed sixteen calls at once is not overwritten by a sequence; no link is followed, no mode kept."""
+    victim = own_folder / "victim"
+    victim.write_text("mine")
+    (own_folder / "storm-5.trace").symlink_to(victim)
+    with served(own_folder, private_key, PaysRepeatsTwice, "first.db") as (url, app):
+        options = ("--wallet", url, "--service-key", service_pem)
+        assert run("storm", *options, "--ledger", app.database, *_SMALL, "--faults", "duplicate=0.5").code == 1
+    trace = own_folder / "storm-5.trace"
+    assert (victim.read_text(), trace.is_symlink(), mode_of(trace)) == ("mine", False, 0o600)
+    before = trace.read_bytes()
+    with served(own_folder, private_key, PaysRepeatsTwice, "second.db") as (url, app):
+        against = ("--wallet", url, "--service-key", service_pem, "--ledger", app.database)
+        assert run("storm", *against, "--replay", trace).code == 1
+        refused = run("storm", *against, "--replay", trace, "--trace", trace)
+    assert trace.read_bytes() == before
+    assert (own_folder / "storm-5.replay.trace").exists()
+    assert (refused.code, "would overwrite" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("fault", ["api-500", "api-429@3", "reset,api-inactive=1%"])
+def test_faults_of_the_operator_api_are_none_of_a_storms(
+    run: Run, own_folder: Path, service_pem: Path, fault: str
+) -> None:
+    """They would occur nowhere, and nobody would notice."""
+    (own_folder / "players.txt").write_text("ann\n")
+    told = run(
+        "storm", "--wallet", "http://127.0.0.1:1", "--service-key", service_pem,
+        "--players-file", own_folder / "players.txt", "--faults", fault,
+    )  # fmt: skip
+    assert told.code == 2
+    assert "a storm makes none" in told.err
+
+
+@pytest.mark.outside
+def test_a_replay_needs_the_balances_that_the_trace_begins_with(
+    run: Run, own_folder: Path, private_key: RSAPrivateKey, service_pem: Path
+) -> None:
+    """By --players-file nobody opens players anew: on a wallet that knows the bets already all would look wrong."""
+    file, others = own_folder / "players.txt", own_folder / "others.txt"
+    file.write_text("ann\nbob\n")
+    others.write_text("ann\nxaver\n")
+    with served(own_folder, private_key, TellsWhatWasBefore, "first.db") as (url, app):
+        for player in ("ann", "bob"):
+            app.ledger.open_account(player, Decimal("500.00"))
+        options = ("--wallet", url, "--service-key", service_pem, "--players-file")
+        # One call at a time: a balance told while others of its player are under way proves little.
+        assert run("storm", *options, file, *_SMALL, "--concurrency", 1).code == 1
+        again = run("storm", *options, file, "--replay", own_folder / "storm-5.trace")
+        foreign = run("storm", *options, others, "--replay", own_folder / "storm-5.trace")
+    assert (again.code, foreign.code) == (2, 2)
+    assert "the trace begins with 500.00. Put the wallet back" in again.err
+    assert "names other players than the trace has" in foreign.err
+    with served(own_folder, private_key, RightWallet, "second.db") as (url, app):
+        for player in ("ann", "bob"):
+            app.ledger.open_account(player, Decimal("500.00"))
+        options = ("--wallet", url, "--service-key", service_pem, "--players-file")
+        assert run("storm", *options, file, "--replay", own_folder / "storm-5.trace").code == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "warned"),
+    [
+        pytest.param([], "registers the wallet's source permanently", id="none yet"),
+        pytest.param(["live"], "does not know the source ''; it knows 'live'", id="another"),
+        pytest.param([""], "", id="the wallet's"),
+    ],
+)
+def test_a_source_that_the_ledger_does_not_know(
+    known: list[str], warned: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the first call, on stderr."""
+    _warn_of_source("", known)
+    out, err = capsys.readouterr()
+    assert (out, warned in " ".join(err.split()), bool(err)) == ("", True, bool(warned))

@@ -1,0 +1,241 @@
+"""Bets and rounds: listed, looked up with the API's own answers, and told from beginning to end."""
+
+import json
+from collections.abc import Iterator
+from urllib.parse import parse_qs, quote, urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from game_operator import ClosedBet, OperatorClient
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import FaultPlan, Sandbox
+from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page, service_key
+from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
+from tests.support.servers import asgi_server
+from tests.support.times import StoppedClock
+
+pytestmark = pytest.mark.outside
+
+
+@pytest.fixture(scope="module")
+def client(sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[OperatorClient]:
+    """The operator, who asks the API what the pages show."""
+    with OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False) as client:
+        yield client
+
+
+def answer(html: Html) -> object:
+    """Return the answer of the API that the page shows."""
+    found: object = json.loads(html.text[html.text.rindex("answers {") + len("answers ") :])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        pytest.param("OPEN", "OPEN not settled yet", id="open"),
+        pytest.param("CLOSED", "CLOSED won", id="won"),
+        pytest.param("LOST", "CLOSED lost", id="lost"),
+        pytest.param("ROLLED_BACK", "ROLLED_BACK cancelled", id="cancelled"),
+        pytest.param("EXPIRED", "NOT_FOUND", id="older than 90 days"),
+    ],
+)
+def test_a_bet_is_shown_as_the_api_answers_it(
+    sandbox: Sandbox, http: httpx.Client, client: OperatorClient, state: str, told: str
+) -> None:
+    """Its state in words, and the answer of fetch-bet as it is (spec §2.4, §4.2)."""
+    bet_id = sandbox.bet_ids[state]
+    html = page(http, f"/bets?id={bet_id}")
+    assert told in html.text
+    assert f"<title>Bet {bet_id} · acme · game-operator</title>" in html.source
+    assert answer(html) == client.fetch_bet(bet_id).model_dump()
+
+
+@pytest.mark.parametrize("bet_id", ["nothing", "a/b?c&d=e", "é 😀", "..", EVIL], ids=repr)
+def test_any_id_can_be_looked_up(http: httpx.Client, bet_id: str) -> None:
+    """What is not there is said, whatever it is called; an id is never a part of the page's own text."""
+    html = page(http, f"/bets?id={quote(bet_id, safe='')}")
+    assert "The service knows no such bet" in html.text
+    assert answer(html) == {"status": "NOT_FOUND"}
+    assert EVIL not in html.source
+
+
+def test_a_round_is_found_by_id_and_by_number(sandbox: Sandbox, http: httpx.Client, client: OperatorClient) -> None:
+    """With all its bets, as fetch-round-bets answers; if both are given, the id counts (spec §4.2)."""
+    place = {"instance_id": sandbox.instance_id}
+    by_id = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=sandbox.round_id).model_dump(mode="json")
+    for keys in (
+        {"round_id": sandbox.round_id},
+        {"round_no": f" {sandbox.round_no} ", "round_id": ""},
+        {"round_id": sandbox.round_id, "round_no": "1"},
+    ):
+        html = page(http, f"/bets?{httpx.QueryParams(place | keys)}")
+        assert answer(html) == by_id
+        assert f"Round {sandbox.round_no}" in html.text
+        linked = [parse_qs(urlsplit(link).query).get("id") for link in html.values("href")]
+        assert {sandbox.bet_ids[state] for state in ("OPEN", "CLOSED", "LOST", "ROLLED_BACK")} < {
+            each[0] for each in linked if each
+        }
+    assert ("the round id counts" in html.text) is True
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        pytest.param({"round_id": "nothing"}, "No round has this id", id="no such id"),
+        pytest.param({"round_no": "1"}, "No round has this number", id="no such number"),
+        pytest.param({"round_no": "-1"}, "No round has this number", id="a negative number"),
+        pytest.param({"round_id": EVIL, "instance_id": EVIL}, "No round has this id", id="anything"),
+    ],
+)
+def test_a_round_that_is_not_there(sandbox: Sandbox, http: httpx.Client, keys: dict[str, str], told: str) -> None:
+    """NOT_FOUND is an answer, and the page says what it may mean (spec §4.2)."""
+    html = page(http, f"/bets?{httpx.QueryParams({'instance_id': sandbox.instance_id} | keys)}")
+    assert told in html.text
+    assert answer(html) == {"status": "NOT_FOUND"}
+    assert EVIL not in html.source
+
+
+def test_rounds_that_are_empty_or_gone(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A round without bets is there; one older than 90 days is not, nor one of another instance (spec §4.2, §8)."""
+    marks = sandbox.landmarks
+    other = sandbox.world.games("acme")[1].instances[0].id
+    for instance_id, round_id, told in (
+        (sandbox.instance_id, marks.empty_round_id, "Nobody has bet in this round."),
+        (sandbox.instance_id, marks.expired_round_id, "Round not found"),
+        (other, sandbox.round_id, "Round not found"),
+    ):
+        assert told in page(http, f"/bets?instance_id={instance_id}&round_id={round_id}").text
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        pytest.param("round_id=&round_no=", "Either round_id or round_no must be provided", id="neither"),
+        pytest.param("round_no=1.5", "Invalid request", id="no whole number"),
+        pytest.param("round_no=" + "9" * 5000, "Invalid request", id="endless"),
+        pytest.param("round_no=%3Cscript%3E", "Invalid request", id="no number at all"),
+    ],
+)
+def test_a_round_look_up_that_says_too_little(sandbox: Sandbox, http: httpx.Client, query: str, told: str) -> None:
+    """The API's own words beside the field, and the form as it was (spec §4.2)."""
+    response = http.get(f"/bets?instance_id={sandbox.instance_id}&{query}")
+    assert response.status_code == 422
+    assert told in response.text
+    assert 'aria-invalid="true"' in response.text
+    assert "<script>" not in response.text
+
+
+@pytest.mark.parametrize("bet_id", ["", "%20"])
+def test_a_bet_look_up_without_an_id(http: httpx.Client, bet_id: str) -> None:
+    """It is said beside the field, and the list is there all the same."""
+    html = page(http, f"/bets?id={bet_id}", status=422)
+    assert "Write the id of a bet." in html.text
+    assert next(each for each in html.all("input") if each.get("id") == "id")["aria-invalid"] == "true"
+    assert "Newest bets" in html.text
+
+
+def test_the_list_has_the_newest_first(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A round that was just played is on top, and leads to its bet."""
+    played = [sandbox.play_round(player_id="p1", wager_cents=wager, won_cents=0).bet_ids[0] for wager in (1111, 2222)]
+    html = page(http, "/bets")
+    linked = [link for link in html.values("href") if link.startswith("/bets?id=")]
+    assert linked[:2] == [f"/bets?id={bet_id}" for bet_id in reversed(played)]
+    assert "22.22" in html.text
+
+
+def test_a_bet_tells_its_history(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Each call about it, oldest first, with its answer; and nothing of other bets."""
+    (cancelled,) = sandbox.play_round(player_id="p1", wager_cents=500, cancel=True).bet_ids
+    (won,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=900).bet_ids
+    for bet_id, paths in ((cancelled, ["/withdraw", "/rollback"]), (won, ["/withdraw", "/deposit"])):
+        html = page(http, f"/bets?id={bet_id}")
+        assert "The wallet has confirmed that." in html.text
+        numbers = [int(link.rpartition("/")[2]) for link in html.values("href") if link.startswith("/live/")]
+        told = [sandbox.live.exchange(number) for number in numbers]
+        assert [each.path for each in told if each is not None] == paths
+        assert "2 calls, oldest first" in html.text
+
+
+def test_a_refused_bet_has_a_history_only(sandbox: Sandbox, http: httpx.Client) -> None:
+    """The service knows no such bet, and the page shows why (spec §7.1)."""
+    (bet_id,) = sandbox.play_round(player_id="poor", wager_cents=5000).bet_ids
+    html = page(http, f"/bets?id={bet_id}")
+    assert "NOT_FOUND" in html.text
+    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager." in html.text
+
+
+def test_a_bet_of_which_there_is_no_call(sandbox: Sandbox, http: httpx.Client) -> None:
+    """What the service holds is told, and nothing is claimed of the wallet."""
+    html = page(http, f"/bets?id={sandbox.bet_ids['LOST']}")
+    assert "For the service, this bet is settled:" in html.text
+    assert "The live log has no call about it" in html.text
+    assert "problem" not in html.values("class")
+
+
+def test_the_list_says_which_bets_the_wallet_has_not_confirmed(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A settlement that was lost leaves no call behind; a bet from before the log is not accused."""
+    (paid,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=900).bet_ids
+    sandbox.faults.plan = FaultPlan.parse("settlement-lost@2")
+    (lost,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=1200).bet_ids
+    sandbox.faults.clear()
+    rows = page(http, "/bets").source.split("<tr ")
+    marked = {
+        bet_id: any(bet_id in each and "not confirmed" in each for each in rows)
+        for bet_id in (paid, lost, sandbox.bet_ids["LOST"])
+    }
+    assert list(marked.values()) == [False, True, False]
+
+
+async def broken(_request: Request) -> Response:
+    return Response("oops", 500)
+
+
+def test_a_bet_that_the_wallet_has_not_confirmed(public_key: RSAPublicKey) -> None:
+    """The service cancels what it gave up; that the wager was given back, nobody has said (spec §3, §4.1)."""
+    with (
+        asgi_server(Starlette(routes=[Route("/{path:path}", broken, methods=["POST"])])) as port,
+        Sandbox(
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            wallet_url=f"http://127.0.0.1:{port}",
+            control_room=ControlRoom,
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=200).bet_ids
+        html = page(http, f"/bets?id={bet_id}")
+    assert "For the service, p1’s bet of 1.00 EUR is cancelled." in html.text
+    assert "The wallet has not confirmed that, as far as the live log shows. The service gave up:" in html.text
+    assert "Your wallet failed: look into its log." in html.text
+    assert "prefix" not in html.text
+    assert "problem banner" in html.values("class")
+    assert "given back" not in html.text
+
+
+def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
+    """Players, ids and games of bets are text; bets older than 90 days are not listed (spec §8)."""
+    clock = StoppedClock(NOW_MILLIS)
+    with (
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, clock=clock
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+        evil = {"reference_id": EVIL, "player_id": EVIL, "game": EVIL, "round_id": EVIL, "instance_id": EVIL}
+        bet = {"wager": 1, "won": 2, "timestamp": NOW_MILLIS}
+        sandbox.world.add_bet(ClosedBet.model_validate(evil | bet))
+        sandbox.world.add_round(round_id=EVIL, round_no=7, instance_id=EVIL, game=EVIL, started_at_millis=NOW_MILLIS)
+        sources = [
+            page(http, f"/bets{query}").source
+            for query in ("", f"?id={quote(EVIL)}", f"?instance_id={quote(EVIL)}&round_no=7")
+        ]
+        clock.now_millis += 91 * DAY_MILLIS
+        assert "There are no bets." in page(http, "/bets").text
+    assert all(EVIL not in source and source.count(EVIL_ESCAPED) >= 2 for source in sources)

@@ -1,0 +1,223 @@
+"""The page of one call: what it means, its deliveries, its balance, and its neighbours."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator.ledger import MemoryLedger
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
+from testkit.tests.control_room.support import Html, page
+from testkit.tests.control_room.test_live import recorded
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.outside
+
+LOST = {"fault": "request-lost", "note": "request lost", "status": None, "response_body": b""}
+REPLY_LOST = {"fault": "reply-lost", "note": "reply lost"}
+ERROR = b'{"type":"ERROR","code":"%s","timestamp":1}'
+
+
+@pytest.fixture
+def own_ledger() -> MemoryLedger:
+    """Where ann has 100.00."""
+    ledger = MemoryLedger()
+    ledger.open_account("ann", Decimal(100))
+    return ledger
+
+
+@pytest.fixture
+def own(own_ledger: MemoryLedger, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox whose log has nothing but what a test puts there, and a wallet of its own."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
+    keys = {"operator_public_key": public_key, "service_private_key": private_key}
+    with (
+        asgi_server(asgi_app(receiver, Wallet(own_ledger))) as port,
+        Sandbox(wallet_url=f"http://127.0.0.1:{port}", control_room=ControlRoom, **keys) as sandbox,  # type: ignore[arg-type]  # a table of keywords
+    ):
+        yield sandbox
+
+
+def delivered(sandbox: Sandbox, **changes: object) -> Exchange:
+    """Put a delivery of always the same call into the live log."""
+    return recorded(sandbox, **({"request_body": b'{"player_id":"p1"}'} | changes))
+
+
+def row_of(html: Html, number: int) -> str:
+    return Html(html.source.partition(f'id="call-{number}"')[2].partition("</tr>")[0]).text
+
+
+def test_deliveries_of_a_call_stand_together(own: Sandbox, at_home: httpx.Client) -> None:
+    """Each says which it is of how many, and which was lost; a forged copy is not one of them, nor another call."""
+    first, second = delivered(own, **LOST), delivered(own, **REPLY_LOST)
+    forged = delivered(own, signature="forged")
+    third, other = delivered(own), delivered(own, request_body=b"{}")
+    listed = page(at_home, "/live")
+    for place, call in enumerate((first, second, third), start=1):
+        assert f"delivery {place} of 3" in row_of(listed, call.number)
+    for call in (forged, other):
+        assert "delivery" not in row_of(listed, call.number)
+        assert "Deliveries of this call" not in page(at_home, f"/live/{call.number}").text
+    one = page(at_home, f"/live/{second.number}").text
+    assert "Deliveries of this call 3, the oldest first" in one
+    assert f"call {first.number} no answer request lost" in one
+    assert "this one SUCCESS reply lost" in one
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        pytest.param(LOST, "the wallet never received it", id="request"),
+        pytest.param(REPLY_LOST, "The wallet has received the call and answered it", id="reply"),
+        pytest.param({"status": None, "note": "no answer within 10 s"}, "may have carried the call out", id="neither"),
+    ],
+)
+def test_what_the_loss_of_a_delivery_means(
+    own: Sandbox, at_home: httpx.Client, lost: dict[str, object], said: str
+) -> None:
+    """And whether a later delivery of the call was answered."""
+    number = delivered(own, **lost).number
+    text = page(at_home, f"/live/{number}").text
+    assert said in text
+    assert "No later delivery of this call in the log was answered." in text
+    again = delivered(own).number
+    assert f"The same call was delivered again as number {again}: SUCCESS." in page(at_home, f"/live/{number}").text
+    assert said not in page(at_home, f"/live/{again}").text
+
+
+def test_what_was_never_sent_took_no_time(own: Sandbox, at_home: httpx.Client) -> None:
+    """A dash in the list, and no time on its page; any other call has one."""
+    lost, answered = delivered(own, **LOST).number, delivered(own).number
+    listed = page(at_home, "/live")
+    assert [row_of(listed, number).endswith(" –") for number in (lost, answered)] == [True, False]
+    pages = [page(at_home, f"/live/{number}").text for number in (lost, answered)]
+    assert "UTC, and lost on its way." in pages[0]
+    assert "0.00 ms" not in pages[0]
+    assert "answered in 0.00 ms" in pages[1]
+
+
+def test_asking_for_a_balance_twice_is_two_calls(own: Sandbox, at_home: httpx.Client) -> None:
+    """Their bytes are the same, and so are they always."""
+    for _ in range(2):
+        delivered(own, path="/player-balance")
+    assert "delivery" not in page(at_home, "/live").text
+
+
+def test_a_lost_delivery_is_found_in_a_played_round(own: Sandbox, at_home: httpx.Client) -> None:
+    """Played with a fault, over a real connection: the lost one has a mark, and the next one another."""
+    own.faults.set_nth("reply-lost", 1)
+    own.play_round(player_id="ann", wager_cents=500, won_cents=0)
+    deposit, again, lost = own.live.recent()
+    listed = page(at_home, "/live")
+    assert "1 call got no answer: 1 reply lost" in listed.text
+    assert "SUCCESS reply lost" in row_of(listed, lost.number)
+    assert "delivery 2 of 2" in row_of(listed, again.number)
+    assert "lost" not in row_of(listed, again.number) + row_of(listed, deposit.number)
+
+
+def test_a_list_says_amounts_and_balances(own: Sandbox, at_home: httpx.Client) -> None:
+    """What is taken, paid and given back, and what the wallet says is left."""
+    own.play_round(player_id="ann", wager_cents=500, won_cents=1_250)
+    own.play_round(player_id="ann", wager_cents=300, cancel=True)
+    own.play_round(player_id="ann", wager_cents=100, won_cents=0)
+    listed = page(at_home, "/live")
+    calls = own.live.recent()[::-1]
+    amounts = [row_of(listed, each.number).split(" valid")[0].split()[-2:] for each in calls]
+    assert amounts == [
+        ["−5.00", "95.00"], ["+12.50", "107.50"], ["−3.00", "104.50"], ["+3.00", "107.50"], ["−1.00", "106.50"],
+        ["0.00", "106.50"],
+    ]  # fmt: skip
+    for call in calls:
+        assert f"ann {call.bet_id} " in row_of(listed, call.number)
+        assert call.operation == "withdraw" or f"round {call.round_id}" in row_of(listed, call.number)
+    taken = page(at_home, "/live/1").text
+    assert "By this answer the wallet took 5.00, now or at an earlier delivery." in taken
+    assert "It says that the player now has 95.00." in taken
+
+
+def test_a_balance_that_disagrees_is_said_on_the_spot(
+    own: Sandbox, at_home: httpx.Client, own_ledger: MemoryLedger
+) -> None:
+    """In the list, above it, and on the page of the call, which leads to the last right one."""
+    own.play_round(player_id="ann", wager_cents=500, won_cents=0)
+    right = own.live.count
+    assert "disagree" not in page(at_home, "/live").text
+    own_ledger.adjust("ann", Decimal("-0.75"), reference="by hand")
+    own.play_round(player_id="ann", wager_cents=100, won_cents=0)
+    wrong = right + 1
+    listed = page(at_home, "/live")
+    assert "93.25should be 94.00" in row_of(listed, wrong).replace(" should", "should")
+    assert "with a balance that disagrees" in listed.text
+    one = page(at_home, f"/live/{wrong}")
+    assert "it is 93.25 and should be 94.00, so the wallet has 0.75 too little." in one.text
+    assert f"/live/{right}" in one.values("href")
+    assert "The balance in this answer" not in page(at_home, f"/live/{right}").text
+    own.service.balances.accept("ann")
+    assert "should be" not in page(at_home, "/live").text
+
+
+def test_a_repeat_of_an_old_answer_is_not_marked(own: Sandbox, at_home: httpx.Client) -> None:
+    """Delivered again, a call may be answered as the first time."""
+    own.play_round(player_id="ann", wager_cents=500, won_cents=1_250)
+    own.redeliver(1)
+    assert "should be" not in page(at_home, "/live").text
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (ERROR % b"INSUFFICIENT_BALANCE", "less than the wager, so no money moved."),
+        (ERROR % b"SYSTEM_ERROR", "It may have moved the money or not"),
+        (ERROR % b"MY_OWN", ""),
+        (b"<html>", ""),
+    ],
+)
+def test_what_an_answer_means(own: Sandbox, at_home: httpx.Client, answer: bytes, said: str) -> None:
+    """In a sentence, where the code is one that everybody uses."""
+    text = page(at_home, f"/live/{recorded(own, response_body=answer).number}").text
+    assert said in text
+    assert said or "moved" not in text
+
+
+def test_neighbours_within_the_filter(own: Sandbox, at_home: httpx.Client) -> None:
+    """The next newer and the next older call that the filter admits; it stays in the address."""
+    numbers = [recorded(own, player_id=player).number for player in ("ann", "bob", "ann", "bob", "ann")]
+    links = page(at_home, f"/live/{numbers[2]}?player=ann").all("a")
+    found = {each["rel"]: each["href"] for each in links if "rel" in each}
+    assert found == {"prev": f"/live/{numbers[0]}?player=ann", "next": f"/live/{numbers[4]}?player=ann"}
+    found = {each["rel"]: each["href"] for each in page(at_home, f"/live/{numbers[2]}").all("a") if "rel" in each}
+    assert found == {"prev": f"/live/{numbers[1]}", "next": f"/live/{numbers[3]}"}
+    # It need not be among them itself.
+    found = {
+        each["rel"]: each["href"] for each in page(at_home, f"/live/{numbers[1]}?player=ann").all("a") if "rel" in each
+    }
+    assert set(found.values()) == {f"/live/{numbers[0]}?player=ann", f"/live/{numbers[2]}?player=ann"}
+    assert not any("rel" in each for each in page(at_home, f"/live/{numbers[0]}?search=nowhere").all("a"))
+
+
+def test_bytes_headers_and_json(own: Sandbox, at_home: httpx.Client) -> None:
+    """JSON is laid out, and the raw bytes are a click away; what is not JSON is open at once."""
+    headers = tuple((b"x-%d" % number, b"v" * 200) for number in range(31))
+    number = recorded(own, request_body=b'{"amount":1.50}', response_body=b"<html>", response_headers=headers).number
+    html = page(at_home, f"/live/{number}")
+    assert '<span class="json-number">1.50</span>' in html.source
+    raw, answer_raw = [part for part in html.source.split("<details")[1:] if "Raw bytes" in part]
+    assert "{&#34;amount&#34;:1.50}</pre>" in raw
+    assert not raw.startswith(' class="part" open')
+    assert answer_raw.startswith(' class="part" open')
+    assert "… and 15 more." in html.text
+    assert "Headers 31" in html.text
+
+
+def test_a_long_body_has_no_line_for_curl(own: Sandbox, at_home: httpx.Client) -> None:
+    """It would be longer than the page may be."""
+    for body, is_there in ((b"x" * 8_192, True), (b"x" * 8_193, False), (b"'" * 8_000, False)):
+        text = page(at_home, f"/live/{recorded(own, request_body=body).number}").text
+        assert ("The body is too long for a line here." not in text) == is_there
+        assert ("curl --include" in text) == is_there

@@ -1,0 +1,220 @@
+"""Faults: each switched on and off by a form, and seen at work."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from game_operator.ledger import MemoryLedger
+from game_operator.text import money
+from game_operator_testkit.control_room.faults import in_words, percent, read_fault_form, typed_form
+from game_operator_testkit.provider.faults import FAULTS, LASTING_FAULTS, Fault, FaultPlan
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
+from testkit.tests.control_room.support import EVIL, page, post
+from tests.support.browser import visiting
+
+pytestmark = pytest.mark.outside
+
+
+@pytest.fixture(autouse=True)
+def sound_again(sandbox: Sandbox) -> Iterator[None]:
+    """The sandbox is shared: whatever is switched on is switched off again."""
+    retries = sandbox.service.retries
+    yield
+    sandbox.faults.clear()
+    sandbox.service.retries = retries
+
+
+@pytest.mark.parametrize("info", FAULTS, ids=lambda info: info.name)
+def test_each_fault_is_on_the_page(http: httpx.Client, info: object) -> None:
+    """By its title, its name and its sentence, with a field for its share and one for a call."""
+    html = page(http, "/faults")
+    found = next(each for each in FAULTS if each is info)
+    assert f"{found.title} {found.name} {found.text}" in html.text
+    names = {each.get("name") for each in html.all("input")}
+    assert {f"rate-{found.name}", f"call-{found.name}"} < names
+
+
+def test_switched_on_and_off(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A share in percent, the Nth call, a preset of repeats; what is on is said on top, and all goes off at once."""
+    assert "No fault is on." in page(http, "/faults").text
+    saved = post(
+        http, "/faults/set", **{"rate-reply-lost": "2.5", "rate-forged": " 100 % ", "call-reset": "3", "retries": "ten"}
+    )
+    assert saved.status_code == 303
+    assert sandbox.faults.plan == FaultPlan({Fault.REPLY_LOST: 0.025, Fault.FORGED: 1.0}, {Fault.RESET: 3})
+    assert sandbox.service.retries == "ten"
+    html = page(http, saved.headers["location"])
+    assert "3 faults on." in html.text
+    assert html.source.count("fault-row on") == 3
+    assert "reply lost 2.5 % forged signature 100 % connection reset call 3 from now" in html.text
+    fields = {each["name"]: each["value"] for each in html.all("input") if each.get("type") is None}
+    assert {name: value for name, value in fields.items() if value} == {
+        "rate-reply-lost": "2.5",
+        "rate-forged": "100",
+        "call-reset": "3",
+    }
+    assert [each["value"] for each in html.all("input") if "checked" in each] == ["ten"]
+    assert post(http, "/faults/none").status_code == 303
+    assert not sandbox.faults.plan
+    assert "No fault is on." in page(http, "/faults").text
+
+
+def test_what_occurs_and_what_is_definite_is_said(http: httpx.Client) -> None:
+    """Faults of the Operator API wait for calls that nothing here makes; and one sentence says what ends a call."""
+    text = page(http, "/faults").text
+    assert text.count("calls of your client, such as game-operator games") == 1
+    assert "An answer is definite if it says whether the money was moved" in text
+
+
+def test_all_at_once(sandbox: Sandbox, http: httpx.Client) -> None:
+    """One button switches on all that occurs in webhooks."""
+    assert post(http, "/faults/all").status_code == 303
+    assert sandbox.faults.plan == FaultPlan.parse("all")
+
+
+def test_lasting_faults_stand_apart(http: httpx.Client) -> None:
+    """Their section says what they leave, and the button for all of them leaves them out."""
+    source = page(http, "/faults").source
+    before, _, lasting = source.partition("Lasting faults")
+    for fault in LASTING_FAULTS:
+        assert f'name="rate-{fault}"' in lasting
+        assert f'name="rate-{fault}"' not in before
+    assert 'name="rate-slow"' in before
+    assert "service and wallet differ until you reconcile them" in lasting
+
+
+def test_what_is_held_is_sent_by_a_button(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """It is there while something is held; a wallet that cannot be reached leaves it held."""
+    assert "Send now" not in page(http, "/faults").text
+    assert "Nothing was held back." in post(http, "/faults/release").text
+    before = ledger.balance("p1")
+    (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold").bet_ids
+    assert "1 deposit or rollback held back. Send now" in page(http, "/faults").text
+    assert "The wallet has not confirmed that" in page(http, f"/bets?id={bet_id}").text
+    wallet_url, sandbox.wallet_url = sandbox.wallet_url, "http://127.0.0.1:1"
+    refused = post(http, "/faults/release")
+    assert (refused.status_code, "Is the wallet running?" in refused.text) == (502, True)
+    sandbox.wallet_url = None
+    refused = post(http, "/faults/release")
+    assert (refused.status_code, "knows no wallet" in refused.text) == (422, True)
+    sandbox.wallet_url = wallet_url
+    assert ledger.balance("p1") == before - 500
+    sent = post(http, "/faults/release")
+    assert (sent.status_code, "Sent late. The wallet answered: SUCCESS 1." in sent.text) == (200, True)
+    assert ledger.balance("p1") == before + 200
+    assert "Send now" not in sent.text
+    balance = money(ledger.balance("p1"))
+    assert f"p1’s deposit of 7.00 EUR was accepted. The wallet now has {balance} EUR." in sent.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        pytest.param({"rate-slow": "100.1"}, "Write a share from 0 to 100 percent", id="more than all"),
+        pytest.param({"rate-slow": "-1"}, "Write a share from 0 to 100 percent", id="less than none"),
+        pytest.param({"rate-slow": "a few"}, "Write a share from 0 to 100 percent", id="a share in words"),
+        pytest.param({"rate-slow": "nan"}, "Write a share from 0 to 100 percent", id="not a number"),
+        pytest.param({"rate-slow": "1e1"}, "Write a share from 0 to 100 percent", id="an exponent"),
+        pytest.param({"rate-slow": EVIL}, "Write a share from 0 to 100 percent", id="a script"),
+        pytest.param({"call-slow": "-1"}, "Write which of the next calls", id="a call before"),
+        pytest.param({"call-slow": "1.5"}, "Write which of the next calls", id="between two calls"),
+        pytest.param({"call-slow": "0"}, "Calls are counted from 1, the next one", id="the call before the next one"),
+        pytest.param({"call-slow": "9" * 5000}, "Write which of the next calls", id="an endless number"),
+        pytest.param({"retries": "often"}, "Choose one of none, three, ten, exponential.", id="another preset"),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(
+    sandbox: Sandbox, http: httpx.Client, fields: dict[str, str], sentence: str
+) -> None:
+    """The form keeps what was typed, right or wrong, and says what is wrong beside the field."""
+    response = post(http, "/faults/set", **({"retries": "ten", "rate-forged": "5"} | fields))
+    assert response.status_code == 422
+    assert sentence in response.text
+    assert "Nothing was changed: 1 field below cannot be read." in response.text
+    assert response.text.count('aria-invalid="true"') == 1
+    assert 'name="rate-forged" value="5"' in response.text
+    assert "fault-row on" not in response.text
+    assert EVIL not in response.text
+    assert not sandbox.faults.plan
+    assert sandbox.service.retries == "three"
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        pytest.param("", None, id="nothing"),
+        pytest.param("0", None, id="0"),
+        pytest.param("0.000001", 1e-8, id="hardly ever"),
+        pytest.param("0.5", 0.005, id="half a percent"),
+        pytest.param("3%", 0.03, id="with its sign"),
+        pytest.param("100", 1.0, id="always"),
+    ],
+)
+def test_a_share_is_read_and_written(text: str, rate: float | None) -> None:
+    """Off is empty; what was read is written the same way."""
+    form, problems = read_fault_form({"rate-slow": text, "retries": "none"})
+    assert not problems
+    assert form is not None
+    assert form.plan().rates.get(Fault.SLOW) == rate
+    assert percent(rate or 0.0) == text.removesuffix("%").replace("0", "", 1 if text == "0" else 0)
+
+
+def test_the_form_says_what_is_switched_on() -> None:
+    """And reads itself back unchanged."""
+    plan = FaultPlan({Fault.SLOW: 0.03, Fault.API_500: 0.125}, {Fault.TIMEOUT: 7})
+    form, problems = read_fault_form(typed_form(plan, "none"))
+    assert form is not None
+    assert (form.plan(), form.retries, problems) == (plan, "none", {})
+
+
+def test_every_preset_can_be_chosen(http: httpx.Client) -> None:
+    """Each by its sentence."""
+    html = page(http, "/faults")
+    for preset in RETRY_PRESETS.values():
+        assert preset.title in html.text
+        assert {"type": "radio", "name": "retries", "value": preset.name}.items() <= next(
+            each.items() for each in html.all("input") if each.get("value") == preset.name
+        )
+
+
+def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Browser) -> None:
+    """The reply to the next call is lost: it is delivered again, and Live shows both (spec §6)."""
+    with visiting(browser, sandbox.base_url) as room, visiting(browser, sandbox.base_url) as live:
+        live.goto("/live")
+        expect(live.get_by_text("Listening")).to_be_visible()
+        room.goto("/faults")
+        room.get_by_role("group", name="reply lost").get_by_label("only call no.").fill("1")
+        room.get_by_role("button", name="Save").click()
+        expect(room.get_by_role("status")).to_contain_text("reply lost the next call")
+        room.goto("/?player_id=p1")
+        room.get_by_label("Wager").fill("1")
+        room.get_by_label("Loss").check()
+        room.get_by_role("button", name="Play", exact=True).click()
+        expect(room.get_by_text("p1 wagered 1.00 EUR and lost.")).to_be_visible()
+        calls = live.locator("#calls tr")
+        expect(calls.nth(0)).to_contain_text("/deposit")
+        expect(calls.nth(1)).to_contain_text("/withdraw")
+        expect(calls.nth(1)).to_contain_text("delivery 2")
+        expect(calls.nth(2)).to_contain_text("/withdraw")
+        expect(calls.nth(2)).to_contain_text("reply-lost")
+        room.goto("/faults")
+        expect(room.get_by_text("No fault is on.")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("none", "nothing"),
+        ("reset=0", "nothing"),
+        ("all", "every fault at 3 %"),
+        ("bad-network", "bad network"),
+        ("bad-network,reset@2", "request lost 10 %, reply lost 10 %"),
+        ("duplicate=0.125,reset@3", "duplicate delivery 12.5 %, connection reset at call 3"),
+    ],
+)
+def test_a_plan_in_words(plan: str, words: str) -> None:
+    """A preset by its title, all else by the titles of its faults."""
+    assert in_words(FaultPlan.parse(plan)).startswith(words)

@@ -1,0 +1,121 @@
+"""What all pages have in common: where they say they are, what they load, and that they work without JavaScript."""
+
+import re
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+
+import game_operator_testkit.control_room
+from testkit.tests.control_room.support import PATHS, page, play, post
+
+STATIC = Path(game_operator_testkit.control_room.__file__).parent / "static"
+#: Attributes that would run a script, and one that would need inline styles.
+INLINE = re.compile(r"on[a-z]+|hx-on.*|style")
+
+
+@pytest.mark.parametrize(("path", "title"), PATHS.items())
+def test_a_page_says_where_it_is(http: httpx.Client, path: str, title: str) -> None:
+    """By its title, its heading, and the entry of the navigation that is marked as current."""
+    html = page(http, path)
+    assert f"<title>{title} · acme · game-operator</title>" in html.source
+    assert [each for each in html.all("a") if each.get("aria-current") == "page"] == [
+        {"href": path, "aria-current": "page"}
+    ]
+    assert len(html.all("h1")) == len(html.all("main")) == 1
+    assert html.all("html") == [{"lang": "en"}]
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/nowhere"])
+def test_a_page_loads_nothing_but_our_files(http: httpx.Client, path: str) -> None:
+    """No script or style stands in a page, and every file it names is there and is ours."""
+    html = page(http, path, status=404 if path == "/nowhere" else 200)
+    assert [name for _, attributes in html.elements for name in attributes if INLINE.fullmatch(name)] == []
+    assert [each for each in html.all("script") if "src" not in each] == html.all("style") == []
+    files = [*html.values("src"), *(link["href"] or "" for link in html.all("link"))]
+    assert len(files) >= 5
+    assert [name for name in files if not name.startswith("/")] == []
+    assert [name for name in files if http.get(name).status_code != 200] == []
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_for_keyboards_and_screen_readers(http: httpx.Client, path: str) -> None:
+    """The first link skips to the content, every field has a label, and every form posts without a script."""
+    html = page(http, path)
+    assert html.all("a")[0]["href"] == "#content"
+    labelled = {each.get("for") for each in html.all("label")}
+    fields = [each for tag in ("input", "select", "textarea") for each in html.all(tag)]
+    # The others stand inside their label.
+    assert [each for each in fields if "id" in each and each["id"] not in labelled] == []
+    for form in html.all("form"):
+        assert form["action"] is not None
+        assert form["method"] in {"get", "post"}
+    ids = html.values("id")
+    assert len(ids) == len(set(ids))
+
+
+def test_the_api_is_named_and_not_linked(http: httpx.Client) -> None:
+    """Where it is can be copied; it has no page to be looked at."""
+    html = page(http, "/")
+    assert "Operator API/api/v0.2" in html.text
+    assert [link for link in html.values("href") if link.startswith(("/api", "/openapi"))] == []
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/live/0", "/live/999999", "/live/x", "/live/1/2", "/static/nothing.css"])
+def test_what_is_not_there_is_said_on_a_page(http: httpx.Client, path: str) -> None:
+    """With the navigation, so that one finds back."""
+    html = page(http, path, status=404)
+    assert "Not found" in html.text
+    assert "/live" in html.values("href")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/"), ("PUT", "/live"), ("DELETE", "/play"), ("GET", "/play"), ("GET", "/live/1/again")],
+)
+def test_other_methods_are_refused(http: httpx.Client, method: str, path: str) -> None:
+    """A link can change nothing."""
+    assert http.request(method, path).status_code == 405
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/..%2fguard.py", "/static/../guard.py", "/static/%2e%2e/guard.py", "/static/", "/static/genres"]
+)
+def test_only_the_files_are_served(http: httpx.Client, path: str) -> None:
+    """No path leads out of the folder."""
+    assert http.get(path).status_code == 404
+
+
+def test_files_are_sent_once(http: httpx.Client) -> None:
+    """A browser that has a file is told so."""
+    first = http.get("/static/style.css")
+    again = http.get("/static/style.css", headers={"if-none-match": first.headers["etag"]})
+    changed = http.get("/static/style.css", headers={"if-none-match": '"another"'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert (changed.status_code, changed.content) == (200, first.content)
+
+
+def test_htmx_is_what_the_notice_says() -> None:
+    """The files of others are shipped as they were published, with their licence."""
+    notice = (STATIC / "NOTICE.txt").read_text()
+    for name in ("htmx.min.js", "hx-sse.min.js"):
+        assert sha256((STATIC / name).read_bytes()).hexdigest() in notice
+        assert name in notice
+    assert "Zero-Clause BSD" in (STATIC / "htmx-LICENSE.txt").read_text()
+
+
+def test_a_path_that_is_nearly_the_apis_is_a_page(http: httpx.Client) -> None:
+    """The API has what begins with /api/, and the document; all else is the control room's."""
+    for path, kind in (("/api/", "application/json"), ("/api", "text/html"), ("/openapi.json/", "text/html")):
+        response = http.get(path)
+        assert response.status_code == 404
+        assert response.headers["content-type"].startswith(kind)
+
+
+def test_refused_forms_say_why_on_a_page(http: httpx.Client) -> None:
+    """A person who comes from an old tab reads what to do."""
+    response = http.post("/play", data={"form_token": "old"})
+    assert "reload the page" in response.text
+    assert post(http, "/play").status_code == 422
+    assert play(http).status_code == 303

@@ -1,0 +1,221 @@
+"""The lobby and the live list as a person uses them: in Chromium, which sees what a browser would complain of."""
+
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from playwright.sync_api import Browser, Page, expect
+
+from game_operator import OperatorClient
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.control_room.support import EVIL
+from tests.support.browser import chromium, visiting
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(5)]
+
+#: The lobby with one game alone, which is quicker to draw.
+ONE_GAME = "/?genre=Crash"
+#: What Chromium notes when a form is answered with 422, as forms with mistakes are.
+REFUSED = ("status of 422",)
+
+#: Notes when each row comes, by the clock that the sandbox goes by.
+WATCH_ROWS = """
+() => {
+  window.appeared = {};
+  new MutationObserver((changes) => {
+    for (const change of changes) for (const row of change.addedNodes) appeared[row.id] ??= Date.now();
+  }).observe(document.getElementById("calls"), { childList: true });
+}
+"""
+
+
+def test_a_missing_browser_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test is skipped for it: the failure says what to install."""
+    monkeypatch.setenv("CHROMIUM", "/nowhere/chromium")
+    with (
+        pytest.raises(pytest.fail.Exception, match="There is no Chromium at /nowhere/chromium"),
+        chromium(),
+    ):
+        pass
+
+
+def fill_in(page: Page, *, player_id: str = "p1", wager: str = "2.50", won: str = "7") -> None:
+    page.get_by_label("Player").fill(player_id)
+    page.get_by_label("Wager").fill(wager)
+    page.get_by_label("Win", exact=True).check()
+    page.get_by_label("Amount won").fill(won)
+
+
+def play(page: Page, **fields: str) -> None:
+    fill_in(page, **fields)
+    page.get_by_role("button", name="Play", exact=True).click()
+
+
+def test_a_played_round_appears_on_an_open_page(sandbox: Sandbox, browser: Browser, private_key: RSAPrivateKey) -> None:
+    """Within a second of the answer, newest first, and fetch-bet knows the bet (spec §3, §4.1, §4.2)."""
+    with visiting(browser, sandbox.base_url) as live, visiting(browser, sandbox.base_url) as lobby:
+        live.goto("/live")
+        expect(live.get_by_text("Listening")).to_be_visible()
+        live.evaluate(WATCH_ROWS)
+        lobby.goto(ONE_GAME)
+        play(lobby)
+        expect(lobby.get_by_text("p1 wagered 2.50 EUR and won 7.00 EUR.")).to_be_visible()
+        bet_id = lobby.locator(".result .code").inner_text()
+        deposit, withdraw = [each for each in sandbox.live.recent() if each.bet_id == bet_id]
+        expect(live.locator("#calls tr").first).to_have_id(f"call-{deposit.number}")
+        expect(live.locator("#calls tr").nth(1)).to_have_id(f"call-{withdraw.number}")
+        appeared = live.evaluate("appeared")
+    for exchange in (withdraw, deposit):
+        waited_ms = appeared[f"call-{exchange.number}"] - (exchange.at_millis + exchange.elapsed_ms)
+        assert waited_ms < 1_000
+    with OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False) as client:
+        bet = client.fetch_bet(bet_id)
+    assert (bet.status, getattr(bet, "won", None)) == ("CLOSED", 700)
+
+
+def test_a_call_is_watched_and_delivered_again(sandbox: Sandbox, browser: Browser) -> None:
+    """From the list to the bytes, to the same bytes sent again; the curl line can be copied."""
+    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+    with visiting(browser, sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto("/live")
+        page.locator("#calls a").first.click()
+        expect(page).to_have_title(f"POST /deposit · Live · {sandbox.operator_id} · game-operator")
+        page.get_by_role("button", name="Copy the curl line").click()
+        expect(page.get_by_role("button", name="Copied the curl line")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator("#curl-line").inner_text()
+        assert copied.startswith("curl ")
+        first = page.url
+        page.get_by_role("button", name="Deliver again").click()
+        page.wait_for_url(lambda url: url != first)
+        expect(page.locator(".summary")).to_contain_text("delivered again")
+
+
+def test_everything_works_without_javascript(sandbox: Sandbox, browser: Browser) -> None:
+    """Filters, the form with a mistake and without, and the list of calls."""
+    with visiting(browser, sandbox.base_url, java_script_enabled=False, expected=REFUSED) as page:
+        page.goto("/")
+        page.get_by_label("Genre").select_option("Slots")
+        page.get_by_role("button", name="Filter").click()
+        expect(page.locator(".game")).to_have_count(1)
+        play(page, wager="nothing")
+        expect(page.get_by_text("Write an amount in currency units")).to_be_visible()
+        play(page, wager="3", player_id=EVIL)
+        expect(page.get_by_text(f"{EVIL} wagered 3.00 EUR and won 7.00 EUR.")).to_be_visible()
+        page.get_by_role("link", name="Live", exact=True).first.click()
+        expect(page.locator("#calls tr").first).to_contain_text(EVIL)
+        expect(page.get_by_text("Without JavaScript the list stands still.")).to_be_visible()
+
+
+def test_a_mistake_is_shown_where_it_was_made(sandbox: Sandbox, browser: Browser) -> None:
+    """The page stays where it is, what was typed stays, and a name that is a script is not run."""
+    with visiting(browser, sandbox.base_url, expected=REFUSED) as page:
+        page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+        page.goto(ONE_GAME)
+        play(page, player_id=EVIL, wager="1000")
+        expect(page.get_by_text("This game takes 0.10 to 100.00 EUR.")).to_be_visible()
+        expect(page.get_by_label("Player")).to_have_value(EVIL)
+        play(page, player_id=EVIL)
+        expect(page.get_by_text(f"{EVIL} wagered 2.50 EUR and won 7.00 EUR.")).to_be_visible()
+        page.goto("/live")
+        expect(page.get_by_text(EVIL).first).to_be_visible()
+
+
+def test_a_keyboard_is_enough(sandbox: Sandbox, browser: Browser) -> None:
+    """The first stop skips the navigation, the focus can be seen, and Enter plays."""
+    with visiting(browser, sandbox.base_url) as page:
+        page.goto(ONE_GAME)
+        page.keyboard.press("Tab")
+        skip = page.get_by_role("link", name="Skip to the content")
+        expect(skip).to_be_focused()
+        expect(skip).to_be_in_viewport()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("Player")).to_be_focused()
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        fill_in(page)
+        page.evaluate("window.said = document.querySelector('#play-result')")
+        page.get_by_label("Wager").press("Enter")
+        expect(page.get_by_text("won 7.00 EUR")).to_be_visible()
+        page.get_by_label("Amount won").fill("8")
+        page.get_by_role("button", name="Play", exact=True).press("Space")
+        expect(page.get_by_text("won 8.00 EUR")).to_be_visible()
+        expect(page.get_by_role("button", name="Play", exact=True)).to_be_focused()
+        # A screen reader speaks what changes in an element that stays.
+        assert page.evaluate("said.isConnected")
+
+
+def test_a_page_that_slept_catches_up(sandbox: Sandbox, browser: Browser) -> None:
+    """A list whose connection broke comes back, and shows what happened in the meantime, once."""
+    with visiting(browser, sandbox.base_url, expected=("Failed to load resource: net::ERR_", "htmx:sse:error")) as page:
+        page.goto("/live")
+        expect(page.get_by_text("Listening")).to_be_visible()
+        page.context.set_offline(True)
+        _drop_streams(sandbox)
+        sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+        numbers = {each.number for each in sandbox.live.recent(2)}
+        page.context.set_offline(False)
+        for number in numbers:
+            expect(page.locator(f"#call-{number}")).to_have_count(1)
+
+
+def test_a_page_that_is_older_than_the_sandbox(browser: Browser, public_key: RSAPublicKey) -> None:
+    """Started again, the sandbox is heard again; calls of the run before stay, as what they are, and lead nowhere."""
+    expected = ("Failed to load resource: net::ERR_", "htmx:sse:error", "ERR_INCOMPLETE_CHUNKED_ENCODING")
+    with Sandbox(operator_public_key=public_key, control_room=ControlRoom) as before:
+        port = urlsplit(before.base_url).port
+        for _ in range(3):
+            _ask(before)
+        with visiting(browser, before.base_url, expected=expected) as page:
+            page.goto("/live")
+            expect(page.get_by_text("Listening")).to_be_visible()
+            _ask(before)
+            expect(page.locator("#calls a")).to_have_count(4)
+            before.__exit__(None, None, None)
+            with Sandbox(operator_public_key=public_key, control_room=ControlRoom, port=port or 0) as after:
+                _ask(after)
+                expect(page.locator("#calls tr")).to_have_count(5)
+                expect(page.locator("#calls tr").first).to_have_id("call-1")
+                expect(page.locator("#calls a")).to_have_count(1)
+                expect(page.locator("#calls .past")).to_have_count(4)
+                page.locator("#calls a").click()
+                expect(page.get_by_role("heading", level=1)).to_contain_text("fetch-games")
+
+
+def _ask(sandbox: Sandbox) -> None:
+    httpx.get(f"{sandbox.base_url}/api/v0.2/fetch-games", trust_env=False, verify=False)
+
+
+def _drop_streams(sandbox: Sandbox) -> None:
+    """Hang up on every open stream."""
+    running = sandbox._running
+    assert running is not None
+    loop = running._server.loop
+    assert loop is not None
+    loop.call_soon_threadsafe(running._server._hang_up)
+    time.sleep(0.1)
+
+
+def test_a_field_that_does_not_count_is_disabled(sandbox: Sandbox, browser: Browser) -> None:
+    """The amount won without a win, after a round too; and a round's number beside its id."""
+    with visiting(browser, sandbox.base_url) as page:
+        page.goto(ONE_GAME)
+        amount = page.get_by_label("Amount won")
+        expect(amount).to_be_disabled()
+        play(page)
+        expect(page.get_by_text("won 7.00 EUR")).to_be_visible()
+        expect(amount).to_be_enabled()
+        page.get_by_label("Loss").check()
+        expect(amount).to_be_disabled()
+        page.get_by_role("button", name="Play", exact=True).click()
+        expect(page.get_by_text("wagered 2.50 EUR and lost.")).to_be_visible()
+        expect(amount).to_be_disabled()
+        page.goto("/bets")
+        number = page.get_by_label("or round number")
+        page.get_by_label("Round id").fill("round-1")
+        expect(number).to_be_disabled()
+        page.get_by_label("Round id").fill("")
+        expect(number).to_be_enabled()

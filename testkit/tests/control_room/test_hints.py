@@ -1,0 +1,149 @@
+"""What an answer may mean is said on the page of the call."""
+
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator_testkit.control_room import outcomes
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
+from game_operator_testkit.sandbox.service.key_history import KeyHistory
+from testkit.tests.control_room.support import page
+
+pytestmark = pytest.mark.outside
+
+PREFIX = "is a prefix such as /wallet missing?"
+INSTANCES = "A receiver that was given instances= refuses all game instances but its own: "
+FAILED = "Your wallet failed: look into its log."
+
+
+BODY = b'{"player_id":"ann","amount":1,"game":"g","instance_id":"i","action":"BET","action_id":"b","tx_id":"t"}'
+REFUSED = b'{"type":"ERROR","code":"INVALID_REQUEST"}'
+
+
+def answered(status: int | None, body: bytes, direction: str = "webhook") -> Exchange:
+    """Return a withdraw that was answered so."""
+    return Exchange(
+        at_millis=0,
+        direction="api" if direction == "api" else "webhook",
+        method="POST",
+        path="/withdraw",
+        request_headers=(),
+        request_body=BODY,
+        signature="valid",
+        status=status,
+        response_body=body,
+    )
+
+
+@pytest.mark.parametrize(
+    ("exchange", "hint"),
+    [
+        pytest.param(answered(404, b"<html>"), PREFIX, id="not found"),
+        pytest.param(answered(405, b""), PREFIX, id="method not allowed"),
+        pytest.param(answered(499, b""), "The body cannot be read as a reply: ", id="the last before the errors"),
+        pytest.param(answered(500, b"oops"), FAILED, id="an error"),
+        pytest.param(answered(503, b""), FAILED, id="another error"),
+        pytest.param(answered(301, b""), "The service follows no redirect", id="a redirect"),
+        pytest.param(
+            answered(200, b'{"type":"OK"}'), "a reply's type must be SUCCESS or ERROR, not 'OK'.", id="another type"
+        ),
+        pytest.param(
+            answered(200, b'{"type":"SUCCESS","balance":"1.00","timestamp":1}'),
+            "a balance must be a number in currency units, not '1.00'.",
+            id="a balance in quotes",
+        ),
+        pytest.param(answered(200, b'{"type":"ERROR","code":"INVALID_REQUEST"}'), INSTANCES, id="its instances"),
+        pytest.param(answered(404, b'{"type":"ERROR","code":"INVALID_REQUEST"}'), PREFIX, id="our receiver, elsewhere"),
+        pytest.param(answered(200, b'{"type":"ERROR","code":"PLAYER_BLOCKED"}'), None, id="another refusal"),
+        pytest.param(answered(200, b'{"type":"SUCCESS","balance":1,"timestamp":1}'), None, id="success"),
+        pytest.param(answered(500, b'{"type":"ERROR","code":"SYSTEM_ERROR"}'), None, id="a reply all the same"),
+        pytest.param(answered(None, b""), None, id="no answer"),
+        pytest.param(answered(404, b"{}", "api"), None, id="an answer of the Operator API"),
+    ],
+)
+def test_what_an_answer_means(sandbox: Sandbox, http: httpx.Client, exchange: Exchange, hint: str | None) -> None:
+    """The reason why it is no reply, and the hint that fits its status; nothing of one that speaks for itself."""
+    html = page(http, f"/live/{sandbox.live.record(exchange).number}")
+    assert ("problem" in html.values("class")) == (hint is not None)
+    assert hint is None or hint in html.text
+    assert hint is PREFIX or PREFIX not in html.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        pytest.param("/withdraw", BODY, INSTANCES, id="a call"),
+        pytest.param("/withdraw", b"not json", "as a withdraw: the body is not JSON: ", id="not JSON"),
+        pytest.param("/deposit", b"[]", "as a deposit: the body must be a JSON object, not []", id="no object"),
+        pytest.param("/player-balance", b"{}", "as a player-balance: player_id is missing", id="no player"),
+        pytest.param("/player-balance", b'{"player_id":"ann"}', INSTANCES, id="a player"),
+        pytest.param("/withdraw", BODY.replace(b":1,", b":-1,"), "must be a whole number of cents", id="an amount"),
+        pytest.param("/deposit-batch", b"not json", INSTANCES, id="a path of the profile"),
+    ],
+)
+def test_why_a_call_is_invalid(sandbox: Sandbox, http: httpx.Client, path: str, body: bytes, said: str) -> None:
+    """The body is looked at first: one that is no call says nothing of the wallet's instances."""
+    sent = replace(answered(200, REFUSED), path=path, request_body=body)
+    text = page(http, f"/live/{sandbox.live.record(sent).number}").text
+    assert said in text
+    assert (INSTANCES in text) == (said is INSTANCES)
+
+
+@pytest.mark.parametrize("with_parser", [False, True])
+def test_a_parser_of_the_users_is_not_asked(sandbox: Sandbox, with_parser: bool) -> None:
+    """It may have effects, and nobody else knows what its bodies look like."""
+
+    def parse(_operation: str, _body: bytes) -> WebhookCall:
+        raise AssertionError
+
+    sent = replace(answered(200, REFUSED), request_body=b"not json")
+    told = outcomes.hint(sent, KeyHistory(), Profile(parse=parse) if with_parser else Profile())
+    assert (INSTANCES in told) == with_parser
+
+
+@pytest.mark.parametrize(
+    ("direction", "said", "unsaid"),
+    [
+        ("webhook", "Amounts in a webhook are in cents: 500 is 5.00. The balance in the wallet’s", "fetch-games"),
+        ("api", "Amounts of bets and free bets are in cents", "in a webhook"),
+    ],
+)
+def test_units_of_amounts(sandbox: Sandbox, http: httpx.Client, direction: str, said: str, unsaid: str) -> None:
+    """Said above the request: the same number means another amount elsewhere (spec §2.1, §2.2, §2.4)."""
+    text = page(http, f"/live/{sandbox.live.record(answered(200, b'{}', direction)).number}").text
+    assert said in text.partition("Request ")[2]
+    assert unsaid not in text
+
+
+@pytest.mark.parametrize(
+    ("signature", "sentences"),
+    [
+        ("valid", "The wallet does not accept the signature of this call, so no money moved. It "),
+        ("forged", "The wallet refuses the wrong signature of this call, as it must, so no money moved."),
+    ],
+)
+def test_a_refused_signature(sandbox: Sandbox, http: httpx.Client, signature: Any, sentences: str) -> None:
+    """One paragraph: what happened, and why if the signature was right. A wrong one is no problem of the wallet."""
+    refused = replace(answered(200, b'{"type":"ERROR","code":"INVALID_SIGNATURE"}'), signature=signature)
+    html = page(http, f"/live/{sandbox.live.record(refused).number}")
+    assert sentences in html.text
+    assert ("problem banner" in html.values("class")) == (signature == "valid")
+    assert (html.source.count('<a href="/keys">See the keys') == 1) == (signature == "valid")
+    assert ("signed right" in html.text) == (signature == "valid")
+    assert html.text.count("signature of this call") == 1
+
+
+def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
+    """It was not answered in any time, and a sentence ends once; an answered call tells how long it took."""
+    lost = replace(answered(None, b""), note="the wallet must change nothing twice.", elapsed_ms=9.15)
+    text = page(http, f"/live/{sandbox.live.record(lost).number}").text
+    assert "UTC, and not answered within 9.15 ms." in text
+    assert "There was none: the wallet must change nothing twice. As a curl line" in text.replace(" Copy", "")
+    assert "answered in" not in text
+    told = replace(answered(200, b"{}"), elapsed_ms=9.15)
+    assert "UTC, answered in 9.15 ms." in page(http, f"/live/{sandbox.live.record(told).number}").text

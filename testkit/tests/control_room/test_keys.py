@@ -1,0 +1,396 @@
+"""The Keys page: public halves to register, a rotation, and never a private key."""
+
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from threading import Event
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256, Hash
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+from playwright.sync_api import Browser, expect
+
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import MemoryLedger
+from game_operator.profile import Profile
+from game_operator.signers.keys import load_public_key
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.provider.faults import FaultPlan
+from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.control_room.support import PATHS, form_token, page, play, post, service_key
+from tests.support.browser import visiting
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.outside
+
+PEM = re.compile(r"-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n")
+
+
+@pytest.fixture(scope="module")
+def own_sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox whose keys may be rotated; it makes the service's key itself."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def own_http(own_sandbox: Sandbox) -> Iterator[httpx.Client]:
+    """Whoever reads the pages of that sandbox."""
+    with httpx.Client(base_url=own_sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
+        yield http
+
+
+def test_both_public_keys_are_shown(own_sandbox: Sandbox, own_http: httpx.Client, public_pem: bytes) -> None:
+    """The service's, which the wallet needs, and the operator's that is registered; whole, and to be copied."""
+    html = page(own_http, "/keys")
+    assert PEM.findall(html.source) == [own_sandbox.service_public_key_pem.decode(), public_pem.decode()]
+    assert [each["data-copy"] for each in html.all("button") if "data-copy" in each] == ["service-key", "operator-key"]
+
+
+def test_fingerprints_are_those_of_openssl(own_http: httpx.Client) -> None:
+    """SHA-256 of the key's DER, in upper case with colons: what one compares over the telephone."""
+    html = page(own_http, "/keys")
+    for pem in PEM.findall(html.source):
+        digest = Hash(SHA256())
+        digest.update(load_pem_public_key(pem.encode()).public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+        assert ":".join(f"{byte:02X}" for byte in digest.finalize()) in html.text
+    assert html.text.count("RSA, 2048 bits") == 2
+
+
+def test_the_service_key_is_a_file(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """As a wallet reads it."""
+    response = own_http.get("/keys/service.pub.pem")
+    assert response.content == own_sandbox.service_public_key_pem
+    assert response.headers["content-disposition"] == 'attachment; filename="service.pub.pem"'
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_the_next_key_is_made_before_the_switch(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """It is shown, copied and downloaded for the wallet, and nothing is signed with it yet."""
+    before = own_sandbox.service_public_key_pem
+    for reply in (own_http.get("/keys/service-new.pub.pem"), post(own_http, "/keys/rotate")):
+        assert reply.status_code == 409
+        assert "There is no next key to switch to" in reply.text
+    assert "/keys/switch" not in page(own_http, "/keys").values("href")
+    assert own_http.get("/keys/prepare").status_code == 405
+    assert own_http.post("/keys/prepare").status_code == 415
+    unprepared = own_sandbox.prepared_service_key_pem
+    assert unprepared is None
+    assert post(own_http, "/keys/prepare").headers["location"] == "/keys#rotate-title"
+    prepared = own_sandbox.prepared_service_key_pem
+    assert prepared is not None
+    html = page(own_http, "/keys")
+    assert PEM.findall(html.source)[:2] == [before.decode(), prepared.decode()]
+    assert "/keys/switch" in html.values("href")
+    assert "next-key" in [each.get("data-copy") for each in html.all("button")]
+    response = own_http.get("/keys/service-new.pub.pem")
+    assert response.content == prepared
+    assert response.headers["content-disposition"] == 'attachment; filename="service-new.pub.pem"'
+    assert own_sandbox.service_public_key_pem == before
+
+
+def test_a_rotation_makes_a_new_key(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """A link alone does not; the form does, once, and the page says what to do next."""
+    before, prepared = own_sandbox.service_public_key_pem, own_sandbox.prepare_service_key()
+    assert own_http.get("/keys/rotate").status_code == 405
+    assert own_http.post("/keys/rotate").status_code == 415
+    assert own_sandbox.service_public_key_pem == before
+    rotated = post(own_http, "/keys/rotate")
+    assert rotated.status_code == 303
+    assert own_sandbox.service_public_key_pem == prepared
+    assert post(own_http, "/keys/rotate").status_code == 409
+    assert own_sandbox.service_public_key_pem == prepared
+    html = page(own_http, rotated.headers["location"])
+    assert "Switched. Webhooks are signed with the new key" in html.text
+    assert PEM.findall(html.source)[0] == own_sandbox.service_public_key_pem.decode()
+
+
+def test_the_steps_of_a_rotation_work(own_sandbox: Sandbox, own_http: httpx.Client) -> None:
+    """Both keys are accepted for a while, then the new one alone, and the old one is refused (spec §5)."""
+    old_pem = own_sandbox.service_public_key_pem
+    post(own_http, "/keys/prepare")
+    post(own_http, "/keys/rotate")
+    new_pem = own_http.get("/keys/service.pub.pem").content
+    ledger = MemoryLedger()
+    ledger.open_account("p1", Decimal(100))
+    seen = []
+    for keys in ([old_pem], [old_pem, new_pem], [new_pem]):
+        receiver = WebhookReceiver(authenticator=RsaSignature(keys))
+        with asgi_server(asgi_app(receiver, Wallet(ledger), prefix="/wallet")) as port:
+            own_sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
+            if keys == [new_pem]:
+                own_sandbox.faults.plan = FaultPlan.parse("old-key@1")
+            played = own_sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+            seen.append([each.code for each in played.deliveries[:3]])
+    assert set(seen[0]) == {"INVALID_SIGNATURE"}
+    assert seen[1:] == [[None, None], ["INVALID_SIGNATURE", None, None]]
+
+
+class FullDisk:
+    """Keeps no key."""
+
+    where = "/full/disk"
+
+    def keep(self, following: object) -> None:
+        raise ConfigurationError("No space left. Nothing was switched.")
+
+    def undo(self) -> None:
+        raise AssertionError("there is nothing to undo")
+
+
+def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
+    """And the page says where keys are, which it does only if they are kept."""
+    with Sandbox(
+        operator_public_key=public_key,
+        service_private_key=service_key(),
+        control_room=ControlRoom,
+        key_keeper=FullDisk(),
+    ) as sandbox:
+        before = sandbox.service_public_key_pem
+        sandbox.prepare_service_key()
+        with httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http:
+            refused = post(http, "/keys/rotate")
+            assert refused.status_code == 409
+            assert "No space left. Nothing was switched." in refused.text
+            assert "/full/disk" in page(http, "/keys").text
+        assert sandbox.service_public_key_pem == before
+
+
+class SlowDisk:
+    """Keeps each key, once it is let."""
+
+    where = "/slow/disk"
+
+    def __init__(self) -> None:
+        self.asked, self.may = Event(), Event()
+        self.kept: list[RSAPublicKey] = []
+
+    def keep(self, following: RSAPrivateKey) -> None:
+        self.asked.set()
+        assert self.may.wait(20)
+        self.kept.append(following.public_key())
+
+    def undo(self) -> None:
+        self.kept.pop()
+
+
+def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
+    """The second comes while the first is at work, and is told; the key that no wallet knows is not even made."""
+    disk = SlowDisk()
+    with (
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom, key_keeper=disk
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ThreadPoolExecutor(2) as clicks,
+    ):
+        prepared = sandbox.prepare_service_key()
+        form_token(http)
+        first = clicks.submit(post, http, "/keys/rotate")
+        assert disk.asked.wait(20)
+        second = clicks.submit(post, http, "/keys/rotate")
+        time.sleep(0.3)
+        disk.may.set()
+        assert (first.result(20).status_code, second.result(20).status_code) == (303, 409)
+        assert "There is no next key to switch to" in second.result().text
+        assert sandbox.service_public_key_pem == prepared
+        assert sandbox.prepared_service_key_pem is None
+    assert [key.public_numbers() for key in disk.kept] == [load_public_key(prepared).public_numbers()]
+
+
+@pytest.fixture
+def rotating(public_key: RSAPublicKey) -> Iterator[tuple[Sandbox, httpx.Client, list[bytes]]]:
+    """A sandbox with a wallet, its reader, and the keys that the wallet knows: add one, and it accepts it."""
+    ledger = MemoryLedger()
+    ledger.open_account("p1", Decimal(100))
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        known = [sandbox.service_public_key_pem]
+        receiver = WebhookReceiver(authenticator=Knowing(known))
+        with (
+            asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            yield sandbox, http, known
+
+
+class Knowing:
+    """Accepts calls by the keys in a list, as it is now."""
+
+    def __init__(self, known: list[bytes]) -> None:
+        self._known = known
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Return, or raise WebhookSignatureError."""
+        RsaSignature(self._known).authenticate(request, profile)
+
+
+def undo(http: httpx.Client) -> httpx.Response:
+    """Press the button."""
+    keys = [each["value"] or "" for each in page(http, "/keys").all("input") if each["name"] == "key"]
+    return post(http, "/keys/undo", key=keys[0] if keys else "")
+
+
+def played(sandbox: Sandbox, http: httpx.Client) -> str:
+    """Play a round, and return what its bet's page says."""
+    (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0).bet_ids
+    return page(http, f"/bets?id={bet_id}").text
+
+
+def test_the_wallet_is_asked_before_a_switch(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """Refused, then accepted, then no answer; nothing is switched by it, and each answer is in Live."""
+    sandbox, http, known = rotating
+    assert post(http, "/keys/ask").status_code == post(http, "/keys/retire").status_code == 409
+    assert http.get("/keys/switch").status_code == 409
+    prepared, before = sandbox.prepare_service_key(), sandbox.service_public_key_pem
+    assert "The wallet was not asked about this key yet." in page(http, "/keys/switch").text
+    asked = []
+    for known[1:] in ([], [prepared]):
+        assert post(http, "/keys/ask").headers["location"] == "/keys#ask-title"
+        asked.append(page(http, "/keys/switch"))
+    assert "refused The wallet answered INVALID_SIGNATURE: it does not know the next key yet." in asked[0].text
+    assert "Switch all the same" in asked[0].text
+    assert "accepted The wallet answered SUCCESS: it knows the next key." in asked[1].text
+    assert "Switch to the next key</button>" in asked[1].source
+    number = sandbox.live.count
+    assert f"/live/{number}" in asked[1].values("href")
+    assert "next key" in page(http, f"/live/{number}").text
+    sandbox.wallet_url = "http://127.0.0.1:1"
+    post(http, "/keys/ask")
+    assert "no answer Nobody answers at 127.0.0.1:1" in page(http, "/keys").text
+    assert sandbox.service_public_key_pem == before
+    assert not sandbox.service.balances.disagrees()
+
+
+def test_a_switch_that_the_wallet_does_not_know(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """The pages name the service's new key and the way back, and blame the wallet neither before nor after."""
+    sandbox, http, known = rotating
+    for _ in range(2):
+        post(http, "/keys/prepare")
+        post(http, "/keys/rotate")
+    told = played(sandbox, http)
+    assert "the service signs with the key that it switched to at " in told
+    assert "Register it at the wallet, or undo the switch: both under Keys." in told
+    assert "it does not know" not in told
+    keys = page(http, "/keys").text
+    assert "The wallet has not accepted the service’s key yet" in keys
+    assert "The service signs with the key that it switched to" in page(http, f"/live/{sandbox.live.count}").text
+    # Twice forward, twice back.
+    assert undo(http).headers["location"] == "/keys?undone"
+    assert undo(http).status_code == 303
+    assert undo(http).status_code == 409
+    assert sandbox.service_public_key_pem == known[0]
+    assert "p1 wagered 1.00 and lost." in played(sandbox, http).replace(" EUR", "")
+    assert "The wallet has not accepted" not in page(http, "/keys").text
+
+
+BLAMED = "A correct wallet never does this"
+
+
+def test_the_wallet_is_not_blamed_for_our_key(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """Below a round and a claim that are refused after a switch; it is where the wallet refuses a key that it knew."""
+    sandbox, http, known = rotating
+    known.append(sandbox.prepare_service_key())
+
+    def told() -> str:
+        return page(http, play(http).headers["location"]).text
+
+    assert BLAMED not in told()
+    post(http, "/keys/prepare")
+    post(http, "/keys/rotate")
+    assert BLAMED not in told()
+    post(http, "/keys/prepare")
+    post(http, "/keys/rotate")
+    refused = told()
+    assert "the wallet has not accepted that key yet. Register it at the wallet, or undo the switch" in refused
+    assert BLAMED not in refused
+    grant = {"player_id": "p1", "instance_id": sandbox.instance_id, "count": "2", "wager": "1", "unit": "days"}
+    post(http, "/free-bets/grant", **grant, duration="1", reference_id="ours")
+    free_bet_id = sandbox.world.grants()[-1].free_bet_id
+    claimed = page(http, post(http, "/free-bets/claim", free_bet_id=free_bet_id).headers["location"]).text
+    assert "Not claimed." in claimed
+    assert BLAMED not in claimed
+    known.append(sandbox.service_public_key_pem)
+    assert BLAMED not in told()
+    known.clear()
+    known.append(sandbox.prepare_service_key())
+    assert f"{BLAMED}: withdraw had no definite answer in 12 tries: INVALID_SIGNATURE" in told()
+
+
+def test_an_old_refusal_is_told_as_one(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """A bet of the time before an undo was signed with another key than now."""
+    sandbox, http, known = rotating
+    sandbox.rotate_service_key()
+    (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0).bet_ids
+    time.sleep(0.01)
+    undo(http)
+    assert "The service signs with another key now." in page(http, f"/bets?id={bet_id}").text
+    # The key that was given up is the next one, and known from now on.
+    again = sandbox.prepared_service_key_pem
+    assert again is not None
+    known.append(again)
+    post(http, "/keys/rotate")
+    assert sandbox.service_public_key_pem == again
+    assert "Play a round to see whether the wallet accepts it." in page(http, "/keys?rotated").text
+    played(sandbox, http)
+    assert "The wallet accepts it." in page(http, "/keys?rotated").text
+    known.clear()
+    known.append(sandbox.prepare_service_key())
+    assert "it has accepted the service’s key before" in played(sandbox, http)
+
+
+def test_a_wallet_that_never_knew_a_key_is_given_it(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """Without a switch, it is the wallet that must learn."""
+    sandbox, http, known = rotating
+    known[:] = [sandbox.prepare_service_key()]
+    assert "it does not know the service’s key. Give it the key under Keys." in played(sandbox, http)
+
+
+def test_an_undo_is_pressed_for_one_key(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
+    """A second click is about a key that is no longer in use."""
+    sandbox, http, _ = rotating
+    sandbox.rotate_service_key()
+    sandbox.rotate_service_key()
+    key = next(each["value"] or "" for each in page(http, "/keys").all("input") if each["name"] == "key")
+    assert post(http, "/keys/undo", key=key).status_code == 303
+    after = sandbox.service_public_key_pem
+    assert post(http, "/keys/undo", key=key).status_code == 409
+    assert post(http, "/keys/undo").status_code == 409
+    assert sandbox.service_public_key_pem == after
+
+
+def test_where_keys_are_is_not_said_of_none(own_http: httpx.Client) -> None:
+    """A sandbox in a program writes no files."""
+    assert "service.old.pem" not in page(own_http, "/keys").text
+
+
+def test_no_page_shows_a_private_key(
+    sandbox: Sandbox, http: httpx.Client, own_http: httpx.Client, private_pem: bytes
+) -> None:
+    """Neither in PEM nor a line of it, wherever it is looked for."""
+    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+    secret_lines = [line for line in private_pem.decode().splitlines() if len(line) == 64]
+    for reader in (http, own_http):
+        for path in [*PATHS, "/keys/switch", "/status", "/keys/service.pub.pem", "/live/1", "/openapi.json"]:
+            text = reader.get(path).text
+            assert "PRIVATE" not in text
+            assert not any(line in text for line in secret_lines)
+
+
+def test_the_key_is_copied(own_sandbox: Sandbox, browser: Browser) -> None:
+    """To the clipboard, as it stands there."""
+    with visiting(browser, own_sandbox.base_url, permissions=["clipboard-read", "clipboard-write"]) as room:
+        room.goto("/keys")
+        room.get_by_role("button", name="Copy").first.click()
+        expect(room.get_by_text("Copied")).to_be_visible()
+        assert room.evaluate("navigator.clipboard.readText()") == own_sandbox.service_public_key_pem.decode()

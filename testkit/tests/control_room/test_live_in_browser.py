@@ -1,0 +1,178 @@
+"""Live as a person uses it: in Chromium, with long and hostile ids, paused, filtered, and without JavaScript."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from playwright.sync_api import Browser, Page, expect
+
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.control_room.support import service_key
+from testkit.tests.control_room.test_live import recorded
+from tests.support.browser import visiting
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6)]
+
+#: It would turn around all that follows it in its line.
+TURNED = "\u202e" + "evil-player-" * 25
+LONG = "b" * 150 + "-" + "e" * 149
+
+
+@pytest.fixture
+def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox with one call, whose ids, code, path and note are as long as can be and longer."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        recorded(
+            sandbox,
+            player_id=TURNED,
+            bet_id=LONG,
+            round_id=LONG,
+            tx_id=LONG,
+            path="/" + "p" * 300,
+            note="n" * 300,
+            fault="reply-lost",
+            amount_cents=123_456_789,
+            request_body=b'{"player_id":"%s"}' % LONG.encode(),
+            response_body=b'{"type":"ERROR","code":"%s","balance":123456789.00,"timestamp":1}' % (b"C" * 250),
+            request_headers=((b"h" * 300, b"v" * 300),),
+        )
+        yield sandbox
+
+
+def overflow(page: Page) -> int:
+    """Return by how many pixels the page is wider than the window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+@pytest.mark.parametrize("width", [400, 1000, 1280])
+def test_nothing_pushes_a_column_out(own: Sandbox, browser: Browser, width: int) -> None:
+    """Neither in the list nor on a call's page, its parts all open; and each column keeps its width."""
+    with visiting(browser, own.base_url, viewport={"width": width, "height": 800}) as page:
+        for path in ("/live", f"/live?player={TURNED}&bet={LONG}", "/live/1", "/live/compose?from=1"):
+            page.goto(path)
+            page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+            assert overflow(page) <= 0, path
+        page.goto("/live")
+        row = page.locator("#call-1")
+        for cell in ("at", "took"):
+            box, list_box = row.locator(f".{cell}").bounding_box(), page.locator(".calls").bounding_box()
+            assert box is not None
+            assert list_box is not None
+            assert box["x"] + box["width"] <= list_box["x"] + list_box["width"] + 1
+
+
+def test_an_id_turns_nothing_around(own: Sandbox, browser: Browser) -> None:
+    """What hides in it is shown, it is isolated from its sentence, and its middle is there for whoever copies it."""
+    with visiting(browser, own.base_url, permissions=["clipboard-read", "clipboard-write"]) as page:
+        page.goto("/live/1")
+        shown = page.locator("bdi.ident").filter(has_text="evil-player").first
+        assert shown.evaluate("each => getComputedStyle(each).unicodeBidi") == "isolate"
+        assert shown.text_content() == TURNED.replace("\u202e", "\\u202e")
+        assert shown.get_attribute("title") == shown.text_content()
+        box = shown.bounding_box()
+        assert box is not None
+        assert box["width"] < 300
+        page.get_by_role("button", name="Copy \\u202e").click()
+        expect(page.get_by_role("button", name="Copied \\u202e")).to_be_visible()
+        assert page.evaluate("navigator.clipboard.readText()") == TURNED
+
+
+def test_the_list_is_paused(own: Sandbox, browser: Browser) -> None:
+    """What comes meanwhile is counted, and appears when the list goes on."""
+    with visiting(browser, own.base_url) as page:
+        page.goto("/live")
+        expect(page.get_by_text("Listening")).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        first, second = recorded(own), recorded(own)
+        expect(page.get_by_role("button", name="Resume (2 new)")).to_be_visible()
+        expect(page.locator(f"#call-{first.number}")).to_be_hidden()
+        expect(page.locator("#call-1")).to_be_visible()
+        page.get_by_role("button", name="Resume").click()
+        expect(page.locator(f"#call-{first.number}")).to_be_visible()
+        expect(page.locator("#calls tr").first).to_have_id(f"call-{second.number}")
+        third = recorded(own)
+        expect(page.locator(f"#call-{third.number}")).to_be_visible()
+        expect(page.locator("#counted")).to_have_text("4 calls")
+
+
+def test_an_alert_is_one_box(own: Sandbox, browser: Browser) -> None:
+    """With its two links; nothing else stands between them, on a line alone; on a narrow and on a wide screen."""
+    for _ in range(2):
+        recorded(own, response_body=b'{"type":"ERROR","code":"INVALID_SIGNATURE","timestamp":1}')
+    with visiting(browser, own.base_url) as page:
+        page.goto("/live")
+        alert = page.locator(".alerts li").filter(has_text="INVALID_SIGNATURE")
+        expect(alert).to_have_text(re.compile("answered INVALID_SIGNATURE\\s+Compare the keys$"))
+        for width in (400, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            box = alert.bounding_box()
+            assert box is not None
+            for link in alert.get_by_role("link").all():
+                inside = link.bounding_box()
+                assert inside is not None
+                assert box["x"] < inside["x"] < inside["x"] + inside["width"] < box["x"] + box["width"], width
+        page.get_by_role("link", name="Compare the keys").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Keys")
+
+
+@pytest.mark.parametrize("with_script", [True, False])
+@pytest.mark.drawn(1)
+def test_a_click_adds_to_the_filter(own: Sandbox, browser: Browser, with_script: bool) -> None:
+    """A player, then an answer, then a new call of theirs; and back to all calls."""
+    for player_id, status in (("ann", 200), ("bob", 200), ("ann", 502)):
+        recorded(own, player_id=player_id, status=status)
+    with visiting(browser, own.base_url, java_script_enabled=with_script) as page:
+        page.goto("/live")
+        expect(page.locator("#calls tr")).to_have_count(4)
+        page.get_by_role("button", name="ann").first.click()
+        expect(page.locator("#calls tr")).to_have_count(2)
+        page.get_by_role("button", name="502").click()
+        expect(page.locator("#calls tr")).to_have_count(1)
+        expect(page.get_by_label("Player", exact=True)).to_have_value("ann")
+        if with_script:
+            expect(page.get_by_text("Listening")).to_be_visible()
+            recorded(own, player_id="bob", status=502)
+            recorded(own, player_id="ann", status=502)
+            expect(page.locator("#calls tr")).to_have_count(2)
+            expect(page.locator("#counted")).to_have_text("2 of 6 calls")
+        page.get_by_label("Player", exact=True).fill("")
+        page.get_by_label("Search", exact=True).fill("nowhere")
+        page.get_by_label("Search", exact=True).press("Enter")
+        expect(page.get_by_text("No call matches these filters.")).to_be_visible()
+        page.get_by_role("link", name="Clear filters").first.click()
+        expect(page.locator("#calls tr")).to_have_count(6 if with_script else 4)
+
+
+def test_a_lost_delivery_is_two_clicks_away(sandbox: Sandbox, browser: Browser) -> None:
+    """From the list to the lost deliveries, and to what its loss means; without JavaScript, as everything."""
+    sandbox.faults.set_nth("reply-lost", 1)
+    sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0)
+    with visiting(browser, sandbox.base_url, java_script_enabled=False) as page:
+        page.goto("/live")
+        page.get_by_role("link", name="got no answer").click()
+        page.locator("#calls .call > a").first.click()
+        expect(page.get_by_text("The answer to this delivery was lost on its way back.")).to_be_visible()
+        expect(page.get_by_text("The same call was delivered again as number")).to_be_visible()
+        page.get_by_role("link", name="Edit, sign and send").click()
+        page.get_by_label("a key that no wallet knows").check()
+        page.get_by_role("button", name="Sign and send").click()
+        expect(page.locator(".summary")).to_contain_text("INVALID_SIGNATURE")
+        expect(page.locator(".summary")).to_contain_text("edited by hand")
+
+
+def test_calls_are_exported(own: Sandbox, browser: Browser) -> None:
+    """By a button, with the filter of the page."""
+    recorded(own, player_id="ann")
+    with visiting(browser, own.base_url) as page:
+        page.goto("/live?player=ann")
+        page.get_by_text("Export", exact=True).click()
+        with page.expect_download() as downloading:
+            page.get_by_role("button", name="CSV").click()
+        lines = downloading.value.path().read_text().splitlines()
+        assert (downloading.value.suggested_filename, len(lines)) == ("calls.csv", 2)
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("button", name="CSV")).to_be_hidden()

@@ -1,0 +1,100 @@
+"""Live with a thousand calls of any length: no page parses their bodies, and none is heavier than 100 kB."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.models.webhooks import LONGEST_ID
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.service import exchange_log
+from testkit.tests.control_room.support import page, service_key
+from testkit.tests.control_room.test_live import numbers, recorded
+
+pytestmark = pytest.mark.outside
+
+MOST_BYTES = 100_000
+PAGES = ("/live", "/live?search=zzz", "/live?answer=SUCCESS", "/live?before=900", "/live/1000", "/live/1000?player=p1")
+#: Ids that take the most room: in bytes, once they are escaped, and once nothing hides in them.
+HEAVY = ('"' * LONGEST_ID, "\U0001f600" * LONGEST_ID, "\U0010ffff" * LONGEST_ID)
+
+
+@pytest.fixture(scope="module")
+def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox for these alone."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="module")
+def at_home(own: Sandbox) -> Iterator[httpx.Client]:
+    """A client of its control room."""
+    with httpx.Client(base_url=own.base_url, trust_env=False, verify=False, timeout=20) as http:
+        yield http
+
+
+def test_no_page_reads_a_body_again(own: Sandbox, at_home: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a list shows of a body was read when the call was recorded; and a search has its bound."""
+    for number in range(1_000):
+        recorded(own, player_id=f"p{number % 7}", bet_id=f"bet-{number}", request_body=b'{"n":%d}' % number)
+
+    def reads(_body: bytes) -> None:
+        raise AssertionError("a body was parsed")
+
+    monkeypatch.setattr(exchange_log, "read_reply", reads)
+    for path in PAGES:
+        html = page(at_home, path.replace("1000", str(own.live.count)))
+        assert len(html.source.encode()) < MOST_BYTES, path
+    assert len(numbers(page(at_home, "/live").source)) == 50
+    for kind in ("jsonl", "har", "csv"):
+        assert at_home.get(f"/live/export?format={kind}").status_code == 200
+    with pytest.raises(AssertionError, match="a body was parsed"):
+        recorded(own)
+
+
+@pytest.mark.parametrize("name", HEAVY, ids=["quotes", "emoji", "unassigned"])
+def test_the_longest_ids_make_no_heavy_page(own: Sandbox, at_home: httpx.Client, name: str) -> None:
+    """The list has fewer calls then, one at least; the page of a call is bounded too, whatever its messages are."""
+    heavy = name.encode() * 100
+    code = b"X" * 256
+    for number in range(60):
+        recorded(
+            own,
+            player_id=name,
+            bet_id=name[1:] + "b",
+            round_id=name,
+            tx_id=name,
+            path="/" + name * 20,
+            note=name * 20,
+            fault="reply-lost, duplicate, slow, other-content",
+            request_headers=((b"Signature", heavy), *((b"x" * 500, heavy) for _ in range(60))),
+            request_body=b"%d" % number + heavy,
+            response_headers=tuple((b'"' * 500, b"\xff" * 5_000) for _ in range(60)),
+            response_body=b'{"type":"ERROR","code":"%s","balance":1.00,"timestamp":1,"x":"%s"}' % (code, b"<" * 9_000),
+        )
+    newest = own.live.count
+    asked = httpx.QueryParams(player=name, bet=name[1:] + "b", search=name, answer=code.decode(), begin="00:00")
+    for path in ("/live", f"/live?{asked}", f"/live/{newest}", f"/live/{newest}?{asked}"):
+        html = page(at_home, path)
+        assert len(html.source.encode()) < MOST_BYTES, path
+    found = numbers(page(at_home, "/live").source)
+    assert found == list(range(newest, newest - len(found), -1))
+    assert found
+    # The next page goes on where this one ended.
+    assert numbers(page(at_home, f"/live?before={found[-1]}").source)[0] == found[-1] - 1
+
+
+def test_a_stream_is_not_flooded(own: Sandbox, at_home: httpx.Client) -> None:
+    """An event has its bound, too."""
+    with at_home.stream("GET", f"/live/events?seen={own.live.run}-0") as response:
+        lines = iter(response.iter_lines())
+        event: list[str] = []
+        for line in lines:
+            if event and not line:
+                break
+            event += [line] if line.startswith(("data:", "id:")) else []
+    assert 0 < sum(map(len, event)) < 4 * MOST_BYTES

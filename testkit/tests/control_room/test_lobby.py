@@ -1,0 +1,445 @@
+"""The lobby: the catalogue, and a round played from it."""
+
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from threading import Event
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from starlette.applications import Starlette
+
+from game_operator import GameInfo, Genre
+from game_operator.ledger import MemoryLedger
+from game_operator.models import BetConfig, GameInstance
+from game_operator.text import money
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.control_room.page_context import PageContext
+from game_operator_testkit.control_room.results import units_in
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.service.exchange_log import Exchange
+from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, form_token, page, play, post, service_key
+from tests.support.hostile_server import Connection, HostileServer
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.outside
+
+UNLIMITED = httpx.Limits(max_connections=None)
+
+
+def shown_games(http: httpx.Client, query: str) -> list[str]:
+    """Return the names of the games that are listed."""
+    html = page(http, f"/?{query}")
+    return [src.removeprefix("/thumbnails/").removesuffix(".svg") for src in html.values("src") if "thumb" in src]
+
+
+def test_the_catalogue_is_what_the_api_answers(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Every game with its limits, in currency units (spec §2.5, §2.7)."""
+    text = page(http, "/").text
+    games = sandbox.world.games("acme")
+    for game in games:
+        assert game.name in text
+        for instance in game.instances:
+            limits = instance.bet_config
+            least, most, win = (
+                units_in(each, limits.currency) for each in (limits.min_wager, limits.max_wager, limits.max_win)
+            )
+            assert f"{limits.currency} {least} – {most}" in text
+            assert f"wins up to {win}" in text
+    assert f"{len(games)} of {len(games)}" in text
+    assert "wins up to 1,234,567,890,123,456.78" in text
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        pytest.param("genre=Crash", ["comet-crash"], id="by genre"),
+        pytest.param("status=MAINTENANCE", ["upstairs"], id="by status"),
+        pytest.param("genre=Crash&status=ACTIVE", ["comet-crash"], id="by both"),
+        pytest.param("genre=Crash&status=MAINTENANCE", [], id="none fits both"),
+        pytest.param("genre=Nothing", [], id="none has the genre"),
+    ],
+)
+def test_games_are_filtered(http: httpx.Client, query: str, expected: list[str]) -> None:
+    """By a link or a form without a script; what was chosen stays chosen."""
+    assert shown_games(http, query) == expected
+    assert ("No game has this genre" in page(http, f"/?{query}").text) == (not expected)
+    assert len(shown_games(http, "genre=&status=")) == 14
+
+
+def test_every_game_has_its_picture(http: httpx.Client) -> None:
+    """Drawn here, whatever thumbnail_url says; there is none of a game that is not there."""
+    for path in [src for src in page(http, "/").values("src") if "thumb" in src]:
+        response = http.get(path)
+        assert (response.status_code, response.headers["content-type"]) == (200, "image/svg+xml")
+        assert b"<svg" in response.content
+    assert http.get("/thumbnails/nothing.svg").status_code == 404
+
+
+def test_the_form_is_filled_in(sandbox: Sandbox, http: httpx.Client) -> None:
+    """With the instance that a game's link names, and its default wager."""
+    instance = next(
+        each for game in sandbox.world.games("acme") for each in game.instances if each.bet_config.currency == "KWD"
+    )
+    html = page(http, f"/?instance={instance.id}")
+    wager = next(each for each in html.all("input") if each.get("name") == "wager")
+    assert wager["value"] == "0.25"
+    assert page(http, "/?instance=nothing").all("h1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "moved", "told"),
+    [
+        pytest.param(
+            {"outcome": "win", "wager": "2.50", "won": "7"}, "4.50", "wagered 2.50 EUR and won 7.00 EUR", id="win"
+        ),
+        pytest.param({"outcome": "loss", "wager": "3"}, "-3.00", "wagered 3.00 EUR and lost", id="loss"),
+        pytest.param({"outcome": "loss", "wager": "3", "won": "7"}, "-3.00", "wagered 3.00 EUR and lost", id="ignored"),
+        pytest.param({"outcome": "cancelled", "wager": "4"}, "0", "4.00 EUR was taken and given back", id="cancelled"),
+    ],
+)
+def test_a_round_is_played(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, fields: dict[str, str], moved: str, told: str
+) -> None:
+    """The wallet is called, the page tells what came of it, and fetch-bet answers the bet (spec §3, §4.1, §4.2)."""
+    before = ledger.balance("p1")
+    response = play(http, instance_id=sandbox.instance_id, **fields)
+    assert response.status_code == 303
+    assert ledger.balance("p1") - before == int(Decimal(moved) * 100)
+    html = page(http, response.headers["location"])
+    assert told in html.text
+    bet_id = next(parse_qs(urlsplit(link).query)["id"][0] for link in html.values("href") if link.startswith("/bets?"))
+    bet = sandbox.world.bet("acme", bet_id, now_millis=sandbox.service.clock())
+    assert bet.status == ("ROLLED_BACK" if fields["outcome"] == "cancelled" else "CLOSED")
+    # The status bar may link to the wallet's last error.
+    assert html.source.partition('id="play-result"')[2].count('href="/live/') == 2
+    assert f"The wallet now has {money(ledger.balance('p1'))} EUR." in html.text
+    kept = {each["name"]: each.get("value") for each in html.all("input") if each.get("name") in {"wager", "player_id"}}
+    assert kept == {"wager": fields["wager"], "player_id": "p1"}
+
+
+def test_a_filter_outlives_a_round(http: httpx.Client) -> None:
+    """Whoever looks at one genre goes on looking at it after playing, or after a mistake."""
+    action = next(form["action"] for form in page(http, "/?genre=Keno&status=ACTIVE").all("form") if "hx-post" in form)
+    assert action == "/play?genre=Keno&status=ACTIVE"
+    assert play(http, action).headers["location"].startswith("/?genre=Keno&status=ACTIVE&")
+    assert "1 of 14" in Html(play(http, action, wager="x").text).text
+
+
+def test_a_round_by_the_rules(http: httpx.Client) -> None:
+    """The game decides, within its limits; all that is known is that it ended."""
+    html = page(http, play(http, outcome="rules", won="").headers["location"])
+    assert "p1 wagered 1.00" in html.text
+
+
+def test_a_round_that_the_wallet_refuses(http: httpx.Client) -> None:
+    """A player without enough money: no bet, and the refusal is shown (spec §7.1)."""
+    html = page(http, play(http, player_id="poor", wager="50").headers["location"])
+    assert "The wallet refused: INSUFFICIENT_BALANCE, poor has less than the wager. No wager was taken." in html.text
+
+
+@pytest.mark.parametrize(
+    ("wrong_address", "told", "line"),
+    [
+        pytest.param(False, "answered INVALID_SIGNATURE to all", "/withdraw INVALID_SIGNATURE × ", id="another key"),
+        pytest.param(True, "/withdraw answered HTTP 404, and no reply", "/withdraw 404 × ", id="another address"),
+    ],
+)
+def test_a_round_that_was_never_played(
+    wallet_url: str, public_key: RSAPublicKey, wrong_address: bool, told: str, line: str
+) -> None:
+    """Nothing was taken and nothing given back, whatever outcome was chosen; equal lines are one (spec §3)."""
+    with (
+        asgi_server(Starlette()) as port,
+        Sandbox(
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            wallet_url=f"http://127.0.0.1:{port}" if wrong_address else wallet_url,
+            control_room=ControlRoom,
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        html = page(http, play(http, outcome="win").headers["location"])
+    assert "Not played." in html.text
+    assert told in html.text
+    assert html.text.count(line) == 1
+    assert "given back" not in html.text
+
+
+def test_players_are_suggested(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Those whose balance the wallet told, and nobody whom it does not know."""
+    for player_id in ("p1", "nobody"):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    suggested = [each.get("value") for each in page(http, "/").all("option")]
+    assert ("p1" in suggested, "nobody" in suggested) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        pytest.param({"wager": ""}, "Write an amount", id="no wager"),
+        pytest.param({"wager": "1,50"}, "Write an amount", id="a comma"),
+        pytest.param({"wager": "1.005"}, "Write an amount", id="finer than a cent"),
+        pytest.param({"wager": "1e2"}, "Write an amount", id="an exponent"),
+        pytest.param({"wager": "-1"}, "Write an amount", id="negative"),
+        pytest.param({"wager": "NaN"}, "Write an amount", id="not a number"),
+        pytest.param({"wager": "١"}, "Write an amount", id="digits of another script"),
+        pytest.param({"wager": "9" * 5000}, "Write an amount", id="endless"),
+        pytest.param({"won": ""}, "Write an amount", id="a win without an amount"),
+        pytest.param({"won": "0"}, "Write an amount above 0, or choose Loss.", id="a win of nothing"),
+        pytest.param({"player_id": " "}, "A player id must not be blank.", id="a blank player"),
+        pytest.param({"player_id": "x" * 1000}, "A player id must have at most", id="an endless player"),
+        pytest.param({"outcome": "draw"}, "Choose one of the outcomes.", id="another outcome"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_the_field(http: httpx.Client, fields: dict[str, str], sentence: str) -> None:
+    """No call is made, and what was typed stays there."""
+    response = play(http, **({"wager": "12.25"} | fields))
+    assert response.status_code == 422
+    assert sentence in response.text
+    assert 'aria-invalid="true"' in response.text
+    assert ('value="12.25"' in response.text) == ("wager" not in fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        pytest.param({"wager": "100"}, None, id="the highest wager"),
+        pytest.param({"wager": "100.01"}, "This game takes 0.10 to 100.00 EUR.", id="a wager above it"),
+        pytest.param({"wager": "0.1"}, None, id="the least wager"),
+        pytest.param({"wager": "0.09"}, "This game takes 0.10 to 100.00 EUR.", id="a wager below it"),
+        pytest.param({"won": "10000"}, None, id="the most that can be won"),
+        pytest.param({"won": "10000.01"}, "The most that a bet wins here is 10,000.00 EUR.", id="more than that"),
+        pytest.param({"instance_id": "0" * 24}, "Choose a game that can be played now.", id="no such instance"),
+    ],
+)
+def test_the_limits_of_the_game_hold(
+    sandbox: Sandbox, http: httpx.Client, fields: dict[str, str], sentence: str | None
+) -> None:
+    """On both sides, in currency units; what is beyond is said beside its field (spec §2.7)."""
+    response = play(http, **({"instance_id": sandbox.instance_id} | fields))
+    assert response.status_code == (303 if sentence is None else 422)
+    assert sentence is None or sentence in response.text
+
+
+def test_what_is_off_is_not_for_play(sandbox: Sandbox, http: httpx.Client) -> None:
+    """Neither an inactive instance nor a game under maintenance is offered or taken (spec §2.5, §2.6)."""
+    offered = [each["value"] for each in page(http, "/").all("option") if len(each.get("value") or "") == 24]
+    games = sandbox.world.games("acme")
+    off = [each.id for game in games for each in game.instances if not (each.active and game.status == "ACTIVE")]
+    assert len(off) >= 5
+    assert set(offered).isdisjoint(off)
+    assert play(http, instance_id=off[0]).status_code == 422
+
+
+def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
+    """Not configured, or not listening: a sentence, and not a page of errors."""
+    with (
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        unset_page = page(http, "/").text
+        assert "No wallet is configured" in unset_page
+        assert "game-operator sandbox --wallet http://127.0.0.1:8000/wallet" in unset_page
+        unset = play(http)
+        sandbox.wallet_url = "http://127.0.0.1:9"
+        unreachable = play(http, wager="3.25")
+    assert (unset.status_code, unreachable.status_code) == (422, 502)
+    assert "There is no wallet to take the wager from" in unset.text
+    assert "Nobody answers at 127.0.0.1:9 (connection refused). Is the wallet running?" in unreachable.text
+    assert 'value="3.25"' in unreachable.text
+    assert "may have been carried out: see" in unreachable.text
+    assert "may have been carried out" not in unset.text
+    assert "/bets?id=" not in unreachable.text
+
+
+@contextmanager
+def wallet_that_dies(answers: int) -> Iterator[str]:
+    """Answer as many calls with SUCCESS, and then be gone."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(20)
+
+    def serve() -> None:
+        for left in reversed(range(answers)):
+            connection = Connection(listener.accept()[0], Event())
+            if not left:
+                listener.close()
+            with connection.sock:
+                connection.read_request()
+                connection.send(
+                    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 47\r\n\r\n"
+                    b'{"type":"SUCCESS","balance":1.00,"timestamp":1}'
+                )
+
+    with ThreadPoolExecutor(1) as thread, listener:
+        serving = thread.submit(serve)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        serving.result(20)
+
+
+def test_a_wallet_that_dies_in_the_middle(public_key: RSAPublicKey) -> None:
+    """The bet that was begun is named, and a win that was never told is none: not here, and not on the bet's page."""
+    with (
+        wallet_that_dies(answers=1) as url,
+        Sandbox(
+            operator_public_key=public_key, service_private_key=service_key(), wallet_url=url, control_room=ControlRoom
+        ) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        response = play(http, wager="1", won="2")
+        assert response.status_code == 502
+        html = Html(response.text)
+        link = next(link for link in html.values("href") if link.startswith("/bets?id="))
+        bet = page(http, link).text
+    assert "Nobody answers at 127.0.0.1:" in html.text
+    assert "Calls of the round before that may have been carried out: see Live." in html.text
+    assert "/live" in html.values("href")
+    untold = "p1’s wager of 1.00 EUR was taken, and no answer to its deposit is in the live log."
+    assert untold in html.text
+    assert "For the service, this bet is settled: p1 wagered 1.00 EUR and won 2.00 EUR." in bet
+    assert f"The wallet has not confirmed that, as far as the live log shows. {untold}" in bet
+
+
+def test_a_player_may_be_called_anything(http: httpx.Client) -> None:
+    """A script in a name is text on every page it comes to."""
+    location = play(http, player_id=EVIL).headers["location"]
+    refused = play(http, player_id=EVIL, wager="x")
+    # The status bar above may lead to another call.
+    content = Html(page(http, location).source.partition("<main")[2])
+    number = next(link for link in content.values("href") if link.startswith("/live/"))
+    for source in (page(http, location).source, refused.text, page(http, "/live").source, page(http, number).source):
+        assert EVIL not in source
+        assert EVIL_ESCAPED in source
+
+
+def test_games_may_be_called_anything(public_key: RSAPublicKey) -> None:
+    """Names, providers and ids of games are text too."""
+    limits = BetConfig(
+        min_wager=Decimal(1), max_wager=Decimal(2), default_wager=Decimal(1), currency=EVIL, max_win=Decimal(9)
+    )
+    with (
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+        instance = GameInstance(id="a" * 24, name=EVIL, active=True, bet_config=limits)
+        evil = {"id": EVIL, "name": EVIL, "provider_name": EVIL, "genre": EVIL, "status": EVIL}
+        sandbox.world.add_game(GameInfo(instances=(instance,), **evil))
+        html = page(http, f"/?genre={EVIL}&instance={'a' * 24}")
+        picture = next(src for src in html.values("src") if "thumb" in src)
+        assert http.get(picture).status_code == 200
+    assert EVIL not in html.source
+    assert html.source.count(EVIL_ESCAPED) >= 8
+    assert Genre.CRASH in html.text
+
+
+def test_the_form_names_who_was_played_for_last(public_key: RSAPublicKey) -> None:
+    """Else p1; calls of the Operator API are about nobody."""
+    call = Exchange(
+        at_millis=0,
+        direction="webhook",
+        method="POST",
+        path="/withdraw",
+        request_headers=(),
+        request_body=b"{}",
+        signature="",
+        status=200,
+    )
+    with (
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+
+        def named(path: str) -> str | None:
+            return next(each for each in page(http, path).all("input") if each.get("name") == "player_id")["value"]
+
+        assert (named("/"), named("/free-bets")) == ("p1", "p1")
+        for player_id in ("ann", "bob", ""):
+            sandbox.live.record(replace(call, player_id=player_id))
+        assert (named("/"), named("/free-bets")) == ("bob", "bob")
+        assert named("/?player_id=cleo") == "cleo"
+
+
+def say_nothing(connection: Connection) -> None:
+    connection.read_request()
+
+
+def test_a_wallet_that_hangs_holds_up_no_page(private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """However many rounds wait for it, other pages answer; and the sandbox stops without waiting for them."""
+    with HostileServer(say_nothing) as wallet, ThreadPoolExecutor(45) as threads:
+        with (
+            Sandbox(
+                operator_public_key=public_key,
+                service_private_key=private_key,
+                wallet_url=wallet.base_url,
+                control_room=ControlRoom,
+            ) as sandbox,
+            httpx.Client(
+                base_url=sandbox.base_url, trust_env=False, verify=False, timeout=60, limits=UNLIMITED
+            ) as http,
+        ):
+            fields = {"player_id": "p1", "instance_id": sandbox.instance_id, "wager": "1", "outcome": "loss"}
+            form_token(http)
+            playing = [threads.submit(post, http, "/play", **fields) for _ in range(45)]
+            give_up = time.monotonic() + 20
+            while len(wallet.requests) < 8:
+                assert time.monotonic() < give_up
+                time.sleep(0.01)
+            began = time.monotonic()
+            assert http.get("/keys").status_code == 200
+            # The first of them is given up after ten seconds.
+            assert time.monotonic() - began < 8
+            assert not any(each.done() for each in playing)
+            assert len(wallet.requests) == 8
+            began = time.monotonic()
+            sandbox.__exit__(None, None, None)
+            assert time.monotonic() - began < 5
+        assert {type(each.exception(20)) for each in playing} <= {
+            type(None),
+            httpx.RemoteProtocolError,
+            httpx.ReadError,
+        }
+
+
+@pytest.mark.parametrize(
+    ("path", "instances", "told"),
+    [
+        pytest.param("/wallet", {"b" * 24}, "A receiver that was given instances=", id="instances of another's"),
+        pytest.param("", None, "is a prefix such as /wallet missing?", id="an address of another's"),
+    ],
+)
+def test_our_own_receiver_is_explained(
+    public_key: RSAPublicKey, path: str, instances: set[str] | None, told: str
+) -> None:
+    """INVALID_REQUEST is its answer to an instance that is not its own, and at an address that is not (spec §7.1)."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem), instances=instances)
+        with (
+            asgi_server(asgi_app(receiver, Wallet(MemoryLedger()), prefix="/wallet")) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}{path}"
+            html = page(http, play(http).headers["location"])
+    assert "INVALID_REQUEST, it cannot make sense of the call. No wager was taken." in html.text
+    assert told in html.text
+
+
+def test_the_oldest_rounds_that_were_played_are_forgotten() -> None:
+    """A control room may run for months; the 200 newest rounds are remembered."""
+    sandbox: Any = None
+    context = PageContext(sandbox, ())
+    for number in range(201):
+        context.remember(f"round-{number}", [f"bet-{number}"], [])
+    assert len(context.played) == 200
+    assert "round-0" not in context.played
+    assert context.played["round-1"] == (["bet-1"], [])

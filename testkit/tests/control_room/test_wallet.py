@@ -1,0 +1,336 @@
+"""The Wallet page: balances, what disagrees and since when, and how long answers took."""
+
+import re
+from decimal import Decimal
+from itertools import count
+from urllib.parse import quote
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from playwright.sync_api import Browser, expect
+
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import BalanceCall, DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app, error, success
+from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.provider.faults import FaultPlan
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
+from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, page, post, service_key
+from tests.support.browser import visiting
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.outside
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def player_id(ledger: MemoryLedger) -> str:
+    """A player with 100.00 whom no other test plays as."""
+    name = f"saver-{next(_numbers)}"
+    ledger.open_account(name, Decimal(100))
+    return name
+
+
+def shown(http: httpx.Client, player_id: str) -> str:
+    """Return the text of the page with a player's chart."""
+    return page(http, f"/wallet?player={quote(player_id)}").text
+
+
+def test_a_right_wallet_agrees(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Won, lost, cancelled, refused, and whatever a fault adds: no balance is called wrong."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=2550)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, cancel=True)
+    try:
+        for plan in (
+            "duplicate=100%,forged=100%",
+            "reply-lost@1,early-rollback@2",
+            "early-deposit@1",
+            "request-lost@2",
+        ):
+            sandbox.faults.plan = FaultPlan.parse(plan)
+            cancel = "rollback" in plan
+            sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=None if cancel else 700, cancel=cancel)
+    finally:
+        sandbox.faults.clear()
+    text = shown(http, player_id)
+    assert f"Balance of {player_id} agrees" in text
+    assert f"{player_id} agrees 111.50 111.50" in text
+    assert f"{player_id}: at" not in text
+
+
+def test_of_a_stranger_nothing_is_known(sandbox: Sandbox, http: httpx.Client) -> None:
+    """A wallet that refuses a player reports no balance, and a missing balance agrees with nothing."""
+    sandbox.play_round(player_id="stranger", wager_cents=100, won_cents=0)
+    html = page(http, "/wallet?player=stranger")
+    assert "Balance of stranger not known" in html.text
+    assert "stranger not known – " in html.text
+    assert '<span class="badge">not known</span>' in html.source
+
+
+def test_a_wrong_balance_is_shown_and_can_be_accepted(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """What was reported, what it should be, and since when; who has moved the money himself accepts it."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    ledger.adjust(player_id, Decimal("12.34"), reference=player_id)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    html = page(http, "/wallet")
+    assert "1 player with a balance that disagrees" in html.text
+    assert "the wallet reported 92.34 instead of 80.00, first at call " in html.text
+    assert "1 more balance since then carries the same difference." in html.text
+    assert f"Balance of {player_id} disagrees" in html.text
+    assert "+12.34" in html.text
+    assert f"{player_id} disagrees 92.34 80.00" in html.text
+    assert post(http, "/wallet/accept", player_id=player_id).status_code == 303
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    assert f"{player_id} agrees 82.34 82.34" in shown(http, player_id)
+
+
+class Generous:
+    """A wallet that pays a deposit as often as it comes."""
+
+    def __init__(self) -> None:
+        self.balance_cents = 10_000
+        self.taken: set[str] = set()
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._take(f"w{call.bet_id}", -call.amount_cents)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return self._take(f"r{call.bet_id}", call.amount_cents or 0)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._take(f"d{call.bet_id}{len(self.taken)}", call.amount_cents)
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return success(balance_cents=self.balance_cents)
+
+    def _take(self, key: str, moves_cents: int) -> Reply:
+        if key not in self.taken:
+            self.taken.add(key)
+            self.balance_cents += moves_cents
+        return success(balance_cents=self.balance_cents)
+
+
+def test_a_webhook_delivered_again_by_hand(public_key: RSAPublicKey) -> None:
+    """A withdraw sent again moves nothing and agrees; a deposit that is paid twice is found out at once (spec §3)."""
+    wallet = Generous()
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with asgi_server(asgi_app(receiver, wallet, prefix="/wallet")) as port:
+            sandbox.wallet_url = f"http://127.0.0.1:{port}/wallet"
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=2500)
+            seen: list[PlayerBalance] = []
+            for number in (1, 2):
+                sandbox.redeliver(number)
+                seen += sandbox.service.balances.players()
+    assert [each.first_wrong and each.first_wrong.reported_cents for each in seen] == [None, 14_000]
+    assert [each.expected_cents for each in seen] == [11_500, 11_500]
+
+
+def test_a_repeat_that_pays_again_is_found_on_every_page(public_key: RSAPublicKey) -> None:
+    """The wallet's page leads to the repeat and its bet, and both say it; a later bet is not blamed for it."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with (
+            asgi_server(asgi_app(receiver, Generous())) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+            sandbox.faults.plan = FaultPlan.parse("reply-lost@2")
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=1250)
+            sandbox.faults.clear()
+            sandbox.play_round(player_id="p", wager_cents=1000, won_cents=0)
+            repeat = sandbox.live.exchange(5)
+            assert repeat is not None
+            wallet = page(http, "/wallet")
+            call, first = page(http, "/live/5"), page(http, "/live/4")
+            bet = page(http, f"/bets?id={repeat.bet_id}")
+            later = page(http, f"/bets?id={sandbox.live.recent()[0].bet_id}")
+    assert (
+        f"first at call 5, a repeat of call 4 of bet {repeat.bet_id}. 2 more balances since then carry" in wallet.text
+    )
+    assert {"/live/5", "/live/4", f"/bets?id={repeat.bet_id}", "/live?player=p"} <= set(wallet.values("href"))
+    assert "carried this call out a second time: it is delivery 2 of 2, and the balance is 12.50 too much." in call.text
+    assert "a second time" not in first.text
+    buttons = [html.source.partition("Deliver again")[0].rpartition("<button")[2] for html in (call, first)]
+    assert ["primary" in button for button in buttons] == [False, True]
+    assert "A balance of this bet is wrong: the wallet returned" in bet.text
+    assert ", and it should be" in bet.text
+    assert "has confirmed that" not in bet.text
+    assert "/live/5" in bet.values("href")
+    assert "The wallet has confirmed that." in later.text
+
+
+def test_differences_that_change_are_not_called_the_same(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """Each of them may be a mistake."""
+    for step in range(3):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+        ledger.adjust(player_id, Decimal(1 + step), reference=f"{player_id}-{step}")
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    text = shown(http, player_id)
+    post(http, "/wallet/accept", player_id=player_id)
+    assert re.search(r"5 more balances disagree\. Other mistakes show at call \d+, call \d+\.", text)
+
+
+def test_two_mistakes_with_a_right_balance_between_them(
+    sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger, player_id: str
+) -> None:
+    """By as much as before, and yet it is another mistake: the difference was gone meanwhile."""
+    for number, moved in enumerate(("0.01", "-0.01", "0.01")):
+        sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+        ledger.adjust(player_id, Decimal(moved), reference=f"{player_id}-{number}")
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    text = shown(http, player_id)
+    post(http, "/wallet/accept", player_id=player_id)
+    assert re.search(r"3 more balances disagree\. Another mistake shows at call \d+\.", text)
+
+
+def test_a_lost_webhook_delivered_by_hand(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Winnings that were given up and are sent by hand later are paid for the first time: no balance is wrong."""
+    retries, sandbox.service.retries = sandbox.service.retries, "none"
+    try:
+        sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+        sandbox.faults.plan = FaultPlan.parse("request-lost@2")
+        sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=500)
+    finally:
+        sandbox.service.retries = retries
+        sandbox.faults.clear()
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    lost = next(each for each in sandbox.live.recent() if each.player_id == player_id and each.status is None)
+    assert lost.path == "/deposit"
+    sandbox.redeliver(lost.number)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    assert f"{player_id} agrees 65.00 65.00" in shown(http, player_id)
+
+
+def test_a_player_may_be_called_anything(sandbox: Sandbox, http: httpx.Client, ledger: MemoryLedger) -> None:
+    """In the table, in the chart and in what is wrong."""
+    sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
+    ledger.adjust(EVIL, Decimal(1), reference="evil")
+    sandbox.play_round(player_id=EVIL, wager_cents=100, won_cents=0)
+    html = page(http, f"/wallet?player={quote(EVIL)}")
+    assert EVIL not in html.source
+    assert html.source.count(EVIL_ESCAPED) >= 5
+    post(http, "/wallet/accept", player_id=EVIL)
+    assert "that disagrees" not in page(http, "/wallet").text
+
+
+def test_a_player_nobody_knows(http: httpx.Client) -> None:
+    """Said, and not an error; nothing happens when such a balance is accepted."""
+    assert "Nothing is known of this player." in shown(http, "nobody at all")
+    assert post(http, "/wallet/accept", player_id="nobody at all").status_code == 303
+
+
+def test_latencies_are_shown(sandbox: Sandbox, http: httpx.Client, player_id: str) -> None:
+    """Of webhooks that were answered, and of no others."""
+    sandbox.play_round(player_id=player_id, wager_cents=100, won_cents=0)
+    answered = [each for each in sandbox.live.recent(1000) if each.direction == "webhook" and each.status is not None]
+    html = page(http, "/wallet")
+    assert f"Latency {len(answered)} answers in the live log" in html.text
+    assert "Latency of webhooks" in html.text
+    assert "p95" in html.text
+
+
+def test_before_anything_was_played(public_key: RSAPublicKey) -> None:
+    """The page says so and leads to the lobby."""
+    with (
+        Sandbox(operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom) as sandbox,
+        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False) as http,
+    ):
+        html = page(http, "/wallet")
+    assert "No balance has been reported yet." in html.text
+    assert "Nothing was answered yet." in html.text
+
+
+def test_many_players_are_cut(sandbox: Sandbox, public_key: RSAPublicKey) -> None:
+    """Those that disagree stay on the page."""
+    with (
+        Sandbox(
+            operator_public_key=public_key,
+            service_private_key=service_key(),
+            control_room=ControlRoom,
+            clock=lambda: 10**12,
+        ) as busy,
+        httpx.Client(base_url=busy.base_url, trust_env=False, verify=False, timeout=20) as http,
+    ):
+        for number in range(300):
+            busy.service.balances.reported(f"player-{number}", number)
+        busy.service.balances.reported("player-0", 99)
+        text = page(http, "/wallet").text
+    assert "These are 200 of 300" in text
+    assert "player-0: at 2001-09-09 01:46:40.000 UTC the wallet reported 0.99 instead of 0.00." in text
+    assert "player-299 agrees" in text
+    assert "player-50 agrees" not in text
+
+
+def test_a_wrong_balance_in_the_browser(
+    sandbox: Sandbox, browser: Browser, ledger: MemoryLedger, player_id: str
+) -> None:
+    """Red, but not by colour alone: in words, by a cross, and by broken lines."""
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    ledger.adjust(player_id, Decimal(5), reference=player_id)
+    sandbox.play_round(player_id=player_id, wager_cents=1000, won_cents=0)
+    with visiting(browser, sandbox.base_url) as room:
+        room.goto("/wallet")
+        expect(room.get_by_role("heading", name="1 player with a balance that disagrees")).to_be_visible()
+        chart = room.get_by_role("img", name=f"Balance of {player_id}")
+        expect(chart.locator(".chart-cross")).to_have_count(2)
+        red = "getComputedStyle(document.querySelector('.chart-cross')).stroke"
+        assert room.evaluate(red) == "rgb(169, 35, 27)"
+        room.get_by_role("button", name=f"Accept the balance of {player_id}").click()
+        expect(room.get_by_text("that disagrees")).to_have_count(0)
+
+
+class CutsCents:
+    """A wallet that makes cents of a float and cuts off what is behind them."""
+
+    def __init__(self) -> None:
+        self.balance_cents = 10_000
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._move(-int(call.amount_cents / 100 * 100))
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._move(int(call.amount_cents / 100 * 100))
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return error("BET_NOT_FOUND")
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return success(balance_cents=self.balance_cents)
+
+    def _move(self, cents: int) -> Reply:
+        self.balance_cents += cents
+        return success(balance_cents=self.balance_cents)
+
+
+def test_a_call_that_moves_a_cent_too_little(public_key: RSAPublicKey) -> None:
+    """Its page says what it moved, and later ones with the same difference lead to it."""
+    with Sandbox(
+        operator_public_key=public_key, service_private_key=service_key(), control_room=ControlRoom
+    ) as sandbox:
+        receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
+        with (
+            asgi_server(asgi_app(receiver, CutsCents())) as port,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            sandbox.play_round(player_id="p", wager_cents=500, won_cents=750)
+            sandbox.play_round(player_id="p", wager_cents=115, won_cents=0)
+            right, first, later = (page(http, f"/live/{number}") for number in (2, 3, 4))
+    assert "balance in this answer" not in right.text
+    assert "The balance moved by -1.14 and must move by -1.15." in first.text
+    assert "The difference begins with call 3." in later.text
+    assert "moved by" not in later.text

@@ -1,0 +1,1 @@
+"""The SDK beside the testkit, which plays the provider for it."""

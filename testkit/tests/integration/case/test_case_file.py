@@ -1,0 +1,426 @@
+"""A case file holds what ledger, journal and provider know of a bet, and says what is not kept (spec §2.4, §2.8)."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+
+from game_operator import OperatorClient
+from game_operator.backoffice import CaseFile, case_file, check_case_file
+from game_operator.backoffice.journal.journal import Journal
+from game_operator.backoffice.journal.records import ItemResult, NewItem
+from game_operator.ledger import MemoryLedger, SqlLedger, TableAccounts, Terms
+from game_operator.ledger.engine.script import Script
+from game_operator.ledger.rules.book import NewFinding
+from game_operator.ledger.sql import write_with
+from game_operator.ledger.staff.findings import resolve_finding
+from game_operator.ledger.staff.repairs import Repair
+from game_operator.models.webhooks import WebhookCall
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from game_operator.wallet import JoinedWallet, Wallet
+from game_operator_testkit.sandbox.in_process import InProcessSandbox
+from testkit.tests.support.reconciling import KEYS
+from tests.support.calls import claim, deposit, rollback, withdraw
+from tests.support.joined_wallets import of_sqlite3
+from tests.support.raw_sql import is_sqlite, run
+
+pytestmark = [pytest.mark.drawn(6, database_url=("postgres",))]
+
+DAY_MILLIS = 86_400_000
+
+
+def with_body(call: WebhookCall) -> Any:
+    """Return *call* as it is read from the body it would come in."""
+    return read_call(call.operation, encode_call(call), Profile())[0]
+
+
+def played(ledger: SqlLedger, *calls: WebhookCall) -> None:
+    """Apply *calls*, each as it is read from its body."""
+    for call in calls:
+        ledger.apply(with_body(call))
+
+
+@pytest.fixture
+def sandbox() -> Iterator[InProcessSandbox]:
+    """A service in this process."""
+    with InProcessSandbox(keys=KEYS) as sandbox:
+        yield sandbox
+
+
+def in_round(ledger: SqlLedger, sandbox: InProcessSandbox, **options: Any) -> str:
+    """Play a round of p1 against *ledger*; return the bet's id."""
+    sandbox.wallet = Wallet(ledger)
+    return sandbox.play_round(player_id="p1", wager_cents=500, **options).bet_ids[0]
+
+
+def texts(case: CaseFile) -> str:
+    """Return all contents as text."""
+    return json.dumps(case.contents)
+
+
+def test_all_rows_of_a_settled_bet(ledger: SqlLedger) -> None:
+    """Bet, calls, postings with their sums, the account now; of the bodies what is kept, and no more is claimed."""
+    played(ledger, withdraw("other"), withdraw(), deposit(), withdraw("b1-2"))
+    case = case_file(ledger, "b1")
+    of_ledger = case.contents["ledger"]
+    assert case.is_known
+    assert (of_ledger["bet"]["state"], of_ledger["bet"]["won_cents"]) == ("CLOSED", 1250)
+    assert [each["operation"] for each in of_ledger["calls"]] == ["withdraw", "deposit"]
+    moved = [(each["account"], each["delta_cents"], each["bet_total_cents"]) for each in of_ledger["postings"]]
+    assert moved == [("p1", -500, -500), ("p1", 1250, 750)]
+    assert of_ledger["account"] == {"account": "p1", "balance_cents": 100_000 - 1500 + 1250, "error": None}
+    digest = sha256(encode_call(withdraw())).hexdigest()
+    first, second = (each["body"] for each in of_ledger["calls"])
+    assert (first["sha256"], first["kept"]) == (digest, None)
+    assert first["note"] == f"The withdraw's body is not kept; its SHA-256 is {digest}."
+    assert (second["sha256"], second["kept"]) == (None, None)
+    assert second["note"] == "The ledger keeps neither the body of this call nor its SHA-256."
+    assert {each["signature"]["verdict"] for each in of_ledger["calls"]} == {"not kept"}
+    assert case.contents["summary"] == ["The ledger has the bet as CLOSED.", "The provider was not asked."]
+
+
+@pytest.mark.parametrize(
+    ("calls", "operations", "deltas"),
+    [
+        pytest.param([withdraw(), rollback()], ["withdraw", "rollback"], [-500, 500], id="rolled back"),
+        pytest.param([rollback()], ["rollback", "withdraw"], [], id="a tombstone holds its withdraw's identity"),
+        pytest.param([withdraw(amount_cents=10**9)], ["withdraw"], [], id="declined"),
+        pytest.param(
+            [withdraw(tx_id="t1"), deposit(tx_id="t2")], ["withdraw", "deposit"], [-500, 1250], id="own tx_ids"
+        ),
+        pytest.param(
+            [withdraw(), claim(bet_id="b1")], ["withdraw", "deposit"], [-500, 300], id="a claim names the bet"
+        ),
+        pytest.param([claim(bet_id="b1")], ["deposit"], [300], id="only a claim names the bet"),
+        pytest.param([withdraw(action="RAIN")], ["withdraw"], [-500], id="a rain"),
+    ],
+)
+def test_calls_are_found_by_their_identities(
+    ledger: SqlLedger, calls: list[WebhookCall], operations: list[str], deltas: list[int]
+) -> None:
+    """By the indexes, in every state; they are those that ``history`` finds by reading all."""
+    played(ledger, *calls, withdraw("b10"), claim("claim-2", bet_id="b10"))
+    of_ledger = case_file(ledger, "b1").contents["ledger"]
+    assert [each["operation"] for each in of_ledger["calls"]] == operations
+    assert [each["delta_cents"] for each in of_ledger["postings"]] == deltas
+    history = ledger.history("b1")
+    assert {(each.operation, each.tx_id) for each in history.calls} == {
+        (each["operation"], each["tx_id"]) for each in of_ledger["calls"]
+    }
+    assert [each.delta_cents for each in history.movements] == deltas
+
+
+def test_a_rollback_with_an_identity_of_its_own_is_found(ledger: SqlLedger) -> None:
+    """Its bet does not name it, so all calls are read."""
+    terms = Terms(rules=Profile(rollback_tx_id="own"))
+    for call in (withdraw(), rollback(tx_id="anything")):
+        ledger.apply(with_body(call), terms=terms)
+    of_ledger = case_file(ledger, "b1").contents["ledger"]
+    assert [each["tx_id"] for each in of_ledger["calls"]] == ["withdraw:bet:b1", "anything"]
+    assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 500]
+
+
+def test_a_claims_body_is_kept(ledger: SqlLedger) -> None:
+    """Of all calls the ledger keeps a claim's body, byte for byte."""
+    call = claim(bet_id="b1")
+    played(ledger, call)
+    kept = case_file(ledger, "b1").contents["ledger"]["calls"][0]["body"]["kept"]
+    assert kept["data"] == encode_call(call).decode()
+    assert kept["sha256"] == sha256(encode_call(call)).hexdigest()
+
+
+def test_anomalies_resolved_or_not(ledger: SqlLedger) -> None:
+    """With their bodies, and what could not be read but holds the bet's id; who resolved one is not stored."""
+    played(ledger, withdraw(), deposit(), deposit(tx_id="again", amount_cents=9))
+    ledger.resolve(1)
+    played(ledger, deposit(tx_id="more", amount_cents=7))
+    ledger.keep_anomaly("deposit", "unreadable", b'{"bet": "b1", "amount": ')
+    ledger.keep_anomaly("deposit", "unreadable", b'{"bet": "b10", "amount": ')
+    found = case_file(ledger, "b1").contents["anomalies"]
+    assert [(each["kind"], each["is_unreadable"]) for each in found] == [
+        ("second_deposit", False),
+        ("second_deposit", False),
+        ("unreadable", True),
+    ]
+    assert found[0]["resolved_at_millis"] is not None
+    assert found[0]["note"] == "The ledger does not keep who resolved an anomaly, only when."
+    assert (found[1]["resolved_at_millis"], found[1]["note"]) == (None, "Nobody has resolved it.")
+    assert json.loads(found[1]["body"]["kept"]["data"])["tx_id"] == "more"
+    assert case_file(ledger, "b1").contents["summary"][-1] == "Open: 2 of 3 anomalies, 0 of 0 findings."
+
+
+def test_a_bet_id_in_an_unreadable_body_is_found_in_both_spellings(ledger: SqlLedger) -> None:
+    """As UTF-8 and escaped; and what is read of a body is what the database compares, byte for byte."""
+    bet_id = 'b\u00e9"\\%_'
+    for spelled in (json.dumps(bet_id), json.dumps(bet_id, ensure_ascii=False)):
+        ledger.keep_anomaly("deposit", "unreadable", b"\xff" + f'{{"x": {spelled}'.encode())
+    ledger.keep_anomaly("deposit", "unreadable", json.dumps(f"{bet_id}+").encode())
+    found = case_file(ledger, bet_id).contents["anomalies"]
+    assert [(each["id"], each["is_unreadable"]) for each in found] == [(1, True), (2, True)]
+
+
+def test_what_reconciliations_found(ledger: SqlLedger) -> None:
+    """Runs with verdict and evidence, findings with who resolved them and why; a campaign's items are no evidence."""
+    played(ledger, withdraw())
+    journal = Journal(ledger)
+    for kind, name in (("reconcile", ""), ("campaign", "summer")):
+        begun = journal.begin(
+            kind, name=name, source="", service="https://service|acme", parameters={}, interval_micros=1, actor="kim"
+        )
+        journal.add_page(begun, [NewItem("b1", {})], cursor="", ready=True)
+        chunk = journal.claim(begun.id, "one")
+        assert chunk is not None
+        finding = NewFinding("amount_differs", "b1", "The amount differs.", player_id="p1", evidence=b'{"won": 3}')
+        result = ItemResult("b1", "amount_differs", {}, evidence=b'{"won": 3}', digest=b"d")
+        journal.save(chunk, [result], findings=[finding] if kind == "reconcile" else [], done=True)
+    write_with(ledger, lambda dialect: resolve_finding(1, "ann", "paid by hand", dialect))
+    contents = case_file(ledger, "b1").contents
+    (look,) = contents["reconciliations"]
+    assert (look["run_id"], look["verdict"], look["actor"], look["evidence"]["data"]) == (
+        1,
+        "amount_differs",
+        "kim",
+        '{"won": 3}',
+    )
+    (found,) = contents["findings"]
+    assert (found["detail"], found["resolved_by"], found["resolution"]) == (
+        "The amount differs.",
+        "ann",
+        "paid by hand",
+    )
+    assert found["evidence"]["data"] == '{"won": 3}'
+    assert case_file(ledger, "b1", source="elsewhere").contents["findings"] == []
+
+
+def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> None:
+    """It says who settled the bet, and that the provider's own call moved nothing."""
+
+    def nothing(*_: object) -> Script[None]:
+        yield from ()
+
+    played(ledger, withdraw())
+    Wallet(ledger).repair(Repair(deposit(), "reconcile", nothing))
+    of_ledger = case_file(ledger, "b1").contents["ledger"]
+    assert of_ledger["notes"][0].startswith("The bet was settled by a repair of a reconciliation")
+    assert [each["operation"] for each in of_ledger["postings"]] == ["withdraw", "reconcile"]
+    played(ledger, deposit())
+    of_ledger = case_file(ledger, "b1").contents["ledger"]
+    assert [each["operation"] for each in of_ledger["calls"]] == ["withdraw", "reconcile", "deposit"]
+    assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
+    assert "The provider's own call came after the bet was settled here, and moved nothing." in of_ledger["notes"]
+    assert not any("without their postings" in note for note in of_ledger["notes"])
+
+
+def test_a_pruned_bet(ledger: SqlLedger) -> None:
+    """What prune has deleted is said, and is no fault; what is missing without a prune is one."""
+    played(ledger, withdraw(), deposit(), claim(bet_id="b1"), withdraw("open"))
+    assert ledger.prune(timedelta(days=90), now_millis=_now(ledger) + 91 * DAY_MILLIS).postings
+    of_ledger = case_file(ledger, "b1").contents["ledger"]
+    assert of_ledger["postings"] == []
+    assert of_ledger["pruned_before_millis"] is not None
+    assert any("prune has folded them" in note for note in of_ledger["notes"])
+    assert of_ledger["calls"][-1]["body"] == {"sha256": None, "kept": None, "note": "The body was deleted by prune."}
+    assert not any("without their postings" in note for note in case_file(ledger, "open").contents["ledger"]["notes"])
+
+
+def _now(ledger: SqlLedger) -> int:
+    return max(bet.opened_at_millis for bet in ledger.bets())
+
+
+def test_balances_in_the_operators_own_table(database_url: str) -> None:
+    """The account is that of the table; without the table its balance is not known, and the rest is."""
+    kind = "TEXT" if is_sqlite(database_url) else "text"
+    run(database_url, f"CREATE TABLE players (id {kind} PRIMARY KEY, balance INTEGER NOT NULL)")
+    run(database_url, "INSERT INTO players VALUES ('p1', 10000)")
+    accounts = TableAccounts(table="players", key="id", balance="balance")
+    with SqlLedger(database_url, accounts=accounts) as ledger:
+        played(ledger, withdraw(), deposit())
+        assert case_file(ledger, "b1").contents["ledger"]["account"]["balance_cents"] == 10_750
+    with SqlLedger(database_url) as ledger:
+        of_ledger = case_file(ledger, "b1").contents["ledger"]
+        assert of_ledger["account"]["balance_cents"] is None
+        assert of_ledger["account"]["error"]
+        assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
+
+
+def test_a_bet_in_the_operators_own_transaction(sqlite_url: str) -> None:
+    """A joined call leaves the same rows."""
+    with SqlLedger(sqlite_url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        wallet = JoinedWallet(ledger, partial(of_sqlite3, sqlite_url))
+        assert wallet.withdraw(with_body(withdraw())).code is None
+        assert wallet.deposit(with_body(deposit())).code is None
+        of_ledger = case_file(ledger, "b1").contents["ledger"]
+        assert [each["delta_cents"] for each in of_ledger["postings"]] == [-500, 1250]
+        assert of_ledger["calls"][0]["body"]["sha256"] == sha256(encode_call(withdraw())).hexdigest()
+
+
+@pytest.mark.parametrize("cancel", [False, True], ids=["closed", "rolled back"])
+def test_both_sides_agree(ledger: SqlLedger, sandbox: InProcessSandbox, cancel: bool) -> None:
+    """The provider's answer and its round, each with its time, beside our row."""
+    bet_id = in_round(ledger, sandbox, cancel=cancel, **({} if cancel else {"won_cents": 900}))
+    with sandbox.client() as client:
+        contents = case_file(ledger, bet_id, client=client, clock_millis=lambda: 77).contents
+    assert contents["comparison"]["agrees"] is True, contents["comparison"]
+    provider = contents["provider"]
+    assert provider["service"] == f"{sandbox.base_url}|acme"
+    assert (provider["bet"]["asked_at_millis"], provider["round"]["asked_at_millis"]) == (77, 77)
+    assert provider["bet"]["answer"]["document"]["reference_id"] == bet_id
+    assert json.loads(provider["bet"]["body"]["data"])["reference_id"] == bet_id
+    assert len(provider["round"]["body_sha256"]) == 64
+    assert provider["round"]["answer"]["document"]["bets"][0]["reference_id"] == bet_id
+    assert (provider["round"]["answer"]["bet_count"], provider["round"]["answer"]["wager_cents"]) == (1, 500)
+
+
+def test_of_a_large_round_some_bets_are_listed(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """The bet itself and 200 others; the counts and sums are those of all."""
+
+    def service(request: httpx.Request) -> httpx.Response:
+        fields = {"round_id": "r", "instance_id": "i", "game": "g", "wager": 5, "timestamp": 7, "status": "OPEN"}
+        bets = [{"reference_id": f"b{each}", "player_id": f"player-{each}", **fields} for each in range(300)]
+        if "fetch-bet" in request.url.path:
+            return httpx.Response(200, json=bets[299])
+        found = {"status": "OK", "round_id": "r", "round_no": 1, "instance_id": "i", "game": "g", "bets": bets}
+        return httpx.Response(200, json=found)
+
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    with OperatorClient("https://api.example.com", "acme", sandbox.private_key_pem, http_client=http) as client:
+        case = case_file(ledger, "b299", client=client)
+    found = case.contents["provider"]["round"]["answer"]
+    assert (found["bet_count"], found["bets_left_out"], found["wager_cents"]) == (300, 99, 1500)
+    bets = found["document"]["bets"]
+    assert (len(bets), bets[0]["reference_id"], bets[0]["player_id"]) == (201, "b299", "player-299")
+    assert all(each["player_id"].startswith("person-") for each in bets[1:])
+    assert len({each["player_id"] for each in bets}) == 201
+
+
+def test_the_sides_differ(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """Field by field and in plain words: here another wager, and OPEN where the provider has CLOSED."""
+    bet_id = in_round(ledger, sandbox, won_cents=900)
+    with SqlLedger("sqlite:///:memory:") as ours, sandbox.client() as client:
+        ours.open_account("p2", Decimal(100))
+        ours.apply(withdraw(bet_id, "p2", 700))
+        comparison = case_file(ours, bet_id, client=client).contents["comparison"]
+    assert comparison["agrees"] is False
+    assert {each["field"]: (each["ours"], each["theirs"]) for each in comparison["differences"]} == {
+        "state": ("OPEN", "CLOSED"),
+        "player_id": ("p2", "p1"),
+        "wager_cents": (700, 500),
+    }
+    state, player, wager = (each["text"] for each in comparison["differences"])
+    assert state == (
+        "The state differs: OPEN here, CLOSED there. The deposit that settles the bet has not arrived here."
+    )
+    assert player == "The player differs."
+    assert wager == "The wager differs: 7.00 here, 5.00 there, in currency units."
+
+
+def test_a_bet_that_only_the_provider_knows(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """It is known; its round is asked for by the provider's own answer."""
+    with sandbox.client() as client:
+        case = case_file(ledger, sandbox.bet_ids["OPEN"], client=client)
+    assert case.is_known
+    assert case.contents["ledger"]["bet"] is None
+    assert case.contents["comparison"]["differences"][0]["field"] == "bet"
+    assert case.contents["provider"]["round"]["answer"]["bet_count"] >= 1
+
+
+def test_a_bet_that_nobody_knows(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """There is a case file, and it says so."""
+    with sandbox.client() as client:
+        case = case_file(ledger, "nobody's", client=client)
+    assert not case.is_known
+    assert case.contents["summary"] == [
+        "Nobody knows this bet: no row of the ledger and none of the given exchanges names it.",
+        "The provider answers NOT_FOUND.",
+    ]
+    assert case.contents["comparison"]["agrees"] is True
+    assert "Nobody knows this bet" in case.to_html()
+
+
+def test_a_provider_that_does_not_answer(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """The error stands in the place of the answer, and everything else is there."""
+
+    def refuse(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody is there")
+
+    played(ledger, withdraw(round_id="r", instance_id="i"))
+    http = httpx.Client(transport=httpx.MockTransport(refuse))
+    key = sandbox.private_key_pem
+    with OperatorClient("https://api.example.com", "acme", key, http_client=http, retries=0) as client:
+        contents = case_file(ledger, "b1", client=client).contents
+    assert contents["provider"]["was_asked"]
+    for part in ("bet", "round"):
+        assert contents["provider"][part]["answer"] is None
+        assert contents["provider"][part]["problem"].startswith("RequestNotSentError: ")
+    assert contents["comparison"]["agrees"] is None
+    assert "The provider gave no usable answer." in contents["summary"]
+
+
+def test_a_providers_error_with_its_bytes(ledger: SqlLedger, sandbox: InProcessSandbox) -> None:
+    """What came instead of an answer is shown, as data."""
+    http = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(401, content=b"<b>who?</b>")))
+    with OperatorClient("https://api.example.com", "acme", sandbox.private_key_pem, http_client=http) as client:
+        bet = case_file(ledger, "b1", client=client).contents["provider"]["bet"]
+    assert bet["problem"].startswith("UnexpectedResponseError: The service answered HTTP 401")
+    assert bet["body"]["data"] == "<b>who?</b>"
+
+
+def test_the_provider_is_not_asked_without_a_client(ledger: SqlLedger) -> None:
+    provider = case_file(ledger, "b1").contents["provider"]
+    assert provider["was_asked"] is False
+    assert provider["bet"] == {
+        "asked_at_millis": None,
+        "problem": "The provider was not asked.",
+        "answer": None,
+        "body": None,
+    }
+
+
+def test_the_digest_is_that_of_the_canonical_contents(ledger: SqlLedger) -> None:
+    """Anybody recomputes it with the standard library, from the JSON however it is written."""
+    played(ledger, withdraw("b1", instance_id="ä\u2028"))
+    case = case_file(ledger, "b1")
+    written = json.dumps(json.loads(case.to_json()), indent=3, ensure_ascii=False)
+    contents = json.loads(written)["contents"]
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
+    assert sha256(text.encode()).hexdigest() == case.digest
+    assert check_case_file(written.encode()).is_unaltered
+    assert case_file(ledger, "b1", clock_millis=lambda: 1).digest != case.digest
+
+
+def test_nothing_is_changed(ledger: SqlLedger) -> None:
+    """A case file of each kind of bet leaves the books as they were."""
+    played(ledger, withdraw(), deposit(), deposit(tx_id="again", amount_cents=9))
+    before = (ledger.verify(), list(ledger.anomalies()), ledger.history("b1"))
+    case_file(ledger, "b1", redact=True).to_html()
+    assert (ledger.verify(), list(ledger.anomalies()), ledger.history("b1")) == before
+
+
+@pytest.mark.parametrize(
+    ("bet_id", "error"),
+    [
+        pytest.param("", ValueError, id="blank"),
+        pytest.param("b" * 257, ValueError, id="too long"),
+        pytest.param("b\0", ValueError, id="U+0000"),
+        pytest.param("\ud800", ValueError, id="a lone surrogate"),
+        pytest.param(7, TypeError, id="a number"),
+    ],
+)
+def test_ids_that_no_bet_can_have(sqlite_url: str, bet_id: Any, error: type[Exception]) -> None:
+    with SqlLedger(sqlite_url) as ledger:
+        with pytest.raises(error, match="bet_id must"):
+            case_file(ledger, bet_id)
+        assert not case_file(ledger, "b" * 256).is_known
+
+
+def test_a_ledger_in_memory_has_no_tables_to_read() -> None:
+    with pytest.raises(TypeError, match="must be an SqlLedger, not MemoryLedger"):
+        case_file(MemoryLedger(), "b1")  # type: ignore[arg-type]  # That is the point.

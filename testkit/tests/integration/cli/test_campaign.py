@@ -1,0 +1,220 @@
+"""``game-operator campaign``: from a file of players to the report, against a sandbox and a ledger."""
+
+import json
+import signal
+import socket
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from game_operator.ledger import SqlLedger
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.command_line import Forked, Run, started
+
+pytestmark = pytest.mark.outside
+
+Plan = Callable[..., list[object]]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A ledger with the players p1 to p100, in the environment."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with SqlLedger(url) as ledger:
+        for number in range(1, 101):
+            ledger.open_account(f"p{number}", Decimal(1))
+    monkeypatch.setenv("GAME_OPERATOR_DATABASE_URL", url)
+    return url
+
+
+@pytest.fixture
+def plan(tmp_path: Path, settings: dict[str, str], database: str, sandbox: Sandbox) -> Plan:
+    """Returns the command line that plans a campaign of so many players."""
+
+    def made(name: str, number: int, *options: object, rows: str = "") -> list[object]:
+        file = tmp_path / "players.csv"
+        file.write_text("player_id\n" + "".join(f"p{each}\n" for each in range(1, number + 1)) + rows)
+        terms = ("--instance", sandbox.instance_id, "--count", 5, "--wager-cents", 100, "--expire-millis", 86_400_000)
+        return ["campaign", "plan", name, "--players", file, *terms, *options]
+
+    return made
+
+
+def _granted(sandbox: Sandbox, name: str) -> list[str]:
+    """Return the players of a campaign that the service has granted, sorted."""
+    requests = [grant.request for grant in sandbox.world.grants()]
+    return sorted(each.player_id for each in requests if each.reference_id.startswith(f"{name}/"))
+
+
+def test_from_the_file_to_the_report(run: Run, plan: Plan, sandbox: Sandbox, tmp_path: Path) -> None:
+    told = run(*plan("whole", 25, "--max-exposure-cents", 12_500))
+    assert told.code == 0
+    for text in ("125.00 EUR", "not the most that they can win", "known to the ledger", "campaign run whole"):
+        assert text in told.out
+    assert _granted(sandbox, "whole") == []
+    assert run("campaign", "status", "whole", "--json").document["state"] == "planned"
+    assert (
+        "No process is at work on it. To make the grants: game-operator campaign run whole"
+        in run("campaign", "status", "whole").out
+    )
+    told = run("campaign", "run", "whole", "--rate", 2_000)
+    assert (told.code, told.err) == (0, "")
+    assert "25: 25 granted" in told.out
+    assert _granted(sandbox, "whole") == sorted(f"p{number}" for number in range(1, 26))
+    files = tmp_path / "results.csv", tmp_path / "results.jsonl"
+    document = run("campaign", "report", "whole", "--results", files[0], "--results", files[1], "--json").document
+    assert (document["state"], document["by_state"]) == (
+        "finished",
+        {"granted": {"grants": 25, "exposure_cents": 12_500}},
+    )
+    assert (document["granted_exposure_cents"], document["cost"]) == ({"EUR": 12_500}, {"claims": 0, "won_cents": {}})
+    assert files[0].read_text().count("\n") == 26
+    assert {json.loads(line)["reference_id"] for line in files[1].read_text().splitlines()} == {
+        f"whole/p{number}" for number in range(1, 26)
+    }
+
+
+def test_all_that_is_wrong_with_a_file_is_listed(run: Run, plan: Plan, sandbox: Sandbox) -> None:
+    command = plan("wrong", 2, rows="p1\n p2\nstranger\n")
+    told = run(*command)
+    assert (told.code, told.out) == (2, "")
+    lines = told.err.splitlines()
+    assert [line.partition(":")[0] for line in lines[:3]] == ["line 4", "line 5", "line 6"]
+    assert lines[3].startswith("Error: 3 of the rows cannot be granted")
+    error = run(*command, "--json").error
+    assert (error["type"], error["problem_count"], error["problems"][0]["line"]) == ("CampaignRefusedError", 3, 4)
+    assert run("campaign", "status", "wrong").code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        pytest.param((), 0, id="no cap"),
+        pytest.param(("--max-exposure-cents", "1500"), 0, id="at the cap"),
+        pytest.param(("--max-exposure-cents", "1499"), 2, id="above the cap"),
+        pytest.param(("--max-exposure-cents", "EUR=1500", "--max-exposure-cents", "SEK=1"), 0, id="by currency"),
+        pytest.param(("--max-exposure-cents", "SEK=1500"), 2, id="of another currency"),
+        pytest.param(("--max-exposure-cents", "15.00"), 2, id="not in cents"),
+        pytest.param(("--max-exposure-cents", "1500", "--max-exposure-cents", "EUR=1500"), 2, id="two kinds"),
+        pytest.param(("--max-exposure-cents", "EUR=1", "--max-exposure-cents", "EUR=1500"), 2, id="a currency twice"),
+    ],
+)
+@pytest.mark.drawn(2)
+def test_caps(run: Run, plan: Plan, options: tuple[str, ...], code: int) -> None:
+    told = run(*plan("capped", 3, *options))
+    assert told.code == code
+    assert ("no cap for EUR" in told.err) == ("SEK=1500" in options)
+    assert run("campaign", "status", "capped").code == (1 if code else 0)
+
+
+def test_findings_are_1_and_are_shown(run: Run, plan: Plan, sandbox: Sandbox) -> None:
+    """A reference id that was used before counts as granted, and a person should look."""
+    terms = ("--count", 1, "--wager-cents", 1, "--expire-millis", 1_000)
+    assert (
+        run("grant", "--instance", sandbox.instance_id, "--player", "p12", "--reference", "taken/p12", *terms).code == 0
+    )
+    run(*plan("taken", 12))
+    told = run("campaign", "run", "taken", "--rate", 2_000)
+    assert told.code == 1
+    assert "12 granted" in told.out
+    assert "grant_duplicate" in told.out
+    (finding,) = run("campaign", "report", "taken", "--json").document["findings"]
+    assert (finding["subject"], finding["player_id"]) == ("taken/p12", "p12")
+
+
+def test_stop_and_resume(run: Run, plan: Plan, sandbox: Sandbox) -> None:
+    run(*plan("stopped", 12))
+    assert run("campaign", "stop", "stopped", "--reason", "no budget").code == 0
+    told = run("campaign", "run", "stopped")
+    assert (told.code, told.out) == (1, "")
+    assert "paused: no budget" in told.err
+    assert run("campaign", "resume", "stopped", "--rate", 2_000).code == 0
+    assert len(_granted(sandbox, "stopped")) == 12
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "problem"),
+    [
+        pytest.param(("run", "none"), 1, "Plan it first", id="a campaign that nobody planned"),
+        pytest.param(("status", "no such"), 2, "invalid", id="a name that is none"),
+        pytest.param(("run", "none", "--rate", "0"), 2, "rate_per_second", id="a rate of 0"),
+        pytest.param(("run", "none", "--concurrency", "65"), 2, "--concurrency", id="too many at once"),
+    ],
+)
+def test_wrong_usage(
+    run: Run, settings: dict[str, str], database: str, args: tuple[str, ...], code: int, problem: str
+) -> None:
+    told = run("campaign", *args)
+    assert (told.code, told.out) == (code, "")
+    assert problem in told.err
+
+
+def _running(settings: dict[str, str], database: str, name: str, *options: str) -> Forked:
+    environ = settings | {"GAME_OPERATOR_DATABASE_URL": database}
+    return started("campaign", "run", name, "--rate", "40", *options, **environ)
+
+
+def _wait_for_grants(sandbox: Sandbox, name: str, number: int) -> None:
+    deadline = time.monotonic() + 40
+    while len(_granted(sandbox, name)) < number:
+        assert time.monotonic() < deadline, "nothing is granted"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_finishes_what_is_under_way_and_says_how_to_go_on(
+    run: Run, plan: Plan, sandbox: Sandbox, settings: dict[str, str], database: str, number: signal.Signals
+) -> None:
+    name = f"ctrl-c-{number.value}"
+    run(*plan(name, 100))
+    process = _running(settings, database, name)
+    _wait_for_grants(sandbox, name, 15)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=40)
+    assert process.returncode == 128 + number
+    assert "Stopping: the calls under way are finished first." in err
+    assert f"To go on: game-operator campaign run {name}" in err
+    granted = _granted(sandbox, name)
+    assert 15 <= len(granted) < 100
+    assert f"{len(granted)} granted" in out
+    document = run("campaign", "status", name, "--json").document
+    assert (document["by_state"].get("sending"), document["at_work"]) == (None, 0)
+
+
+def test_the_second_ctrl_c_ends_at_once(
+    run: Run, plan: Plan, sandbox: Sandbox, settings: dict[str, str], database: str
+) -> None:
+    """Even while the service does not answer; what was under way is in doubt, and asked for again."""
+    run(*plan("twice", 12))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with SqlLedger(database) as ledger:
+            _move_to(ledger, f"http://127.0.0.1:{silent.getsockname()[1]}|{sandbox.operator_id}")
+        process = _running(
+            settings | {"GAME_OPERATOR_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}"}, database, "twice"
+        )
+        silent.settimeout(40)
+        connection, _ = silent.accept()
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+        connection.close()
+    assert process.returncode == 130
+    assert "may have been made" in err
+    assert run("campaign", "status", "twice", "--json").document["by_state"]["sending"]["grants"] == 1
+
+
+def _move_to(ledger: SqlLedger, service: str) -> None:
+    """Let the campaigns be for another service: a test's own address is not known when it plans."""
+    from game_operator.ledger.engine.dialects import SqlDialect
+    from game_operator.ledger.engine.script import Execute, Script
+    from game_operator.ledger.sql import write_with
+
+    def script(dialect: SqlDialect) -> Script[None]:
+        yield Execute(f"UPDATE {dialect.prefix}runs SET service = ?", (service,))
+
+    write_with(ledger, script)

@@ -1,0 +1,183 @@
+"""``game-operator case``: a case file from the command line, with its exit codes, and its check."""
+
+import json
+import sqlite3
+from base64 import urlsafe_b64encode
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.profile import Profile
+from game_operator.protocol.webhook import encode_call, read_call
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.calls import deposit, withdraw
+from tests.support.command_line import Run
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> str:
+    """A ledger with the closed bet b1 of p1; its address."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+        for call in (withdraw(), deposit()):
+            ledger.apply(read_call(call.operation, encode_call(call), Profile())[0])
+    return url
+
+
+def test_a_case_for_people(run: Run, database: str) -> None:
+    """The summary, the bet, its calls and postings, what is not kept, and the hash."""
+    told = run("case", "b1", "--database", database)
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert lines[:2] == ["The ledger has the bet as CLOSED.", "The provider was not asked."]
+    assert lines[-1].startswith("SHA-256 of the contents: ")
+    for part in (
+        "withdraw:bet:b1",
+        "deposit:bet:b1",
+        "12.50",
+        "-5.00",
+        "· The bet was settled by a call of the provider.",
+    ):
+        assert part in told.out
+
+
+def test_a_case_for_programs_and_its_check(run: Run, database: str, tmp_path: Path) -> None:
+    """What --json prints is a case file; --check finds a change in it."""
+    told = run("case", "b1", "--database", database, "--json")
+    assert told.document["contents"]["ledger"]["bet"]["won_cents"] == 1250
+    file = tmp_path / "case.json"
+    file.write_text(told.out)
+    checked = run("case", "--check", file)
+    assert (checked.code, checked.out.splitlines()[0]) == (0, "✓ The case file has the hash that it names.")
+    assert run("case", "--check", file, "--json").document == {
+        "bet_id": "b1",
+        "digest": told.document["digest"],
+        "problem": "",
+        "is_unaltered": True,
+    }
+    file.write_text(told.out.replace("1250", "1251"))
+    changed = run("case", "--check", file)
+    assert (changed.code, changed.err) == (1, "")
+    assert changed.out.startswith("✗ The contents were changed")
+
+
+def test_a_case_as_a_page(run: Run, database: str, tmp_path: Path) -> None:
+    """Only its owner may read it, for it holds a player's data; redacted it holds none."""
+    page = tmp_path / "case.html"
+    told = run("case", "b1", "--database", database, "--html", page, "--redact")
+    assert told.code == 0
+    assert told.out.splitlines()[-1] == f"The case file is in {page}."
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert ">p1<" not in page.read_text()
+    assert "person-" in page.read_text()
+    assert run("case", "--check", page).code == 0
+
+
+def test_a_bet_that_nobody_knows_is_1(run: Run, database: str) -> None:
+    """There is a case file all the same."""
+    told = run("case", "nobody's", "--database", database)
+    assert (told.code, told.err) == (1, "")
+    assert told.out.startswith("Nobody knows this bet")
+    told = run("case", "nobody's", "--database", database, "--json")
+    assert (told.code, told.document["contents"]["is_known"]) == (1, False)
+    assert run("case", "b1", "--source", "elsewhere", "--database", database).code == 1
+
+
+def test_the_provider_is_asked_unless_offline(
+    run: Run, database: str, settings: dict[str, str], sandbox: Sandbox
+) -> None:
+    """It is known by its answer alone; --offline leaves that out."""
+    bet_id = sandbox.bet_ids["CLOSED"]
+    told = run("case", bet_id, "--database", database, "--json")
+    assert (told.code, told.document["contents"]["provider"]["bet"]["answer"]["document"]["status"]) == (0, "CLOSED")
+    told = run("case", bet_id, "--database", database, "--offline", "--json")
+    assert (told.code, told.document["contents"]["provider"]["was_asked"]) == (1, False)
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_provider_that_is_not_there_is_in_the_case(run: Run, database: str, nobody: str) -> None:
+    """The case is made; the bet is known, so the exit code is 0."""
+    told = run("case", "b1", "--database", database, "--base-url", nobody, "--deadline", "0.15")
+    assert (told.code, told.err) == (0, "")
+    assert "The provider gave no usable answer." in told.out
+    assert "· The provider's answer about the bet: RequestNotSentError" in told.out
+
+
+def test_half_of_the_settings_are_2(run: Run, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody wants the provider asked; --offline does without."""
+    monkeypatch.setenv("GAME_OPERATOR_ID", "acme")
+    told = run("case", "b1", "--database", database)
+    assert told.code == 2
+    assert "Missing or empty: --base-url" in told.err
+    assert run("case", "b1", "--database", database, "--offline").code == 0
+
+
+def test_exchanges_from_a_log(
+    run: Run, database: str, tmp_path: Path, private_key: RSAPrivateKey, public_pem: bytes
+) -> None:
+    """Verified by the service's key, and compared with the digest that the ledger keeps."""
+    body = encode_call(withdraw())
+    signature = urlsafe_b64encode(private_key.sign(body, PKCS1v15(), SHA256())).decode()
+    log, key = tmp_path / "log.jsonl", tmp_path / "service.pub.pem"
+    key.write_bytes(public_pem)
+    lines = [
+        {"path": "/withdraw", "headers": {"signature": each}, "body": body.decode()} for each in (signature, "AAAA")
+    ]
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    told = run("case", "b1", "--database", database, "--exchange", log, "--service-key", key, "--json")
+    found = told.document["contents"]["exchanges"]
+    assert [(each["verdict"], each["kept_body"]) for each in found] == [("genuine", "same"), ("key unknown", "same")]
+    told = run("case", "b1", "--database", database, "--exchange", log, "--json")
+    assert {each["verdict"] for each in told.document["contents"]["exchanges"]} == {"not checked"}
+
+
+def test_balances_in_the_operators_own_table(run: Run, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'casino.db'}"
+    with sqlite3.connect(tmp_path / "casino.db") as casino:
+        casino.execute("CREATE TABLE players (id TEXT PRIMARY KEY, balance INTEGER NOT NULL)")
+        casino.execute("INSERT INTO players VALUES ('p1', 10000)")
+    with SqlLedger(url, accounts=TableAccounts(table="players", key="id", balance="balance")) as ledger:
+        ledger.apply(withdraw())
+    options = ("--accounts-table", "players", "--accounts-key", "id", "--accounts-balance", "balance")
+    told = run("case", "b1", "--database", url, *options, "--json")
+    assert told.document["contents"]["ledger"]["account"]["balance_cents"] == 9_500
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        pytest.param((), "Name a bet, or pass --check FILE", id="neither a bet nor a file"),
+        pytest.param(("b1", "--check", "case.json"), "Name a bet, or pass --check FILE", id="both"),
+        pytest.param(("b1",), "There is no database", id="no database"),
+        pytest.param(("b1", "--database", "sqlite:///nowhere.db"), "There is no file", id="no file"),
+        pytest.param(("b" * 257, "--database", "{database}"), "bet_id must have at most 256", id="an id too long"),
+        pytest.param(("b1", "--exchange", "nowhere"), "'nowhere' cannot be read", id="no log"),
+        pytest.param(("b1", "--exchange", "{folder}/wallet.db"), "the file is", id="a log that is none"),
+        pytest.param(("b1", "--service-key", "nowhere"), "--service-key", id="no key"),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "{folder}/no/x.html"), "there is no folder", id="no folder"
+        ),
+        pytest.param(("b1", "--database", "{database}", "--html", "{folder}"), "is not a file", id="a folder"),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "{folder}/wallet.db"), "would overwrite", id="the ledger"
+        ),
+        pytest.param(
+            ("b1", "--database", "{database}", "--html", "log", "--exchange", "log"), "would overwrite", id="the log"
+        ),
+        pytest.param(("--check", "nowhere"), "'nowhere' cannot be read", id="no case file"),
+        pytest.param(("--check", "{folder}/wallet.db"), "This is not a case file", id="another file"),
+    ],
+)
+def test_wrong_usage_is_2(
+    run: Run, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path / "..")
+    told = run("case", *(each.format(folder=tmp_path, database=database) for each in args))
+    assert (told.code, told.out) == (2, "")
+    assert problem in told.err

@@ -1,0 +1,441 @@
+"""`game-operator doctor`: each finding is made, says what to do, and is marked where it rests on an assumption."""
+
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator.cli.keys import fingerprint, write_pair
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.command_line import CannedService, Reply, Run, command
+from tests.support.hostile_server import Connection, HostileServer
+from tests.support.proxies import WEBSOCKETS, behind, needs
+from tests.support.proxy import silent_after
+from tests.support.servers import asgi_server
+from tests.support.wire import game, wire
+
+pytestmark = pytest.mark.outside
+
+
+def checks(document: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the checks by name, having held that every finding says what to do."""
+    found: dict[str, dict[str, str]] = {each["name"]: each for each in document["checks"]}
+    for name, check in found.items():
+        assert check.keys() == {"name", "outcome", "found", "todo", "assumed"}
+        assert check["todo"] or check["outcome"] in {"ok", "skipped"}, name
+    assert document["ok"] == all(each["outcome"] in {"ok", "skipped", "advice"} for each in found.values())
+    return found
+
+
+def outcomes(document: dict[str, Any]) -> dict[str, str]:
+    """Return the outcome of each check, those that are fine and mere advice left out."""
+    found = checks(document).items()
+    return {name: check["outcome"] for name, check in found if check["outcome"] not in {"ok", "advice"}}
+
+
+def test_all_is_well(run: Run, settings: dict[str, str]) -> None:
+    """Exit code 0; what rests on an assumption says so, in JSON and in text, and the rest does not."""
+    told = run("doctor", "--json")
+    assert told.code == 0
+    found = checks(told.document)
+    assert outcomes(told.document) == {}
+    assumed = {name: check["assumed"] for name, check in found.items() if check["assumed"]}
+    assert assumed.keys() == {"private key", "reachability", "clock", "signed fetch-games", "webhooks"}
+    assert not any("docs/" in text for text in assumed.values())
+    text = run("doctor")
+    assert (text.code, text.err) == (0, "")
+    lines = text.out.splitlines()
+    marks = ["→" if check["outcome"] == "advice" else "✓" for check in found.values()]
+    told_of = [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+    assert told_of == [f"{mark} {name}" for mark, name in zip(marks, found, strict=True)]
+    assert sum(line.startswith("    assumed: ") for line in lines) == len(assumed)
+
+
+def test_nothing_is_set(run: Run) -> None:
+    """Every missing setting at once, and what to do about each."""
+    told = run("doctor", "--json")
+    assert told.code == 1
+    assert outcomes(told.document) == {
+        "base URL": "problem",
+        "operator id": "problem",
+        "private key": "problem",
+        "key pair": "skipped",
+        "reachability": "skipped",
+        "clock": "skipped",
+        "signed fetch-games": "skipped",
+    }
+    text = run("doctor")
+    assert (text.code, text.err) == (1, "")
+    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"):
+        assert name in text.out
+    assert text.out.count("to do: ") == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "check"),
+    [
+        pytest.param("--base-url", "http://api.example.com", "base URL", id="plain http to another machine"),
+        pytest.param("--base-url", "api.example.com", "base URL", id="no address"),
+        pytest.param("--operator-id", "a:b", "operator id", id="an id with a colon"),
+        pytest.param("--private-key", "/nowhere/operator.pem", "private key", id="no such file"),
+    ],
+)
+def test_a_setting_that_cannot_work(run: Run, settings: dict[str, str], option: str, value: str, check: str) -> None:
+    """It is a finding, and what can be checked without it is."""
+    told = run("doctor", option, value, "--json")
+    assert told.code == 1
+    problems = [name for name, outcome in outcomes(told.document).items() if outcome == "problem"]
+    assert problems == [check]
+    assert outcomes(told.document)["signed fetch-games"] == "skipped"
+
+
+def test_a_key_of_the_wrong_kind(run: Run, settings: dict[str, str], tmp_path: Path, public_pem: bytes) -> None:
+    """A public key cannot sign (spec §5)."""
+    (tmp_path / "wrong.pem").write_bytes(public_pem)
+    told = run("doctor", "--private-key", tmp_path / "wrong.pem")
+    assert told.code == 1
+    assert "✗ private key: " in told.out
+    assert "public key" in told.out
+
+
+@pytest.mark.parametrize(
+    ("mode", "outcome"),
+    [(0o600, "ok"), (0o400, "ok"), (0o440, "ok"), (0o604, "problem"), (0o644, "problem"), (0o620, "problem")],
+    ids=lambda value: oct(value) if isinstance(value, int) else value,
+)
+def test_a_key_that_others_can_use(run: Run, tmp_path: Path, private_pem: bytes, mode: int, outcome: str) -> None:
+    """Read or written by others: a finding. A group that may read it is how containers mount secrets."""
+    key = tmp_path / "operator.pem"
+    key.write_bytes(private_pem)
+    key.chmod(mode)
+    check = checks(run("doctor", "--private-key", key, "--json").document)["key file"]
+    assert check["outcome"] == outcome
+    assert (f"chmod 600 {key}" in check["todo"]) == (outcome == "problem")
+
+
+def test_the_registered_key_is_another(run: Run, settings: dict[str, str], tmp_path: Path, key_file: Path) -> None:
+    """Both fingerprints are told, whether the other key is given or lies beside the private one."""
+    other = write_pair(tmp_path / "other.pem", bits=2048)
+    told = run("doctor", "--public-key", other.public, "--json")
+    check = checks(told.document)["key pair"]
+    assert (told.code, check["outcome"]) == (1, "problem")
+    assert fingerprint(other.public_key) in check["found"]
+    mixed = tmp_path / "mixed.pem"
+    mixed.write_bytes(key_file.read_bytes())
+    mixed.chmod(0o600)
+    (tmp_path / "mixed.pub.pem").write_bytes(other.public.read_bytes())
+    assert outcomes(run("doctor", "--private-key", mixed, "--json").document) == {"key pair": "problem"}
+
+
+def test_the_registered_key_is_the_right_one(
+    run: Run, settings: dict[str, str], tmp_path: Path, public_pem: bytes, public_key: RSAPublicKey
+) -> None:
+    registered = tmp_path / "registered.pem"
+    registered.write_bytes(public_pem)
+    told = run("doctor", "--public-key", registered, "--json")
+    check = checks(told.document)["key pair"]
+    assert (told.code, check["outcome"]) == (0, "ok")
+    assert fingerprint(public_key) in check["found"]
+    assert run("doctor", "--public-key", tmp_path / "nothing.pem").code == 1
+
+
+def test_the_service_does_not_know_the_key(run: Run, settings: dict[str, str], public_key: RSAPublicKey) -> None:
+    """401 (spec §5): what to ask the provider, with the fingerprint, and what the call rests on."""
+    with Sandbox() as stranger:
+        told = run("doctor", "--base-url", stranger.base_url, "--json")
+    assert told.code == 1
+    assert outcomes(told.document) == {"signed fetch-games": "problem"}
+    check = checks(told.document)["signed fetch-games"]
+    assert "HTTP 401" in check["found"]
+    assert fingerprint(public_key) in check["todo"]
+    assert "PKCS#1 v1.5" in check["assumed"]
+
+
+@pytest.mark.parametrize(
+    ("ahead_seconds", "outcome"),
+    [
+        pytest.param(-120, "problem", id="two minutes ahead of the service"),
+        pytest.param(-25, "ok", id="a little ahead"),
+        pytest.param(25, "ok", id="a little behind"),
+        pytest.param(120, "problem", id="two minutes behind the service"),
+    ],
+)
+def test_the_clocks_differ(
+    run: Run, settings: dict[str, str], public_key: RSAPublicKey, ahead_seconds: int, outcome: str
+) -> None:
+    """By the Date header; over 30 seconds it matters, to session tokens (assumed)."""
+    service = Sandbox(operator_public_key=public_key, clock=lambda: time.time_ns() // 1_000_000 + ahead_seconds * 1000)
+    with service:
+        told = run("doctor", "--base-url", service.base_url, "--json")
+    check = checks(told.document)["clock"]
+    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
+    if outcome == "problem":
+        side = "behind" if ahead_seconds > 0 else "ahead of"
+        seconds = int(check["found"].split()[3])
+        assert f"s {side} the service" in check["found"]
+        assert abs(seconds - 120) <= 5
+        assert "NTP" in check["todo"]
+        assert "session tokens" in check["assumed"]
+
+
+def test_nobody_answers(run: Run, settings: dict[str, str], nobody: str) -> None:
+    """Exit code 3, and where to look."""
+    told = run("doctor", "--base-url", nobody, "--deadline", "0.15", "--json")
+    assert told.code == 3
+    assert outcomes(told.document) == {
+        "reachability": "unreachable",
+        "clock": "skipped",
+        "signed fetch-games": "skipped",
+    }
+    out = run("doctor", "--base-url", nobody, "--deadline", "0.15").out
+    assert "firewall" in out
+    assert out.count("✗") == 1
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """A private certificate authority."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def private_service(authority: trustme.CA) -> Iterator[str]:
+    """A service with a certificate of ``authority``, and one game."""
+    service = CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    service.server.socket = context.wrap_socket(service.server.socket, server_side=True)
+    with service:
+        yield f"https://localhost:{service.port}"
+
+
+def test_a_certificate_of_a_private_authority(
+    settings: dict[str, str], private_service: str, authority: trustme.CA, tmp_path: Path
+) -> None:
+    """Untrusted, it is a finding that says what to set; with that set, all is well."""
+    untrusting = settings | {"GAME_OPERATOR_BASE_URL": private_service}
+    told = command("doctor", "--json", "--deadline", "2", **untrusting)
+    assert told.code == 3
+    assert "SSL_CERT_FILE" in checks(told.document)["reachability"]["todo"]
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    assert command("doctor", "--json", **untrusting, SSL_CERT_FILE=str(tmp_path / "ca.pem")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "named"),
+    [
+        pytest.param("localhost, a:b 10.* ok.example", "'a:b', '10.*'", id="two of four"),
+        pytest.param("http://user:secret@host", "'***@host'", id="without what may be a password"),
+        pytest.param("localhost,::1 10.0.0.0/8", None, id="all can be read"),
+    ],
+)
+def test_entries_of_no_proxy_that_cannot_be_read(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, exceptions: str, named: str | None
+) -> None:
+    """They are skipped, and one piece of advice names them all."""
+    monkeypatch.setenv("NO_PROXY", exceptions)
+    told = run("doctor", "--json")
+    found = checks(told.document).get("proxy exceptions")
+    assert (told.code, outcomes(told.document)) == (0, {})
+    if named is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (found["outcome"], found["found"].partition(": ")[2]) == ("advice", named)
+        assert "secret" not in told.out + told.err
+
+
+@pytest.mark.parametrize("last", ["connected", "method", "garbage"])
+def test_a_socks_proxy_that_does_not_work(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    """The service is out of reach through it; a silent one is not waited for without end."""
+    answers = silent_after("socks5", last)
+    if last == "garbage":
+
+        def answers(connection: Connection) -> None:
+            connection.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+    with HostileServer(answers) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"socks5://127.0.0.1:{proxy.port}")
+        told = run("doctor", "--json", "--deadline", "0.5", "--base-url", "https://127.0.0.1:1")
+    assert told.code == 3
+    found = checks(told.document)["reachability"]
+    assert (found["outcome"], "through the proxy (" in found["found"]) == ("unreachable", True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("HTTPS_PROXY", "nonsense://proxy"), ("ALL_PROXY", "http://proxy:port")]
+)
+def test_a_proxy_setting_that_cannot_be_used(
+    run: Run, settings: dict[str, str], monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    """A finding of this machine, not a service out of reach."""
+    monkeypatch.setenv(variable, value)
+    told = run("doctor", "--json", "--base-url", "https://127.0.0.1:1")
+    assert told.code == 1
+    assert outcomes(told.document)["reachability"] == "problem"
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        pytest.param(Reply(503, b"{}"), "HTTP 503", id="a service in trouble"),
+        pytest.param(Reply(200, b"<html>login</html>", "text/html"), "HTTP 200", id="a login page"),
+        pytest.param(Reply(200, b'{"games":[]}'), "no games", id="nothing to offer"),
+    ],
+)
+def test_an_answer_that_is_not_the_catalogue(run: Run, settings: dict[str, str], reply: Reply, problem: str) -> None:
+    """Reached, and yet not well."""
+    with CannedService([reply], unsigned=Reply(401)) as service:
+        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
+    assert told.code == 1
+    found = checks(told.document)
+    assert (found["reachability"]["outcome"], found["signed fetch-games"]["outcome"]) == ("ok", "problem")
+    assert problem in found["signed fetch-games"]["found"]
+
+
+def test_a_service_that_hangs_up(run: Run, settings: dict[str, str]) -> None:
+    with CannedService([Reply(body=None)]) as service:
+        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
+    assert told.code == 3
+    assert outcomes(told.document)["reachability"] == "unreachable"
+
+
+def test_a_service_that_hangs_up_on_the_signed_call_alone(run: Run, settings: dict[str, str]) -> None:
+    """Reached once and then no more: that is the signed call's finding."""
+    with CannedService([Reply(body=None)], unsigned=Reply(401)) as service:
+        told = run("doctor", "--base-url", service.base_url, "--deadline", "0.3", "--json")
+    assert told.code == 3
+    assert outcomes(told.document) == {"signed fetch-games": "unreachable"}
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [
+        (200, "problem"),
+        (302, "problem"),
+        (400, "ok"),
+        (401, "ok"),
+        (402, "problem"),
+        (404, "problem"),
+        (503, "problem"),
+    ],
+)
+def test_only_400_and_401_are_how_the_service_answers_without_a_signature(
+    run: Run, settings: dict[str, str], status: int, outcome: str
+) -> None:
+    """Anything else comes from somebody else, though the signed call may go through (assumed; spec §7.3)."""
+    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(status)) as service:
+        told = run("doctor", "--base-url", service.base_url, "--json")
+    check = checks(told.document)["reachability"]
+    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
+    assert f"HTTP {status}" in check["found"]
+    assert ("does not answer like the Operator API" in check["found"]) == (outcome == "problem")
+    assert "without a signature" in check["assumed"]
+
+
+def test_instances_are_advised(run: Run, settings: dict[str, str]) -> None:
+    """Marked as assumed, and no finding: the exit code does not depend on it (docs/decisions/0011)."""
+    told = run("doctor", "--json")
+    advice = checks(told.document)["webhooks"]
+    assert (told.code, advice["outcome"]) == (0, "advice")
+    assert "instances=" in advice["todo"]
+    assert "--instances of `game-operator serve`" in advice["todo"]
+    assert "the signature names none" in advice["assumed"]
+    for_people = run("doctor").out
+    assert "→ webhooks: the service may sign for all operators" in for_people
+    assert "    advice: if you answer webhooks" in for_people
+    assert "    assumed: webhooks are signed" in for_people
+
+
+def test_a_clock_that_is_not_told_rests_on_no_assumption(run: Run, settings: dict[str, str]) -> None:
+    """What could not be checked is not marked as assumed."""
+    with CannedService([Reply(body=wire({"games": [game()]}))], unsigned=Reply(401, date=False)) as service:
+        check = checks(run("doctor", "--base-url", service.base_url, "--json").document)["clock"]
+    assert (check["outcome"], check["assumed"]) == ("skipped", "")
+
+
+def test_an_encrypted_key_needs_its_passphrase(
+    run: Run, settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private_key: RSAPrivateKey
+) -> None:
+    """Without it a finding that names the variable, with it all is well but the key, which is another."""
+    write_pair(tmp_path / "encrypted.pem", bits=2048, passphrase="planted secret")
+    told = run("doctor", "--private-key", tmp_path / "encrypted.pem", "--json")
+    check = checks(told.document)["private key"]
+    assert (told.code, check["outcome"]) == (1, "problem")
+    assert "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE" in check["todo"]
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE", "planted secret")
+    found = checks(run("doctor", "--private-key", tmp_path / "encrypted.pem", "--json").document)
+    assert (found["private key"]["outcome"], found["signed fetch-games"]["outcome"]) == ("ok", "problem")
+
+
+@pytest.mark.parametrize("deadline", ["0", "nan"])
+def test_a_deadline_that_cannot_be_is_2(run: Run, settings: dict[str, str], deadline: str) -> None:
+    assert run("doctor", "--deadline", deadline, "--json").error["type"] == "ConfigurationError"
+
+
+async def _fine(scope: Any, receive: Any, send: Any) -> None:
+    """Answer without a look at the body, as most routes do."""
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+async def _closing(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": [(b"connection", b"close")]})
+    await send({"type": "http.response.body"})
+
+
+@pytest.mark.parametrize("proxy", ["", *(pytest.param(name, marks=needs(name)) for name in ("caddy", "nginx"))])
+@pytest.mark.parametrize(
+    ("app", "http", "outcome"),
+    [
+        pytest.param(_fine, "game_operator.serve:SafeProtocol", "ok", id="SafeProtocol"),
+        pytest.param(_fine, "h11", "ok", id="h11"),
+        pytest.param(_closing, "httptools", "ok", id="httptools that closes"),
+        pytest.param(_fine, "httptools", "problem", id="httptools"),
+    ],
+)
+def test_what_an_upgrade_does_to_the_next_call(
+    run: Run, settings: dict[str, str], tmp_path: Path, app: Any, http: str, outcome: str, proxy: str
+) -> None:
+    """RFC 9110 §7.8: seen from outside, through a proxy or not, without a call to any path."""
+    with ExitStack() as opened:
+        port = opened.enter_context(asgi_server(app, http=http))
+        if proxy:
+            port = opened.enter_context(behind(proxy, port, tmp_path, WEBSOCKETS if proxy == "nginx" else ""))
+        for _ in range(5):  # A proxy on a busy machine does not use each connection again.
+            told = run("doctor", "--url", f"http://127.0.0.1:{port}/wallet", "--json")
+            check = checks(told.document)["upgrade"]
+            if check["outcome"] == outcome:
+                break
+    assert (check["outcome"], told.code) == (outcome, 0 if outcome == "ok" else 1)
+    if outcome == "problem":
+        assert "answered 400 instead of 204" in check["found"]
+        assert "--http game_operator.serve:SafeProtocol" in check["todo"]
+
+
+def test_a_wallet_that_cannot_be_asked(
+    run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of reach: 3; no address: 2; one that answers 400 to everything, or 413, tells nothing."""
+    told = run("doctor", "--url", nobody, "--json")
+    assert (told.code, outcomes(told.document)) == (3, {"upgrade": "unreachable"})
+    assert run("doctor", "--url", "casino.example/wallet").code == 2
+    with monkeypatch.context() as bare:
+        for given, code, checked in [(("--operator-id", "op"), 3, 9), ((), 3, 1)]:
+            for name in settings:
+                bare.delenv(name, raising=False)
+            told = run("doctor", "--url", nobody, *given, "--json")
+            assert (told.code, len(told.document["checks"])) == (code, checked), "no setting: that alone"
+    for status in (400, 413):
+        with CannedService([Reply(status)]) as service:
+            told = run("doctor", "--url", service.base_url, "--json")
+        assert (told.code, outcomes(told.document)) == (0, {"upgrade": "skipped"})

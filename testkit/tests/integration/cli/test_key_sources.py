@@ -1,0 +1,99 @@
+"""Keys and addresses in unusual shape: pipes, passphrases that are no UTF-8, hosts that no machine can have."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from game_operator.signers import load_signer
+from tests.support.command_line import COMMAND, Run, clean_environment, command
+
+PASSPHRASE = "GAME_OPERATOR_PRIVATE_KEY_PASSPHRASE"
+BUILD = ("token", "build", "--instance=i", "--player=p", "--operator-id=acme")
+
+
+@pytest.mark.parametrize("name", [("games",), BUILD, ("doctor",)], ids=" ".join)
+@pytest.mark.drawn(1)
+def test_a_key_comes_through_a_pipe(settings: dict[str, str], key_file: Path, name: tuple[str, ...]) -> None:
+    """`--private-key <(cat operator.pem)`: it is read once (spec §5)."""
+    script = 'exec "$@" --private-key <(cat "$KEY")'
+    ran = subprocess.run(
+        ["bash", "-c", script, "bash", *COMMAND, *name],
+        capture_output=True,
+        text=True,
+        env=clean_environment(settings | {"KEY": str(key_file)}),
+        timeout=50,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [pytest.param(b"no key", "is not PEM", id="no key"), pytest.param(b"", "is empty", id="nothing")],
+)
+def test_what_is_wrong_with_a_piped_key_names_the_pipe(run: Run, content: bytes, problem: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    told = run(*BUILD, "--private-key", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert told.code == 2
+    assert f"/dev/fd/{reading}' {problem}" in told.err or f"/dev/fd/{reading} {problem}" in told.err
+
+
+@pytest.mark.outside
+def test_a_passphrase_that_is_no_utf_8(tmp_path: Path) -> None:
+    """The bytes of the environment protect the key, and open it again."""
+    key = tmp_path / "operator.pem"
+    told = command("keygen", str(key), "--encrypt", "--json", **{PASSPHRASE: "\udcff"})
+    assert told.document["encrypted"]
+    load_signer(key, b"\xff")
+    assert command(*BUILD, "--private-key", str(key), **{PASSPHRASE: "\udcff"}).code == 0
+
+
+@pytest.mark.outside
+def test_a_passphrase_comes_out_of_a_file(tmp_path: Path) -> None:
+    """Each command that signs reads the file that the variable names."""
+    key, secret = tmp_path / "operator.pem", tmp_path / "secret"
+    secret.write_text("planted secret\n")
+    assert command("keygen", str(key), "--encrypt", "--json", **{PASSPHRASE: "planted secret"}).document["encrypted"]
+    assert command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret)}).code == 0
+    told = command(*BUILD, "--private-key", str(key), **{f"{PASSPHRASE}_FILE": str(secret), PASSPHRASE: "x"})
+    assert (told.code, "are both set" in told.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("passphrase", "code"),
+    [
+        pytest.param("x" * 1023, 0, id="the longest"),
+        pytest.param("x" * 1024, 2, id="one byte more"),
+        pytest.param("é" * 512, 2, id="bytes count, not characters"),
+    ],
+)
+def test_a_passphrase_has_a_longest(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passphrase: str, code: int
+) -> None:
+    """It is refused in a sentence that does not tell it, before anything is written."""
+    monkeypatch.setenv(PASSPHRASE, passphrase)
+    told = run("keygen", tmp_path / "operator.pem", "--encrypt")
+    assert told.code == code
+    assert ("1023 is the most" in told.err) == bool(code)
+    assert passphrase not in told.err
+    assert any(tmp_path.iterdir()) == (not code)
+
+
+def test_a_host_that_no_machine_can_have_is_a_finding(run: Run, settings: dict[str, str]) -> None:
+    told = run("doctor", "--json", "--base-url", "https://999.1.1.1")
+    found = {check["name"]: check["outcome"] for check in told.document["checks"]}
+    assert (told.code, found["base URL"], found["reachability"]) == (1, "problem", "skipped")
+    assert "✗ base URL" in run("doctor", "--base-url", "https://999.1.1.1").out
+
+
+def test_no_proxy_leads_back_to_this_machine(
+    run: Run, settings: dict[str, str], nobody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The doctor asks a service on loopback itself, as the client does."""
+    monkeypatch.setenv("HTTP_PROXY", nobody)
+    assert run("doctor", "--json").document["ok"]

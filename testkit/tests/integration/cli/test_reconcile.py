@@ -1,0 +1,684 @@
+"""`game-operator reconcile`: dry runs, repairs, findings, refunds and reports (spec §2.8, §3, §4.2)."""
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.models.webhooks import DepositCall
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.command_line import Forked, Run, Told, said, started, stopped
+from tests.support.servers import wsgi_server
+
+pytestmark = pytest.mark.outside
+
+QUICK = ("--min-age", "0s", "--second-look", "0s", "--rate", "5000", "--sample", "0")
+BY = ("--actor", "ann", "--reason", "deposits were lost")
+REPAIR = ("--repair", "--max-bets", "10", "--max-total", "1000.00", *BY)
+
+
+@pytest.fixture(scope="module")
+def played(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A service that plays against the wallet of one test after the other."""
+    with Sandbox(operator_public_key=public_key) as sandbox:
+        yield sandbox
+
+
+class World:
+    """A service, a ledger behind a wallet, and the command with the settings of both."""
+
+    def __init__(self, run: Run, sandbox: Sandbox, ledger: SqlLedger, options: tuple[str, ...]) -> None:
+        self.run_command, self.sandbox, self.ledger, self.options = run, sandbox, ledger, options
+
+    def play(self, wager_cents: int = 500, **changes: Any) -> str:
+        """Play a round, and return the id of its bet."""
+        return self.sandbox.play_round(player_id="p1", wager_cents=wager_cents, **changes).bet_ids[0]
+
+    def lose(self, won_cents: int = 1_250, **changes: Any) -> str:
+        """Play a round whose settlement is lost."""
+        options: dict[str, Any] = {"won_cents": won_cents, "settlement": "lose"}
+        return self.play(**options | changes)
+
+    def reconcile(self, *options: str) -> Told:
+        """Run the command `reconcile`."""
+        told: Told = self.run_command("reconcile", *options, *self.options)
+        return told
+
+    def quick(self, *options: str) -> Told:
+        """Run `reconcile run` without waiting for bets to become old."""
+        return self.reconcile("run", *QUICK, *options)
+
+    @property
+    def balance(self) -> int:
+        """What the player holds."""
+        return self.ledger.balance("p1")
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'wallet.db'}"
+    url: str = request.getfixturevalue("postgres_url")
+    return url
+
+
+@pytest.fixture
+def served() -> Iterator[ExitStack]:
+    """Closes what a test has opened."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def world_of(url: str, run: Run, played: Sandbox, served: ExitStack, **options: Any) -> World:
+    """Return a world with a player who holds 100.00."""
+    ledger = served.enter_context(SqlLedger(url, **options))
+    if not options:
+        ledger.open_account("p1", Decimal("100.00"))
+    receiver = WebhookReceiver(authenticator=RsaSignature(played.service_public_key_pem))
+    port = served.enter_context(wsgi_server(wsgi_app(receiver, Wallet(ledger))))
+    played.wallet_url = f"http://127.0.0.1:{port}"
+    return World(run, played, ledger, ("--database", url))
+
+
+@pytest.fixture
+def world(
+    run: Run,
+    played: Sandbox,
+    served: ExitStack,
+    tmp_path: Path,
+    key_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> World:
+    """A world on SQLite."""
+    set_up(monkeypatch, played, key_file)
+    return world_of(f"sqlite:///{tmp_path / 'wallet.db'}", run, played, served)
+
+
+def set_up(monkeypatch: pytest.MonkeyPatch, played: Sandbox, key_file: Path) -> None:
+    """Set the environment for the service."""
+    monkeypatch.setenv("GAME_OPERATOR_BASE_URL", played.base_url)
+    monkeypatch.setenv("GAME_OPERATOR_ID", played.operator_id)
+    monkeypatch.setenv("GAME_OPERATOR_PRIVATE_KEY_FILE", str(key_file))
+
+
+def test_a_lost_deposit_from_the_dry_run_to_the_late_call(
+    run: Run,
+    played: Sandbox,
+    served: ExitStack,
+    database_url: str,
+    key_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The whole story: found, settled once, found no more, and the late calls move nothing."""
+    set_up(monkeypatch, played, key_file)
+    world = world_of(database_url, run, played, served)
+    world.lose()
+    world.play(cancel=True, settlement="lose")
+    world.play(won_cents=100)
+    assert world.balance == 8_600
+
+    dry = world.quick()
+    assert (dry.code, dry.err) == (1, "")
+    assert "is dry: it moves no money" in dry.out
+    assert "Can be settled: 2 bets, 17.50 in all." in dry.out
+    how = "game-operator reconcile run --repair --max-bets 2 --max-total 17.50 --actor NAME --reason TEXT"
+    assert how in dry.out
+    assert world.balance == 8_600
+
+    options = how.removeprefix("game-operator reconcile run ").replace("NAME", "ann").replace("TEXT", "lost").split()
+    repaired = world.quick(*options)
+    assert (repaired.code, repaired.err) == (0, "")
+    assert "Settled: 2 bets, 17.50 in all." in repaired.out
+    assert "Nothing waits for a person." in repaired.out
+    assert world.balance == 10_350
+
+    again = world.quick(*REPAIR)
+    assert again.code == 0
+    assert "Settled" not in again.out
+    world.sandbox.release_held(lost=True)
+    assert world.balance == 10_350
+    assert world.reconcile("findings").out == "There are no findings.\n"
+
+
+def test_json_has_amounts_in_cents(world: World) -> None:
+    """One document, for a dry run and for a repair."""
+    bet_id = world.lose()
+    dry = world.quick("--json")
+    assert dry.code == 1
+    document = dry.document
+    assert document["verdicts"] == {"settle": {"bets": 1, "total_cents": 1_250}}
+    assert (document["open"], document["brakes_left"]) == ({"bets": 1, "total_cents": 1_250}, None)
+    repaired = world.quick(*REPAIR, "--json").document
+    assert repaired["repaired"] == {"bets": 1, "total_cents": 1_250}
+    assert repaired["brakes_left"] == {"bets": 9, "total_cents": 98_750}
+    assert (repaired["actor"], repaired["reason"]) == ("ann", "deposits were lost")
+    bet = world.ledger.bet(bet_id)
+    assert bet is not None
+    assert (bet.state, bet.settled_by) == ("CLOSED", "reconcile")
+
+
+@pytest.mark.parametrize(
+    ("brakes", "settled"),
+    [
+        pytest.param(("--max-bets", "1", "--max-total", "100"), 1, id="bets"),
+        pytest.param(("--max-bets", "9", "--max-total", "12.49"), 0, id="one cent too little"),
+        pytest.param(("--max-bets", "9", "--max-total", "12.50"), 1, id="money for one"),
+        pytest.param(("--max-bets", "0", "--max-total", "100"), 0, id="none"),
+    ],
+)
+def test_brakes(world: World, brakes: tuple[str, ...], settled: int) -> None:
+    """What they do not let through is there, and the exit code says that something waits."""
+    world.lose()
+    world.lose()
+    told = world.quick("--repair", *brakes, *BY)
+    assert told.code == 1
+    assert f"Can be settled: {2 - settled} bet" in told.out
+    assert "The brakes let through" in told.out
+    assert f"Held back by the brakes: {2 - settled} bet" in told.out
+    assert world.balance == 9_000 + settled * 1_250
+    again = world.quick("--repair", *brakes, *BY)
+    assert (again.code, world.balance) == (1, 9_000 + settled * 1_250)
+    counted = f"ann has settled before, in the last 20 hours: {settled} bet"
+    assert (counted in again.out) == (settled > 0)
+    # What it says to run does settle them.
+    wider = again.out.partition("reconcile run --repair ")[2].partition(" --actor")[0].split()
+    assert wider == ["--max-bets", "2", "--max-total", "25.00"]
+    assert world.quick("--repair", *wider, *BY).code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        pytest.param(("--repair",), "Missing: --max-bets, --max-total, --actor, --reason.", id="nothing with --repair"),
+        pytest.param(
+            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", "a"), "Missing: --reason.", id="no reason"
+        ),
+        pytest.param(("--max-bets", "1"), "Leave out --max-bets without --repair", id="a brake of a dry run"),
+        pytest.param(("--actor", "ann"), "without --repair", id="an actor of a dry run"),
+        pytest.param((*REPAIR, "--seconds", "1"), "--seconds never begins a run that repairs", id="a repair in parts"),
+        pytest.param(
+            ("--repair", "--max-bets", "1", "--max-total", "-1", *BY), "--max-total is below 0", id="less than nothing"
+        ),
+        pytest.param(
+            ("--repair", "--max-bets", "1", "--max-total", "1e3", *BY), "not an amount in currency units", id="1e3"
+        ),
+        pytest.param(
+            ("--repair", "--max-bets", "1", "--max-total", "9" * 20, *BY), "max_total_cents is", id="beyond any sum"
+        ),
+        pytest.param(
+            ("--repair", "--max-bets", "1", "--max-total", "1", "--actor", " ", "--reason", "r"),
+            "Name who decides and why",
+            id="nobody",
+        ),
+        pytest.param(("--min-age", "2"), "not a length of time: write 2d, 12h, 30m or 60s", id="an age without a unit"),
+        pytest.param(("--min-age", "91d"), "at most 90 days", id="older than the service's memory"),
+        pytest.param(("--sample", "1.1"), "a number from 0 to 1", id="more than all"),
+        pytest.param(("--rate", "0"), "a number from 0.01 to 10000", id="no rate"),
+        pytest.param(("--concurrency", "0"), "--concurrency", id="no thread"),
+        pytest.param(("--seconds", "-1"), "--seconds", id="no time"),
+        pytest.param(("--html", "/nowhere/r.html"), "cannot be written", id="a page in no folder"),
+        pytest.param(("--csv", "/"), "cannot be written", id="a table that is a folder"),
+        pytest.param(("--csv", "-"), "would write a file named '-'", id="standard output"),
+        pytest.param(("--source", "other"), "does not know the source 'other'; it knows ''", id="an unknown source"),
+        pytest.param(("--accounts-table", "players"), "Missing: --accounts-key", id="half a table"),
+        pytest.param(
+            ("--wallet", "casino:make"), "--wallet brings its own ledger, source and profile", id="two ledgers"
+        ),
+    ],
+)
+@pytest.mark.drawn(8)
+def test_wrong_usage_says_what_to_do(world: World, options: tuple[str, ...], problem: str) -> None:
+    """Exit code 2, and no run has begun."""
+    world.play(won_cents=0)
+    told = world.reconcile("run", *options)
+    assert (told.code, told.out) == (2, "")
+    assert problem in told.err
+    assert world.reconcile("run", *options, "--json").error["exit_code"] == 2
+    assert world.reconcile("status").out == "There was no reconciliation yet.\n"
+
+
+@pytest.mark.parametrize("command", ["run", "refund b1"])
+def test_the_service_must_be_named(world: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """The message names what is missing."""
+    monkeypatch.delenv("GAME_OPERATOR_ID")
+    told = world.reconcile(*command.split(), *(BY if command != "run" else ()))
+    assert (told.code, told.out) == (2, "")
+    assert "--operator-id" in told.err
+
+
+@pytest.mark.parametrize("command", ["status", "stop", "findings", "report", "resolve 1 --actor a --reason r"])
+def test_what_asks_nobody_needs_no_service(world: World, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """Support staff hold no key: the ledger is enough."""
+    world.lose()
+    world.lose(reported_won_cents=300)
+    world.quick()
+    for name in ("GAME_OPERATOR_BASE_URL", "GAME_OPERATOR_ID", "GAME_OPERATOR_PRIVATE_KEY_FILE"):
+        monkeypatch.delenv(name)
+    assert world.reconcile(*command.split()).code in (0, 1)
+
+
+def test_a_service_that_is_away(world: World, nobody: str) -> None:
+    """A few bets are findings and exit code 3; many failures pause the run, which goes on later."""
+    world.lose()
+    few = world.quick("--base-url", nobody, "--deadline", "0.2")
+    assert few.code == 3
+    assert "no answer" in few.out
+    for _ in range(20):
+        world.lose(won_cents=0)
+    many = world.quick("--base-url", nobody, "--deadline", "0.2")
+    assert many.code == 3
+    assert "20 calls in a row have failed" in many.err
+    assert "--seconds 60` goes on with it" in many.err
+    assert said(world.reconcile("status").out)["state"].startswith("paused: 2")
+
+
+def test_a_service_that_refuses_the_operator(world: World) -> None:
+    """HTTP 401: the run is paused, and the exit code is that of a service that says no."""
+    world.lose()
+    refused = world.quick("--operator-id", "someone-else")
+    assert (refused.code, refused.out) == (1, "")
+    assert "HTTP 401" in refused.err
+
+
+def test_a_run_goes_on_in_parts(world: World) -> None:
+    """--seconds 0 begins it, other arguments are refused while it is under way, and --seconds ends it."""
+    world.lose()
+    begun = world.quick("--seconds", "0")
+    assert begun.code == 0
+    assert said(world.reconcile("status").out)["kind"] == "dry"
+    refused = world.quick(*REPAIR)
+    assert (refused.code, refused.out) == (1, "")
+    assert "is under way with other arguments" in refused.err
+    assert "`reconcile stop` ends it" in refused.err
+    assert world.quick("--seconds", "30").code == 1
+    status = said(world.reconcile("status").out)
+    assert (status["run"], status["state"], status["parts done"]) == ("1", "finished", "1 of 1, each of up to 25 bets")
+    assert world.balance == 9_500
+
+
+def test_stop_ends_a_run_for_good(world: World) -> None:
+    """The next one is another; nothing under way, or another number, is refused."""
+    world.lose()
+    world.quick("--seconds", "0")
+    assert "There is no" not in world.reconcile("stop", "7").out
+    assert world.reconcile("stop", "7").code == 1
+    assert world.reconcile("stop").out == "Run 1 is stopped.\n"
+    none = world.reconcile("stop")
+    assert (none.code, "No reconciliation is under way" in none.err) == (1, True)
+    assert world.quick().out.startswith("Run 2 is finished")
+
+
+def test_findings_are_listed_paid_and_resolved_once(world: World) -> None:
+    """A win that was reported too low is paid; paying again, or for nothing, is refused."""
+    paid = world.play(won_cents=100, reported_won_cents=300)
+    kept = world.play(won_cents=0, reported_won_cents=50)
+    assert world.quick("--sample", "1").code == 1
+    listed = world.reconcile("findings", "--json")
+    assert listed.code == 1
+    found = {each["bet_id"]: each for each in listed.document["findings"]}
+    assert {bet: each["owed_cents"] for bet, each in found.items()} == {paid: 200, kept: 50}
+    before = world.balance
+
+    number = str(found[paid]["id"])
+    told = world.reconcile("resolve", number, "--pay", *BY)
+    assert (told.code, told.out) == (0, f"2.00 was posted to p1. The finding {number} is resolved.\n")
+    assert world.balance == before + 200
+    again = world.reconcile("resolve", number, "--pay", *BY)
+    assert (again.code, "resolved by ann already" in again.err, world.balance) == (1, True, before + 200)
+
+    other = str(found[kept]["id"])
+    assert world.reconcile("resolve", other, *BY).out == f"The finding {other} is resolved.\n"
+    assert world.balance == before + 200
+    assert world.reconcile("findings").code == 0
+    every = world.reconcile("findings", "--all", "--bet", paid)
+    assert (every.code, "Paid: 2.00. Resolved by ann: deposits were lost" in every.out) == (0, True)
+    assert world.reconcile("findings", "--all", "--limit", "1").out.endswith("pass a greater --limit.\n")
+    assert world.quick("--sample", "1").code == 1, "what was not paid still differs"
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "problem"),
+    [
+        pytest.param(("99", *BY), 1, "There is no finding 99", id="unknown"),
+        pytest.param(("99", "--pay", *BY), 1, "There is no finding 99", id="unknown, to pay"),
+        pytest.param(("0", *BY), 2, "ID", id="not a number of a finding"),
+        pytest.param(("1", "--actor", "ann"), 2, "--reason", id="no reason"),
+        pytest.param(("1", *BY, "--counting-claim", "c"), 2, "says nothing without --pay", id="a claim"),
+        pytest.param(("1", *BY, "--accounts-table", "players"), 2, "say nothing without --pay", id="a table"),
+        pytest.param(("1", *BY, "--wallet", "a:b"), 2, "say nothing without --pay", id="a wallet"),
+    ],
+)
+def test_what_cannot_be_resolved(world: World, options: tuple[str, ...], code: int, problem: str) -> None:
+    """It says why, and the balance stays."""
+    told = world.reconcile("resolve", *options)
+    assert (told.code, told.out) == (code, "")
+    assert problem in told.err
+    assert world.balance == 10_000
+
+
+def test_a_claim_that_names_the_bet_is_counted(world: World) -> None:
+    """The refusal says with which option, and only the rest is paid."""
+    bet = world.play(won_cents=100, reported_won_cents=300)
+    world.quick("--sample", "1")
+    claims = [
+        DepositCall(player_id="p1", bet_id=bet, amount_cents=cents, tx_id=f"c{cents}", action="JACKPOT", is_claim=True)
+        for cents in (50, 30)
+    ]
+    for claim in claims:
+        assert Wallet(world.ledger).deposit(claim).code is None
+    before, pay = world.balance, ("resolve", "1", "--pay", *BY)
+    for counted, left in (((), "'c50' of 0.50, 'c30' of 0.30"), (("--counting-claim", "c30"), "'c50' of 0.50")):
+        refused = world.reconcile(*pay, *counted)
+        assert (refused.code, world.balance) == (1, before)
+        assert f"may have paid what is owed: {left}. Nothing was moved." in refused.err
+        assert "--counting-claim TX_ID" in refused.err
+        assert "a jackpot, is not counted. Then resolve the finding without paying, and credit by hand" in refused.err
+    told = world.reconcile(*pay, "--counting-claim", "c30", "--counting-claim", "c50")
+    assert (told.code, told.out) == (0, "1.20 was posted to p1. The finding 1 is resolved.\n")
+    assert world.quick("--sample", "1").code == 0
+
+
+def test_a_refund_needs_the_provider_not_to_know_the_bet(world: World) -> None:
+    """One that the provider knows is refused; one that it does not know is refunded once."""
+    known = world.play(won_cents=0, settlement="lose")
+    at_once = (*BY, "--min-age", "0s", "--second-look", "0s")
+    refused = world.reconcile("refund", known, *at_once)
+    assert (refused.code, refused.out) == (1, "")
+    assert "The provider has it as CLOSED." in refused.err
+    with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
+        own.execute("UPDATE game_operator_bets SET bet_id = 'never-played'")
+        own.commit()
+    young = world.reconcile("refund", "never-played", *BY)
+    assert (young.code, "is not 2:00:00 old yet" in young.err, world.balance) == (1, True, 9_500)
+    told = world.reconcile("refund", "never-played", *at_once)
+    assert (told.code, told.out) == (0, "The wager was given back; the balance is 100.00.\n")
+    again = world.reconcile("refund", "never-played", *at_once)
+    assert (again.code, "only an OPEN bet is settled" in again.err, world.balance) == (1, True, 10_000)
+    unknown = world.reconcile("refund", "no-such-bet", *at_once, "--json")
+    assert "There is no bet 'no-such-bet' in the ledger" in unknown.error["message"]
+
+
+def test_reports_of_any_run_as_files(world: World, tmp_path: Path) -> None:
+    """The latest or one by its number, as a page, as CSV and as JSON; the exit code is that of the run."""
+    bet_id = world.lose()
+    world.quick()
+    page, table = tmp_path / "report.html", tmp_path / "report.csv"
+    files = ("--html", str(page), "--csv", str(table))
+    assert world.quick(*REPAIR, *files).code == 0
+    assert bet_id in page.read_text()
+    assert table.read_text().splitlines()[1].startswith(f"{bet_id},settled,1250,")
+    first = world.reconcile("report", "1", *files)
+    assert (first.code, "Can be settled: 1 bet" in first.out) == (1, True)
+    assert table.read_text().splitlines()[1].startswith(f"{bet_id},settle,1250,")
+    assert world.reconcile("report", "--json").document["run"] == 2
+    missing = world.reconcile("report", "3")
+    assert (missing.code, missing.out) == (1, "")
+
+
+def test_no_report_without_a_run(world: World) -> None:
+    """It says what to do."""
+    told = world.reconcile("report")
+    assert (told.code, told.out) == (1, "")
+    assert "`game-operator reconcile run`" in told.err
+
+
+FACTORY = """
+import sqlite3
+from game_operator import OperatorClient
+from game_operator.ledger import SqlLedger
+from game_operator.wallet import AsyncWallet, Wallet
+
+def after(call, outcome, connection):
+    connection.execute("CREATE TABLE IF NOT EXISTS own (bet_id TEXT, amount INTEGER, applied INTEGER)")
+    connection.execute("INSERT INTO own VALUES (?, ?, ?)", (call.bet_id, call.amount_cents, outcome.applied))
+
+def make():
+    return Wallet(SqlLedger({url!r}), after=after)
+
+def make_both():
+    return OperatorClient.from_env(), make()
+
+def needs_more(url):
+    return url
+
+def fails():
+    raise RuntimeError("the vault is closed")
+
+def nothing():
+    return None
+
+def text_and_wallet():
+    return "client", None
+"""
+
+
+@pytest.fixture
+def factory(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The module of an operator, in the folder where the command is started."""
+    name = f"casino_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(FACTORY.format(url=world.options[1]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", ["/elsewhere", *sys.path])
+    world.options = ()
+    return name
+
+
+def own_rows(folder: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "wallet.db")) as own:
+        return own.execute("SELECT * FROM own ORDER BY bet_id").fetchall()
+
+
+@pytest.mark.parametrize("make", ["make", "make_both"])
+def test_the_operators_own_wallet_writes_its_rows(world: World, factory: str, tmp_path: Path, make: str) -> None:
+    """A repair and a payment run `after` with applied=True, in their transactions."""
+    bet_id = world.lose()
+    paid = world.play(won_cents=100, reported_won_cents=300)
+    wallet = ("--wallet", f"{factory}:{make}")
+    assert world.quick(*REPAIR, *wallet, "--sample", "1").code == 1
+    assert own_rows(tmp_path) == [(bet_id, 1_250, 1)]
+    place = ("--database", f"sqlite:///{tmp_path / 'wallet.db'}")
+    (found,) = world.reconcile("findings", *place, "--json").document["findings"]
+    assert world.reconcile("resolve", str(found["id"]), "--pay", *BY, *wallet).code == 0
+    assert sorted(own_rows(tmp_path)) == sorted([(bet_id, 1_250, 1), (paid, 200, 1)])
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        pytest.param("missing", "AttributeError", id="a function that is not there"),
+        pytest.param("needs_more", "It must be a function that needs no arguments", id="one with arguments"),
+        pytest.param("fails", "RuntimeError: the vault is closed", id="one that fails"),
+        pytest.param("nothing", "returned None. It must return a Wallet or a JoinedWallet", id="nothing"),
+        pytest.param("text_and_wallet", "It must return a Wallet", id="no client"),
+    ],
+)
+def test_what_is_no_wallet(world: World, factory: str, function: str, problem: str) -> None:
+    """Exit code 2 before anything is asked."""
+    told = world.quick("--wallet", f"{factory}:{function}")
+    assert (told.code, told.out) == (2, "")
+    assert problem in told.err
+    for name in (factory, f"{factory}:", ":make"):
+        assert "names no function. Write it as MODULE:FUNCTION" in world.quick("--wallet", name).err
+    unknown = world.quick("--wallet", f"{factory}_not_there:{function}")
+    assert (unknown.code, "ModuleNotFoundError" in unknown.err) == (2, True)
+
+
+def test_balances_in_the_operators_own_table(
+    run: Run,
+    played: Sandbox,
+    served: ExitStack,
+    tmp_path: Path,
+    key_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without the table it is refused; with it, a plain wallet settles there, and says what it does not do."""
+    set_up(monkeypatch, played, key_file)
+    file = tmp_path / "casino.db"
+    with closing(sqlite3.connect(file)) as own:
+        own.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL)")
+        own.execute("INSERT INTO players VALUES ('p1', 10000)")
+        own.commit()
+    accounts = TableAccounts(table="players", key="id", balance="cents")
+    world = world_of(f"sqlite:///{file}", run, played, served, accounts=accounts)
+    world.lose()
+    refused = world.quick()
+    assert (refused.code, refused.out) == (2, "")
+    assert "--accounts-table" in refused.err
+    table = ("--accounts-table", "players", "--accounts-key", "id", "--accounts-balance", "cents")
+    dry = world.quick(*table)
+    assert (dry.code, dry.err) == (1, "")
+    repaired = world.quick(*REPAIR, *table)
+    assert repaired.code == 0
+    assert "pass it as --wallet MODULE:FUNCTION" in repaired.err
+    assert world.balance == 10_750
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [pytest.param(signal.SIGINT, 130, id="Ctrl-C"), pytest.param(signal.SIGTERM, 143, id="SIGTERM")]
+)
+def test_an_interrupted_run_goes_on(world: World, key_file: Path, number: int, code: int) -> None:
+    """It ends at once although its rate is slow, says how it goes on, and each bet is then settled once."""
+    for _ in range(4):
+        world.lose(won_cents=500)
+    environ = {
+        "GAME_OPERATOR_BASE_URL": world.sandbox.base_url,
+        "GAME_OPERATOR_ID": world.sandbox.operator_id,
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(key_file),
+    }
+    slow = ("--min-age", "0s", "--second-look", "0s", "--sample", "0", "--rate", "0.01")
+    process = started("reconcile", "run", *slow, *REPAIR, *world.options, **environ)
+    deadline = time.monotonic() + 30
+    while said(world.reconcile("status").out).get("state") != "running":
+        assert time.monotonic() < deadline, "it does not begin"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    ended = stopped(process, number)
+    assert (ended.code, ended.out) == (code, "")
+    assert "Run 1 is kept, and every repair so far is complete." in ended.err
+    assert "`game-operator reconcile run --seconds 60` goes on with it" in ended.err
+    assert said(world.reconcile("status").out)["state"] == "running"
+    with closing(sqlite3.connect(world.options[1].removeprefix("sqlite:///"))) as own:
+        own.execute("UPDATE game_operator_runs SET interval_micros = 1000, next_call_micros = 0")
+        own.execute("UPDATE game_operator_chunks SET ready_at_millis = 0")
+        own.execute("UPDATE game_operator_runs SET parameters = replace(parameters, '100000000', '1000')")
+        own.commit()
+    assert world.quick("--seconds", "30").code == 0
+    assert (world.balance, said(world.reconcile("status").out)["state"]) == (10_000, "finished")
+
+
+def test_progress_is_shown_on_a_terminal(world: World, key_file: Path) -> None:
+    """A line that is renewed, on stderr alone; it is gone before the end is reported."""
+    for _ in range(2):
+        world.lose()
+    environ = {
+        "GAME_OPERATOR_BASE_URL": world.sandbox.base_url,
+        "GAME_OPERATOR_ID": world.sandbox.operator_id,
+        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(key_file),
+        "TERM": "xterm",
+        "COLUMNS": "100",
+    }
+    slow = ("--min-age", "0s", "--sample", "0", "--rate", "0.01")
+    terminal, stderr = os.openpty()
+    process = Forked(["reconcile", "run", *slow, *world.options], environ=environ, stderr=stderr)
+    os.close(stderr)
+    shown = b""
+    with suppress(OSError):  # A terminal whose other end is closed.
+        while b"parts of up to 25 bets" not in shown:
+            shown += os.read(terminal, 10_000)
+        process.send_signal(signal.SIGINT)
+        while part := os.read(terminal, 10_000):
+            shown += part
+    os.close(terminal)
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert b"0/1" in shown
+    assert b"Run 1 is kept" in shown[shown.rindex(b"parts of up to 25 bets") :]
+
+
+def test_the_hostile_text_of_a_finding_is_data(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a terminal nor JSON takes it for anything else."""
+    hostile = "\x1b[31m[bold]=1+1\u202e"
+    world.play(won_cents=0, reported_won_cents=50)
+    world.quick("--sample", "1")
+    (found,) = world.reconcile("findings", "--json").document["findings"]
+    told = world.reconcile("resolve", str(found["id"]), "--actor", hostile, "--reason", hostile, "--json")
+    assert json.loads(told.out)["resolved_by"] == hostile
+    out = world.reconcile("findings", "--all").out
+    assert "\x1b" not in out
+    assert "\\x1b[31m[bold]=1+1\\u202e" in out
+
+
+JOINED = """
+import sqlite3
+from contextlib import closing, contextmanager
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.wallet import JoinedWallet
+
+@contextmanager
+def transaction():
+    with closing(sqlite3.connect({file!r}, isolation_level=None)) as own, own:
+        own.execute("BEGIN IMMEDIATE")
+        yield own
+
+def after(call, outcome, own):
+    if outcome.applied:
+        own.execute("INSERT INTO own VALUES (?, ?)", (call.operation, call.amount_cents))
+
+def make():
+    accounts = TableAccounts(table="players", key="id", balance="cents")
+    return JoinedWallet(SqlLedger("sqlite:///" + {file!r}, accounts=accounts), transaction, after)
+"""
+
+
+def test_a_joined_wallet_on_the_operators_own_table(
+    run: Run,
+    played: Sandbox,
+    served: ExitStack,
+    tmp_path: Path,
+    key_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its `transaction` and `after` run with each repair: the balance and the operator's row, or neither."""
+    set_up(monkeypatch, played, key_file)
+    file = tmp_path / "casino.db"
+    with closing(sqlite3.connect(file)) as own:
+        own.execute("CREATE TABLE players (id TEXT PRIMARY KEY, cents INTEGER NOT NULL)")
+        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER CHECK (cents <> 1250))")
+        own.execute("INSERT INTO players VALUES ('p1', 10000)")
+        own.commit()
+    accounts = TableAccounts(table="players", key="id", balance="cents")
+    world = world_of(f"sqlite:///{file}", run, played, served, accounts=accounts)
+    world.lose(won_cents=1_250)
+    world.lose(won_cents=700)
+    (tmp_path / "joined_casino.py").write_text(JOINED.format(file=str(file)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    place, world.options = world.options, ()
+    told = world.quick(*REPAIR, "--wallet", "joined_casino:make")
+    assert (told.code, "Settled: 1 bet, 7.00 in all." in told.out, told.err.count("--wallet")) == (1, True, 0)
+    assert "failed: Read the finding's text" in told.out
+    assert world.balance == 9_000 + 700
+    with closing(sqlite3.connect(file)) as own:
+        assert own.execute("SELECT * FROM own").fetchall() == [("deposit", 700)]
+        own.execute("ALTER TABLE own RENAME TO refuses")
+        own.execute("CREATE TABLE own (operation TEXT, cents INTEGER)")
+        own.commit()
+    assert "Settled: 1 bet, 12.50 in all." in world.quick(*REPAIR, "--wallet", "joined_casino:make").out
+    assert world.balance == 9_000 + 1_950
+    # A finding closes itself when a later look agrees.
+    assert world.quick("--wallet", "joined_casino:make").code == 0
+    assert world.reconcile("findings", *place).out == "There are no findings.\n"

@@ -1,0 +1,537 @@
+"""`game-operator serve`: the ready wallet in a process of its own, on both databases, from its start to its stop."""
+
+import json
+import logging
+import re
+import signal
+import socket
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from game_operator import (
+    BalanceCall,
+    DepositCall,
+    Profile,
+    RollbackCall,
+    TransportError,
+    WithdrawCall,
+)
+from game_operator.cli.keys import KeyFiles, write_pair
+from game_operator.ledger import BetState, SqlLedger, TableAccounts
+from game_operator.ledger.engine.tables import VERSION
+from game_operator.protocol.webhook import encode_call
+from game_operator.webhooks import WebhookCall
+from game_operator_testkit.provider.caller import Delivery, WebhookCaller
+from tests.support.command_line import Forked, Run, started, stopped
+from tests.support.raw_sql import run as run_sql
+
+PASSWORD = "pa55-of-the-wallet"
+BALANCE = BalanceCall(player_id="p1")
+
+
+@contextmanager
+def serving(*args: object, **environ: str) -> Iterator[tuple[str, Forked]]:
+    """Start ``game-operator serve`` on a free port, and yield where it answers."""
+    with started("serve", "--port", "0", "--json", *map(str, args), **environ) as process:
+        try:
+            assert process.stdout is not None
+            document = json.loads(process.stdout.readline())
+            assert document.keys() == {"url", "pid"}, document
+            assert document["pid"] == process.pid
+            yield document["url"], process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'wallet.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty database of either kind."""
+    return str(request.getfixturevalue(f"{request.param}_url"))
+
+
+def opened(database: str, **balances: str) -> None:
+    """Open accounts, as the operator does beside the server."""
+    with SqlLedger(database) as ledger:
+        for player_id, balance in balances.items():
+            ledger.open_account(player_id, Decimal(balance))
+
+
+def withdraw(bet_id: str = "b1", cents: int = 500, **fields: Any) -> WithdrawCall:
+    return WithdrawCall(player_id="p1", bet_id=bet_id, amount_cents=cents, **fields)
+
+
+def told(delivery: Delivery) -> tuple[int, str | None, Decimal | None]:
+    """Return status, code and balance."""
+    assert delivery.reply is not None, delivery.problem
+    return delivery.status, delivery.reply.code, delivery.reply.balance
+
+
+def without_server_warnings(text: str) -> str:
+    """Return *text* without what opening says of the tests' server, which does not wait for the disk."""
+    return "".join(line for line in text.splitlines(keepends=True) if "PostgreSQL runs with" not in line)
+
+
+@pytest.mark.outside
+def test_the_four_webhooks_on_either_database(database: str, keys: KeyFiles, private_key: RSAPrivateKey) -> None:
+    """Signed calls move money, each once; a stranger's is refused and logged with the reason (spec §3, §4.1)."""
+    calls: list[tuple[WebhookCall, str | None, str]] = [
+        (withdraw(), None, "95.00"),
+        (DepositCall(player_id="p1", bet_id="b1", amount_cents=1250, round_id="r1"), None, "107.50"),
+        (withdraw("b2", 750), None, "100.00"),
+        (withdraw("b2", 750), None, "100.00"),
+        (RollbackCall(player_id="p1", bet_id="b2", round_id="r1"), None, "107.50"),
+        (withdraw("b3", 10_751), "INSUFFICIENT_BALANCE", "107.50"),
+        (BALANCE, None, "107.50"),
+    ]
+    with serving("--database", database, "--service-key", keys.public) as (url, process):
+        opened(database, p1="100.00")
+        with WebhookCaller(url, keys.private) as service:
+            for call, code, balance in calls:
+                assert told(service.send(call)) == (200, code, Decimal(balance))
+        with WebhookCaller(url, private_key) as stranger:
+            assert told(stranger.send(withdraw("b4"))) == (200, "INVALID_SIGNATURE", None)
+        ended = stopped(process, signal.SIGTERM)
+    assert (ended.code, ended.out) == (0, "")
+    # One line for each refusal, and none for the other calls: the access log is off.
+    refused = r"\S+ \S+ INFO \[\d+\] \S+: withdraw answered INSUFFICIENT_BALANCE after \d+\.\d ms\n"
+    unsigned = r"\S+ \S+ WARNING .*'/withdraw' .*refused with INVALID_SIGNATURE: .*\n"
+    assert re.fullmatch(refused + unsigned, without_server_warnings(ended.err)), ended.err
+    with SqlLedger(database, migrate=False) as ledger:
+        assert ledger.balance("p1") == 10_750
+        assert {bet.bet_id: bet.state for bet in ledger.bets()} == {
+            "b1": BetState.CLOSED,
+            "b2": BetState.ROLLED_BACK,
+            "b3": BetState.DECLINED,
+        }
+
+
+@pytest.mark.outside
+def test_every_option_reaches_the_wallet(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
+    """Keys, a prefix, a profile, instances, a source, an allow-list (docs/decisions/0011, 0013; scenario E10)."""
+    next_keys = write_pair(tmp_path / "next.pem", bits=2048)
+    profile = tmp_path / "profile.toml"
+    profile.write_text('signature_header = "X-Sig"\ncodes = "core"\nallow_zero_withdraw = true\n')
+    options = ("--prefix", "wallet/", "--profile", profile, "--instances", "i1, i2", "--source", "live")
+    both = ("--service-key", keys.public, "--service-key", next_keys.public)
+    listed = ("--allow-ip", "192.0.2.0/28", "--allow-ip", "198.51.100.7", "--trusted-proxy", "127.0.0.1")
+    of_service = Profile(signature_header="X-Sig")
+
+    def code(service: WebhookCaller, call: WebhookCall, address: str = "192.0.2.7") -> str | None:
+        return service.post(f"/{call.operation}", encode_call(call), {"X-Forwarded-For": address}).code
+
+    opened(sqlite_url, p1="100.00")
+    with serving("--database", sqlite_url, *both, *options, *listed) as (url, process):
+        assert url.endswith("/wallet")
+        with WebhookCaller(url, keys.private, profile=of_service) as service:
+            assert code(service, withdraw(instance_id="i2")) is None
+            # Folded to the core: an instance of another operator, and a bet that is settled.
+            assert code(service, withdraw("b2", instance_id="i3")) == "INVALID_REQUEST"
+            assert code(service, withdraw("b3", cents=0, instance_id="i1")) is None
+            assert code(service, RollbackCall(player_id="p1", bet_id="b1")) is None
+            assert code(service, DepositCall(player_id="p1", bet_id="b1", amount_cents=1)) == "BET_ALREADY_CLOSED"
+            # Not on the list, whose refusal is folded too; and nobody but the proxy itself.
+            assert code(service, BALANCE, "198.51.100.7") is None
+            assert code(service, BALANCE, "198.51.100.8") == "SYSTEM_ERROR"
+            assert service.send(BALANCE).code == "SYSTEM_ERROR"
+        with WebhookCaller(url, next_keys.private, profile=of_service) as service:
+            assert code(service, BALANCE) is None
+        with WebhookCaller(url, keys.private) as service:  # The other header.
+            assert code(service, BALANCE) == "SYSTEM_ERROR"
+        with WebhookCaller(url.removesuffix("/wallet"), keys.private) as service:
+            assert service.send(BALANCE).status == 404
+        assert stopped(process, signal.SIGTERM).code == 0
+    with SqlLedger(sqlite_url) as ledger:
+        assert {bet.bet_id for bet in ledger.bets(source="live")} == {"b1", "b3"}
+        assert list(ledger.bets()) == []
+
+
+@pytest.mark.outside
+def test_unsigned_calls_on_this_machine_and_a_loud_warning(sqlite_url: str, private_key: RSAPrivateKey) -> None:
+    """For work on one's own machine; --access-log has a line for the call."""
+    options = ("--insecure-accept-unsigned", "--access-log", "--database", sqlite_url)
+    opened(sqlite_url, p1="100.00")
+    with started("serve", "--port", "0", "--json", *options) as process:
+        assert process.stdout is not None
+        with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as anybody:
+            assert anybody.post("/player-balance", b'{"player_id":"p1"}', signed=False).code is None
+        process.terminate()
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, "")
+    assert "WARNING: calls are accepted WITHOUT A SIGNATURE." in err
+    assert '"POST /player-balance HTTP/1.1" 200' in err
+
+
+def test_what_people_see_and_never_a_password(postgres_url: str, keys: KeyFiles) -> None:
+    """Where it answers and where its ledger is; the database's address comes from the environment, with a password."""
+    address = postgres_url.replace("postgresql:///", f"postgresql://postgres:{PASSWORD}@/")
+    assert PASSWORD in address
+    with started(
+        "serve", "--port", "0", "--service-key", str(keys.public), GAME_OPERATOR_DATABASE_URL=address
+    ) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline(), process.stdout.readline()]
+        ended = stopped(process, signal.SIGINT)
+    assert re.fullmatch(r"The wallet answers at http://127\.0\.0\.1:\d+, process \d+, until Ctrl-C\.\n", said[0])
+    assert said[1].startswith("Its ledger is in postgresql://postgres:***@")
+    assert (ended.code, ended.out, without_server_warnings(ended.err)) == (0, "", "The wallet has stopped.\n")
+    assert PASSWORD not in "".join(said)
+
+
+@pytest.mark.outside
+def test_a_call_under_way_is_answered_before_it_stops(tmp_path: Path, sqlite_url: str, keys: KeyFiles) -> None:
+    """A withdraw that waits for the database when the signal comes is applied and answered; then the process ends."""
+    opened(sqlite_url, p1="100.00")
+    with serving("--database", sqlite_url, "--service-key", keys.public) as (url, process):
+        busy = sqlite3.connect(tmp_path / "wallet.db", isolation_level=None)
+        busy.execute("BEGIN IMMEDIATE")
+        with WebhookCaller(url, keys.private) as service, ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(service.send, withdraw())
+            time.sleep(0.3)
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            assert not answer.done()
+            assert process.poll() is None
+            busy.execute("ROLLBACK")
+            busy.close()
+            assert told(answer.result(20)) == (200, None, Decimal("95.00"))
+        assert process.wait(20) == 0
+    with SqlLedger(sqlite_url) as ledger:
+        assert ledger.balance("p1") == 9_500
+
+
+@pytest.mark.outside
+@pytest.mark.drawn(1)
+def test_stopped_under_load_no_answer_is_wrong(database: str, keys: KeyFiles) -> None:
+    """What was answered is in the ledger; what was not is settled by its repeat (spec §3)."""
+    opened(database, p1="1000.00")
+    answered: list[str] = []
+    doubtful: list[str] = []
+
+    def play(service: WebhookCaller, player: int) -> None:
+        for number in range(10_000):
+            bet_id = f"{player}-{number}"
+            try:
+                assert service.send(withdraw(bet_id, cents=1)).code is None
+                answered.append(bet_id)
+            except TransportError:
+                doubtful.append(bet_id)
+                return
+
+    options = ("--database", database, "--service-key", keys.public)
+    with serving(*options) as (url, process), WebhookCaller(url, keys.private) as service:
+        players = [threading.Thread(target=play, args=(service, number)) for number in range(8)]
+        for player in players:
+            player.start()
+        while len(answered) < 100:
+            time.sleep(0.01)
+        assert stopped(process, signal.SIGINT).code == 0
+        for player in players:
+            player.join(30)
+    with SqlLedger(database) as ledger:
+        kept = {bet.bet_id for bet in ledger.bets()}
+        assert set(answered) <= kept <= {*answered, *doubtful}
+        assert ledger.balance("p1") == 100_000 - len(kept)
+        for bet_id in (*doubtful, answered[0]):
+            assert ledger.apply(withdraw(bet_id, cents=1)).code is None
+        assert ledger.balance("p1") == 100_000 - len({*answered, *doubtful})
+
+
+@pytest.mark.outside
+def test_several_processes_serve_one_database(sqlite_url: str, keys: KeyFiles) -> None:
+    """The same call at two processes at once is one debit (scenario D06)."""
+    opened(sqlite_url, p1="100.00")
+    options = ("--database", sqlite_url, "--service-key", keys.public)
+    calls = [withdraw(f"b{number}", cents=100) for number in range(20)]
+    with (
+        serving(*options) as (first, _),
+        serving(*options) as (second, _),
+        WebhookCaller(first, keys.private) as one,
+        WebhookCaller(second, keys.private) as other,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        answers = [pool.submit(service.send, call) for call in calls for service in (one, other, one)]
+        assert {answer.result(30).code for answer in answers} == {None}
+    with SqlLedger(sqlite_url) as ledger:
+        assert ledger.balance("p1") == 8_000
+
+
+@pytest.mark.outside
+def test_a_port_that_is_taken_is_2(run: Run, sqlite_url: str, keys: KeyFiles, tmp_path: Path) -> None:
+    """A sentence, no traceback, and no database made."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        error = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", port, "--json").error
+    assert error["exit_code"] == 2
+    assert f"cannot listen on port {port} of '127.0.0.1'" in error["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_tables_are_made_or_reported(run: Run, database: str, tmp_path: Path, keys: KeyFiles) -> None:
+    """With --no-migrate not even a file is made, and the statements are those that `ledger schema` prints."""
+    options = ("--database", database, "--service-key", keys.public, "--port", 0, "--table-prefix", "mine_")
+    error = json.loads(run("serve", *options, "--no-migrate", "--json").out)["error"]
+    assert error["exit_code"] == 2
+    assert list(tmp_path.iterdir()) == []
+    if database.startswith("sqlite"):
+        assert error["message"].startswith(f"There is no file '{database.removeprefix('sqlite:///')}'.")
+        return
+    assert error["message"].startswith("There are no tables mine_* in this database. Check --database and")
+    with psycopg.connect(database) as postgres:
+        postgres.execute(error["statements"].encode())
+    with SqlLedger(database, migrate=False, table_prefix="mine_") as ledger:
+        assert ledger.open_account("p1", Decimal("1.00")) == 100
+
+
+@pytest.mark.outside
+def test_a_file_without_tables_is_reported_too(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+    """Of tables with another prefix, and as by any other command."""
+    opened(sqlite_url)
+    options = ("--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
+    refused = run("serve", *options, "--table-prefix", "zz_")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err == run("ledger", "verify", "--database", sqlite_url, "--table-prefix", "zz_").err
+    assert "no tables zz_* in this database. Check --database and --table-prefix." in refused.err
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        pytest.param(1, ". An unreleased version of this program made them, and they cannot be migrated", id="old"),
+        pytest.param(VERSION + 1, f", and this program knows version {VERSION}. A newer program has", id="newer"),
+    ],
+)
+def test_tables_of_another_version_are_reported_once(
+    run: Run, sqlite_url: str, keys: KeyFiles, version: int, problem: str
+) -> None:
+    """No statements help: neither those of an unreleased version nor newer ones can be migrated."""
+    opened(sqlite_url)
+    run_sql(sqlite_url, f"UPDATE game_operator_meta SET value = {version} WHERE name = 'version'")
+    refused = run("serve", "--database", sqlite_url, "--service-key", keys.public, "--port", 0, "--no-migrate")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(f"Error: The tables game_operator_* have version {version}{problem}")
+    assert "--table-prefix" not in refused.err
+
+
+@pytest.mark.outside
+def test_another_table_prefix_is_another_ledger(sqlite_url: str, keys: KeyFiles) -> None:
+    """As the ledger's commands have it."""
+    with SqlLedger(sqlite_url, table_prefix="mine_") as ledger:
+        ledger.open_account("p1", Decimal(7))
+    options = ("--database", sqlite_url, "--service-key", keys.public, "--table-prefix", "mine_")
+    with serving(*options) as (url, _), WebhookCaller(url, keys.private) as service:
+        assert told(service.send(BALANCE)) == (200, None, Decimal(7))
+
+
+@pytest.mark.outside
+def test_balances_in_the_operators_own_table_cannot_be_served(run: Run, database: str, keys: KeyFiles) -> None:
+    """Told at the start, and not by an error for each call."""
+    run_sql(database, "CREATE TABLE players (id varchar(40) PRIMARY KEY, balance bigint)")
+    with SqlLedger(database, accounts=TableAccounts(table="players", key="id", balance="balance")):
+        pass
+    told = run("serve", "--database", database, "--service-key", keys.public, "--port", 0)
+    assert (told.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert "keeps its balances in your own table" in told.err
+
+
+ASK = "Ask the provider for its public RSA key (PEM, 2048 bits or more)."
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        pytest.param("short", "has 1024 bits; under 2048 it can be broken", id="too short"),
+        pytest.param("curve", "of another kind (ECPublicKey)", id="elliptic curve"),
+        pytest.param("private", "holds a private key", id="private"),
+        pytest.param("junk", "which begins with '-----BEGIN'", id="junk"),
+        pytest.param("broken", "holds no readable public key", id="broken"),
+        pytest.param("large", "is larger than 65536 bytes", id="too large"),
+        pytest.param("certificate", "`openssl x509 -in", id="a certificate"),
+        pytest.param("der", "Convert it with `openssl pkey -inform DER -in", id="DER"),
+        pytest.param("two", "holds 2 public keys", id="two keys"),
+        pytest.param("missing", "cannot be read: No such file or directory.", id="no file"),
+    ],
+)
+def test_files_without_the_providers_key(
+    run: Run, tmp_path: Path, sqlite_url: str, keys: KeyFiles, kind: str, problem: str
+) -> None:
+    """Each says whom to ask for the right one, in words for a command line."""
+    good = keys.public.read_bytes()
+    contents = {
+        "short": _pem(rsa.generate_private_key(65537, 1024).public_key()),
+        "curve": _pem(ec.generate_private_key(ec.SECP256R1()).public_key()),
+        "private": keys.private.read_bytes(),
+        "junk": b"ssh-rsa AAAA",
+        "broken": good[:60] + b"!" + good[61:],
+        "large": good + b" " * 65_536,
+        "certificate": b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        "der": b"\x30\x82\x01\x22",
+        "two": good + good,
+    }
+    file = tmp_path / "service key.pem"
+    if kind in contents:
+        file.write_bytes(contents[kind])
+    ended = run("serve", "--database", sqlite_url, "--port", 0, "--service-key", file)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert ended.err.startswith(f"Error: --service-key: {str(file)!r} ")
+    assert problem in ended.err
+    assert ended.err.endswith(f"{ASK}\n")
+    assert "Path(" not in ended.err
+
+
+def test_a_key_in_place_of_its_file_is_not_repeated(run: Run, sqlite_url: str, keys: KeyFiles) -> None:
+    """A command line is shown to others soon enough."""
+    ended = run("serve", "--database", sqlite_url, "--service-key", keys.private.read_text())
+    assert ended.code == 2
+    assert ended.err.startswith("Error: --service-key: ")
+    assert "public_key" not in ended.err
+    assert "looks like the key itself" in ended.err
+    assert not set(keys.private.read_text().splitlines()) & set(ended.err.split())
+
+
+def _pem(key: Any) -> bytes:
+    pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return pem
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("args", "code", "problem"),
+    [
+        pytest.param(("--service-key", "{public}"), 2, "or set GAME_OPERATOR_DATABASE_URL", id="no database"),
+        pytest.param(
+            ("--database", "{db}"),
+            2,
+            "No caller would be accepted: pass the service's public key as --service-key",
+            id="no key",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--prefix", "a b"),
+            2,
+            "--prefix 'a b' is not a path.",
+            id="no path",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--allow-ip", "x"),
+            2,
+            "--allow-ip: 'x'",
+            id="no network",
+        ),
+        pytest.param(("--database", "{db}", "--service-key", "{private}"), 2, "a private key", id="private key"),
+        pytest.param(("--database", "{db}", "--service-key", "{here}/none.pem"), 2, "cannot be read", id="no key file"),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--insecure-accept-unsigned"),
+            2,
+            "exclude each other",
+            id="a key, and unsigned",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--insecure-accept-unsigned", "--host", "0.0.0.0"),
+            2,
+            "would let everybody who reaches '0.0.0.0' move your players' money",
+            id="unsigned, for everybody",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--profile", "{here}/none.toml"),
+            2,
+            "none.toml' cannot be read: No such file",
+            id="no profile",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--profile", "{public}"), 2, "not TOML", id="no TOML"
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--allow-ip", "here"), 2, "'here'", id="no network"
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--trusted-proxy", "127.0.0.1"),
+            2,
+            "--trusted-proxy says nothing without --allow-ip",
+            id="a proxy for nothing",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--host", "192.0.2.1"), 2, "cannot listen", id="no host"
+        ),
+        pytest.param(
+            ("--database", f"mysql://u:{PASSWORD}@h/d", "--service-key", "{public}"),
+            2,
+            "is not an address of SQLite or PostgreSQL",
+            id="another kind of database",
+        ),
+        pytest.param(
+            ("--database", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d", "--service-key", "{public}"),
+            3,
+            "cannot be used",
+            id="nobody there",
+        ),
+        pytest.param(
+            ("--database", "{db}", "--service-key", "{public}", "--table-prefix", "Mine-"),
+            2,
+            "--table-prefix: ",
+            id="no prefix",
+        ),
+        pytest.param(
+            ("--database", "sqlite:////nowhere/w.db", "--service-key", "{public}"),
+            2,
+            "There is no folder '/nowhere'. Make it first.",
+            id="no place",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_told(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    sqlite_url: str,
+    keys: KeyFiles,
+    args: tuple[str, ...],
+    code: int,
+    problem: str,
+) -> None:
+    """One sentence and an exit code, before any call; no password in it, and no log handler left behind."""
+    places = {"db": sqlite_url, "public": keys.public, "private": keys.private, "here": tmp_path}
+    # A server that is not there yet is waited for; not as long here.
+    monkeypatch.setattr("game_operator.ledger.SqlLedger", partial(SqlLedger, patience_seconds=0.2), raising=False)
+    before = list(logging.getLogger().handlers)
+    ended = run("serve", "--port", 0, *(arg.format_map(places) for arg in args))
+    assert ended.code == code, ended
+    assert ended.err.startswith("Error: ")
+    assert problem in ended.err
+    assert ended.err.count("\n") == 1
+    assert PASSWORD not in ended.err + ended.out
+    assert "may have been committed" not in ended.err, "no call is under way"
+    assert logging.getLogger().handlers == before
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("uvicorn", "serve"), ("httptools", "serve"), ("uvloop", "serve"), ("psycopg", "postgres")]
+)
+def test_without_its_extra_it_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, keys: KeyFiles
+) -> None:
+    """The extra `cli` does not bring a web server, nor `serve` a database driver."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "game_operator.ledger.postgres.store", raising=False)
+    error = run("serve", "--port", 0, "--database", "postgresql://h/d", "--service-key", keys.public, "--json").error
+    assert error["exit_code"] == 2
+    assert f"game-operator[{extra}]" in error["message"]

@@ -1,0 +1,98 @@
+"""`game-operator serve --telemetry`: spans and metrics go to the SDK that the process was started with."""
+
+import json
+import signal
+import subprocess
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import WithdrawCall
+from game_operator.ledger import SqlLedger
+from game_operator_testkit.provider.caller import WebhookCaller
+from tests.support.command_line import COMMAND, Run, clean_environment, stopped
+
+#: What `opentelemetry-instrument` does: Python runs it before the command, in each process.
+_SDK = """
+import os, sys
+from pathlib import Path
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+def line(item):
+    return item.to_json(indent=None) + "\\n"
+
+out = open(Path(__file__).parent / f"{os.getpid()}.jsonl", "a")
+tracers = TracerProvider()
+tracers.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(out=out, formatter=line)))
+trace.set_tracer_provider(tracers)
+reader = PeriodicExportingMetricReader(ConsoleMetricExporter(out=out, formatter=line), 3_600_000)
+metrics.set_meter_provider(MeterProvider([reader]))
+"""
+
+
+def _reported(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("database", "options"),
+    [pytest.param("sqlite", (), id="one process"), pytest.param("postgres", ("--workers", "2"), id="two workers")],
+)
+@pytest.mark.drawn(1)
+def test_spans_and_metrics_go_to_the_sdk_of_the_process(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    private_key: RSAPrivateKey,
+    public_pem: bytes,
+    database: str,
+    options: tuple[str, ...],
+) -> None:
+    """Webhooks with their commits, and http.server.* by route, which frameworks would measure themselves."""
+    url = f"sqlite:///{tmp_path / 'wallet.db'}" if database == "sqlite" else request.getfixturevalue("postgres_url")
+    (tmp_path / "sitecustomize.py").write_text(_SDK)
+    (tmp_path / "service.pem").write_bytes(public_pem)
+    with SqlLedger(url) as ledger:
+        ledger.open_account("p1", Decimal(100))
+    command = ("--port", "0", "--json", "--database", url, "--service-key", str(tmp_path / "service.pem"))
+    with subprocess.Popen(
+        [*COMMAND, "serve", *command, "--telemetry", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment({"PYTHONPATH": str(tmp_path)}),
+    ) as process:
+        assert process.stdout is not None
+        with WebhookCaller(json.loads(process.stdout.readline())["url"], private_key) as caller:
+            caller.send(WithdrawCall(player_id="p1", bet_id="b1", amount_cents=100))
+        assert stopped(process, signal.SIGTERM).code == 0
+    reported = _reported(tmp_path)
+    spans = {each["name"]: each for each in reported if "name" in each}
+    assert spans["ledger commit"]["parent_id"] == spans["webhook withdraw"]["context"]["span_id"]
+    metrics = [
+        metric
+        for each in reported
+        for resource in each.get("resource_metrics", ())
+        for scope in resource["scope_metrics"]
+        for metric in scope["metrics"]
+    ]
+    (requests,) = [each for each in metrics if each["name"] == "http.server.request.duration"]
+    (point,) = requests["data"]["data_points"]
+    assert (point["attributes"]["http.route"], point["count"]) == ("/withdraw", 1)
+
+
+@pytest.mark.outside
+def test_telemetry_without_an_sdk_is_refused(run: Run, tmp_path: Path, public_pem: bytes) -> None:
+    """It would go nowhere: the command says how to start it."""
+    (tmp_path / "service.pem").write_bytes(public_pem)
+    url = f"sqlite:///{tmp_path / 'wallet.db'}"
+    told = run("serve", "--database", url, "--service-key", str(tmp_path / "service.pem"), "--telemetry", "--port", "0")
+    assert told.code == 2
+    assert "opentelemetry-instrument game-operator serve" in " ".join(told.err.split())

@@ -1,0 +1,1 @@
+"""The SDK beside the testkit: reconcile."""

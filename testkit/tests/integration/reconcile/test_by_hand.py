@@ -1,0 +1,199 @@
+"""What people do about findings, how a process leaves a run, and ids in answers that no bet can have."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator import ConfigurationError, OperatorClient, WithdrawCall
+from game_operator.backoffice import Reconciler
+from game_operator.backoffice.reconcile.judge import DAY_MILLIS
+from game_operator.errors import FindingError, RepairRefusedError
+from game_operator.ledger import SqlLedger
+from game_operator.wallet import Wallet
+from game_operator_testkit import InProcessSandbox
+from testkit.tests.support.reconciling import KEYS
+
+pytestmark = [pytest.mark.outside, pytest.mark.drawn(6)]
+
+QUICK: dict[str, Any] = {"min_age": timedelta(0), "second_look": timedelta(0), "rate_per_second": 5_000.0}
+BY: dict[str, Any] = {"actor": "ann", "reason": "seen"}
+
+
+class World:
+    """A service, a wallet with a player p1, and a reconciler that looks at all bets."""
+
+    def __init__(self, sandbox: InProcessSandbox, ledger: SqlLedger, client: OperatorClient) -> None:
+        self.sandbox, self.ledger, self.client = sandbox, ledger, client
+        self.wallet = Wallet(ledger)
+        sandbox.wallet = self.wallet
+        self.reconciler = Reconciler(client, self.wallet, sample=1.0, **QUICK)
+
+    def differ(self, won_cents: int = 100, reported_won_cents: int = 300) -> int:
+        """Play a round whose win differs, look at it, and return the finding's id."""
+        self.sandbox.play_round(
+            player_id="p1", wager_cents=500, won_cents=won_cents, reported_won_cents=reported_won_cents
+        )
+        self.reconciler.run()
+        (found,) = self.reconciler.findings()
+        return found.id
+
+
+@pytest.fixture
+def world(ledger: SqlLedger) -> Iterator[World]:
+    """A world in this process."""
+    with InProcessSandbox(keys=KEYS) as sandbox, sandbox.client() as client:
+        yield World(sandbox, ledger, client)
+
+
+@pytest.mark.parametrize(("won", "reported"), [(100, 300), (300, 100)], ids=["paid", "taken back"])
+def test_what_is_owed_is_posted_once(world: World, won: int, reported: int) -> None:
+    """The finding is resolved with what was paid, and the next run agrees."""
+    number, before = world.differ(won, reported), world.ledger.balance("p1")
+    done = world.reconciler.resolve(number, pay=True, **BY)
+    assert (done.paid_cents, done.resolved_by, done.resolution) == (reported - won, "ann", "seen")
+    assert world.ledger.balance("p1") == before + reported - won
+    for pay in (True, False):
+        with pytest.raises(FindingError, match="resolved by ann already"):
+            world.reconciler.resolve(number, pay=pay, **BY)
+    assert world.reconciler.run().is_fine
+    assert world.ledger.balance("p1") == before + reported - won
+
+
+def test_resolving_without_paying_moves_nothing(world: World) -> None:
+    """And what was not paid is found again, as another finding."""
+    number, before = world.differ(), world.ledger.balance("p1")
+    assert world.reconciler.resolve(number, **BY).paid_cents is None
+    assert list(world.reconciler.findings()) == []
+    assert [each.id for each in world.reconciler.findings(resolved=True)] == [number]
+    world.reconciler.run()
+    assert [each.id for each in world.reconciler.findings()] == [number + 1]
+    assert world.ledger.balance("p1") == before
+
+
+@pytest.mark.parametrize("pay", [True, False])
+def test_who_decides_and_why_is_needed(world: World, pay: bool) -> None:
+    """1,000 characters are enough; the finding stays open."""
+    number = world.differ()
+    wrong: list[tuple[str, Any]] = [
+        ("actor", " "),
+        ("reason", ""),
+        ("reason", "x" * 1_001),
+        ("actor", None),
+        ("actor", "a\0"),
+        ("reason", "\ud800"),
+    ]
+    for setting, value in wrong:
+        with pytest.raises(ConfigurationError) as refused:
+            world.reconciler.resolve(number, pay=pay, **BY | {setting: value})
+        assert refused.value.setting == setting
+    world.reconciler.resolve(number, pay=pay, actor="a", reason="x" * 1_000)
+
+
+@pytest.mark.parametrize("pay", [True, False])
+def test_a_finding_of_another_source_is_refused(world: World, pay: bool) -> None:
+    """Each service has its own findings; an unknown number is refused too."""
+    number = world.differ()
+    world.ledger.add_source("other")
+    other = Reconciler(world.client, Wallet(world.ledger, source="other"), **QUICK)
+    assert list(other.findings(resolved=True)) == []
+    with pytest.raises(FindingError, match="is of the source '', not of 'other'"):
+        other.resolve(number, pay=pay, **BY)
+    for unknown in (0, -1, number + 1, 2**63):
+        with pytest.raises(FindingError, match="There is no finding"):
+            world.reconciler.resolve(unknown, pay=pay, **BY)
+
+
+def test_a_refund_takes_not_found_alone(world: World) -> None:
+    """A bet that the provider knows, or that we do not, is refused; who and why are kept with the refund."""
+    known = world.sandbox.play_round(player_id="p1", wager_cents=500, won_cents=0, settlement="lose").bet_ids[0]
+    with pytest.raises(RepairRefusedError, match="The provider has it as CLOSED"):
+        world.reconciler.refund(known, **BY)
+    with pytest.raises(RepairRefusedError, match="There is no bet 'nowhere'"):
+        world.reconciler.refund("nowhere", **BY)
+    world.wallet.withdraw(WithdrawCall(player_id="p1", bet_id="lost", amount_cents=200))
+    before = world.ledger.balance("p1")
+    assert world.reconciler.refund("lost", **BY).applied
+    assert world.ledger.balance("p1") == before + 200
+    (kept,) = world.reconciler.findings(resolved=True, bet_id="lost")
+    assert (kept.kind, kept.resolved_by, kept.resolution, kept.at_stake_cents) == ("refunded", "ann", "seen", 200)
+
+
+def test_a_process_leaves_and_the_run_goes_on(world: World) -> None:
+    """At once although its next call is minutes away; another reconciler then ends the run."""
+    for _ in range(3):
+        world.sandbox.play_round(player_id="p1", wager_cents=100, won_cents=150, settlement="lose")
+    slow = Reconciler(world.client, world.wallet, **QUICK | {"rate_per_second": 0.01})
+    thread = threading.Thread(target=slow.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while slow.progress() != (0, 1):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    slow.leave()
+    thread.join(30)
+    assert not thread.is_alive()
+    run = slow.status()
+    assert run is not None
+    assert run.is_under_way
+    assert slow.progress() == (0, 1)
+    slow.stop()
+    assert (slow.progress(), world.reconciler.run().open.bets) == ((0, 0), 3)
+
+
+GAME = {"instance_id": "i1", "game": "g1"}
+
+
+class Round:
+    """A service in which each bet is OPEN, and one round has bets with ids that a test gives it."""
+
+    def __init__(self, *bets: tuple[str, str]) -> None:
+        self.bets = bets
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if "fetch-bet" in path:
+            return self._reply(self._bet(path.rsplit("/", 1)[1], "p1"))
+        if "round" in path:
+            listed = [self._bet(*each) for each in (("b1", "p1"), ("b2", "p1"), *self.bets)]
+            return self._reply({"status": "OK", "round_id": "r1", "round_no": 1, **GAME, "bets": listed})
+        return httpx.Response(500)
+
+    def _bet(self, bet_id: str, player_id: str) -> dict[str, object]:
+        at = time.time_ns() // 1_000_000 - DAY_MILLIS
+        named = {"reference_id": bet_id, "player_id": player_id, "round_id": "r1"}
+        return {"status": "OPEN", **named, **GAME, "wager": 500, "timestamp": at}
+
+    def _reply(self, document: dict[str, object]) -> httpx.Response:
+        return httpx.Response(200, content=json.dumps(document), headers={"content-type": "application/json"})
+
+
+@pytest.mark.parametrize("hostile", ["\0", "b1\0", "x" * 300, " ", "=1+1", "a\nb", "'; DROP TABLE bets"])
+@pytest.mark.parametrize("place", ["bet", "player"])
+def test_ids_that_no_bet_can_have(ledger: SqlLedger, private_key: RSAPrivateKey, hostile: str, place: str) -> None:
+    """In a round they are findings, or strangers' bets; each item is judged, and nothing else is harmed."""
+    bet_id, player_id = (hostile, "p1") if place == "bet" else ("b3", hostile)
+    service = Round((bet_id, player_id), (f"{hostile}4", player_id))
+    http_client = httpx.Client(transport=httpx.MockTransport(service.answer))
+    wallet = Wallet(ledger)
+    for known in ("b1", "b2"):
+        wallet.withdraw(
+            WithdrawCall(player_id="p1", bet_id=known, amount_cents=500, instance_id="i1", game="g1", round_id="r1")
+        )
+    client = OperatorClient("https://service.example", "acme", private_key, http_client=http_client)
+    with client:
+        report = Reconciler(client, wallet, **QUICK).run()
+    http_client.close()
+    assert report.is_whole
+    assert "" not in report.verdicts
+    assert report.verdicts["wait"].bets == 2
+    found = {each.kind for each in report.findings}
+    assert found <= {"unknown_here", "bet_differs"}
+    assert bool(found) == (place == "bet" or "\0" in hostile or len(hostile) > 256)
+    assert ledger.balance("p1") == 100_000 - 1_000

@@ -1,0 +1,305 @@
+"""Runs that are joined, sliced, stopped and refused; and rounds, which alone show bets that we never heard of."""
+
+import time
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from game_operator.backoffice.reconcile.reconciler import Reconciler
+from game_operator.errors import ConfigurationError, RunError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger
+from game_operator.models import BetNotFound, RoundFound
+from game_operator.wallet import AsyncWallet, Wallet
+from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
+from tests.support.raw_sql import rows, run
+
+pytestmark = pytest.mark.outside
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_joined_with_its_own_arguments_alone(desk: Desk) -> None:
+    """Another reconciler, as another process would have it, goes on with it; one with others is refused."""
+    desk.play("lose")
+    dry = desk.reconciler().run_some(0.0)
+    assert dry.run.state == "planning"
+    with pytest.raises(RunError, match=rf"Run {dry.run.id} is under way with other arguments: it is dry"):
+        desk.reconciler().run(**REPAIR)
+    with pytest.raises(RunError, match="other arguments"):
+        desk.reconciler(sample=0.5).run()
+    assert desk.reconciler().run().run.id == dry.run.id
+    desk.way.fail(401, 1)
+    with pytest.raises(Exception, match="401"):
+        desk.reconciler().run(**REPAIR)
+    for other in ({"actor": "bob"}, {"max_bets": 1}, {"reason": "another"}):
+        with pytest.raises(RunError, match="it repairs"):
+            desk.reconciler().run(**(REPAIR | other))
+    with pytest.raises(RunError, match="it repairs"):
+        desk.reconciler().run()
+    assert desk.balance() == -WAGER
+    assert desk.reconciler().run(**REPAIR).repaired.bets == 1
+
+
+def test_small_slices_come_to_the_same(desk: Desk) -> None:
+    """Each by a separate reconciler, as cron would have it; the bets and their verdicts are those of one run."""
+    for number in range(60):
+        desk.play("lose" if number % 2 else "send", won_cents=number)
+    # An account's times are a millisecond apart at least: those of fast calls are ahead of the clock.
+    time.sleep(0.2)
+    whole = desk.reconciler().run()
+    sliced = desk.reconciler().run_some(0.0)
+    slices = 0
+    while sliced.run.state != "finished":
+        sliced = desk.reconciler().run_some(0.005)
+        slices += 1
+        assert slices < 1_000
+    assert slices > 1
+    assert verdicts(sliced) == verdicts(whole)
+    assert (sliced.repaired.bets, sliced.open, sliced.run.id) == (0, whole.open, whole.run.id + 1)
+
+
+def test_slices_never_begin_repairs_and_go_on_with_them(desk: Desk) -> None:
+    """A person begins them."""
+    bet = desk.play("lose")
+    for _ in range(3):
+        assert desk.reconciler().run_some(5.0).repaired.bets == 0
+    desk.way.fail(401, 1)
+    with pytest.raises(Exception, match="401"):
+        desk.reconciler().run(**REPAIR)
+    report = desk.reconciler().run_some(5.0)
+    assert (report.run.state, verdicts(report)) == ("finished", {bet: "settled"})
+    assert report.run.actor == "ann"
+
+
+def test_a_run_that_is_stopped_ends_for_good(desk: Desk) -> None:
+    """The next is another one."""
+    desk.play("lose")
+    reconciler = desk.reconciler()
+    assert reconciler.stop() is None
+    began = reconciler.run_some(0.0)
+    stopped = reconciler.stop()
+    assert stopped is not None
+    assert (stopped.id, stopped.state, stopped.why) == (began.run.id, "stopped", "by hand")
+    assert reconciler.stop() is None
+    assert reconciler.run().run.id == began.run.id + 1
+
+
+def test_a_run_that_is_stopped_while_it_repairs(desk: Desk) -> None:
+    """Nothing is settled after that, and what is left is not said to be left by the brakes."""
+    for _ in range(3):
+        desk.play("lose")
+    reconciler = desk.reconciler()
+    stopped: list[bool] = []
+
+    def stop(*_: Any) -> None:
+        if not stopped:
+            stopped.append(True)
+            reconciler.stop()
+
+    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
+    repair = wallet.repair
+    settled: list[str] = []
+
+    def repaired(wanted: Any) -> Any:
+        outcome = repair(wanted)
+        settled.append(wanted.call.bet_id)
+        stop()
+        return outcome
+
+    wallet.repair = repaired  # Somebody stops the run just then.
+    reconciler = desk.reconciler(wallet=wallet)
+    report = reconciler.run(**REPAIR)
+    assert (report.run.state, len(settled), report.run.moved_count) == ("stopped", 1, 1)
+    assert not [row for row in report.rows() if row.get("left_by")]
+    assert desk.balance() == WON - 3 * WAGER
+    assert desk.reconciler().run(**REPAIR).repaired.bets == 2
+
+
+def test_a_run_that_is_paused_while_it_repairs_loses_nothing(desk: Desk) -> None:
+    """What was about to be settled is settled when the run goes on."""
+    bets = [desk.play("lose") for _ in range(3)]
+    wallet: Any = Wallet(desk.ledger)  # Any: its repair is replaced.
+    repair = wallet.repair
+
+    def repaired(wanted: Any) -> Any:
+        outcome = repair(wanted)
+        run(desk.url, "UPDATE {p}runs SET state = 'paused' WHERE state = 'running'")
+        return outcome
+
+    wallet.repair = repaired  # Twenty calls of another process have failed just then.
+    assert desk.reconciler(wallet=wallet).run(**REPAIR).run.state == "paused"
+    report = desk.reconciler().run(**REPAIR)
+    assert (report.run.state, verdicts(report)) == ("finished", dict.fromkeys(bets, "settled"))
+    assert report.run.moved_count == 3
+
+
+def test_what_a_reconciler_does_not_take(desk: Desk) -> None:
+    """Whatever is awaited or keeps no journal, and times and numbers out of their ranges; each by its name."""
+    with desk.ledger, pytest.raises(TypeError, match="OperatorClient, not AsyncOperatorClient"):
+        Reconciler(desk.sandbox.async_client(), desk.wallet)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"SqlLedger, not (a )?MemoryLedger"):
+        Reconciler(desk.client, Wallet(MemoryLedger({})))
+    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not AsyncWallet"):
+        Reconciler(desk.client, AsyncWallet(AsyncSqlLedger(desk.url)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="Wallet or a JoinedWallet, not SqlLedger"):
+        Reconciler(desk.client, desk.ledger)  # type: ignore[arg-type]
+    for name, value, error in (
+        ("min_age", 3, TypeError),
+        ("min_age", timedelta(seconds=-1), ConfigurationError),
+        ("min_age", timedelta(days=91), ConfigurationError),
+        ("second_look", timedelta(seconds=-1), ConfigurationError),
+        ("sample", 1.1, ConfigurationError),
+        ("sample", float("nan"), ConfigurationError),
+        ("sample", True, TypeError),
+        ("rate_per_second", 0.0, ConfigurationError),
+        ("rate_per_second", "20", TypeError),
+        ("lease", timedelta(0), ConfigurationError),
+    ):
+        with pytest.raises(error, match=name):
+            Reconciler(desk.client, desk.wallet, **{name: value})  # type: ignore[arg-type]
+
+
+class _Awaited:
+    """Accounts of asyncio."""
+
+    async def lock(self, _connection: Any, _account: str) -> int | None:
+        return None
+
+    async def move(self, _connection: Any, _account: str, _delta_cents: int) -> int:
+        return 0
+
+
+def test_accounts_that_are_awaited(desk: Desk) -> None:
+    """Nothing awaits them here."""
+    wallet = Wallet(desk.ledger)
+    wallet.ledger = desk.ledger
+    desk.ledger._accounts = _Awaited()  # type: ignore[assignment]  # A ledger for asyncio would refuse a Wallet.
+    with pytest.raises(TypeError, match="awaited"):
+        Reconciler(desk.client, wallet)
+
+
+# --- rounds ----------------------------------------------------------------------------------------------------------
+
+
+def _round(desk: Desk, **more: Any) -> tuple[str, list[str]]:
+    """Play a round of two bets; return the round and the bets."""
+    played = desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=WON, **more)
+    second = desk.sandbox.play_round(player_id="p2", wager_cents=WAGER, won_cents=0, round_id=played.round_id)
+    return played.round_id, [played.bet_ids[0], second.bet_ids[0]]
+
+
+@pytest.mark.drawn(3)
+def test_others_play_in_the_same_round(any_desk: Desk) -> None:
+    """Strangers' bets are not ours to know."""
+    desk = any_desk
+    _, bets = _round(desk, strangers=3)
+    report = desk.reconciler().run(**REPAIR)
+    assert verdicts(report) == dict.fromkeys(bets, "agrees")
+    assert desk.way.asked.count("fetch-round-bets") == 1, "each round once in a run"
+    assert desk.findings() == []
+
+
+@pytest.mark.drawn(3)
+def test_a_bet_that_we_never_heard_of(any_desk: Desk) -> None:
+    """A player of ours is in a round that we look at, by a bet whose withdraw never came."""
+    desk = any_desk
+    round_id, bets = _round(desk)
+    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
+    assert isinstance(found, RoundFound)
+    ghost = found.bets[0].model_copy(update={"reference_id": "ghost", "player_id": "p3"})
+    desk.sandbox.lies.about_round(round_id, found.model_copy(update={"bets": (*found.bets, ghost)}))
+    report = desk.reconciler().run(**REPAIR)
+    assert verdicts(report) == dict.fromkeys(bets, "agrees") | {"ghost": "unknown_here"}
+    (finding,) = desk.findings()
+    assert (finding.subject, finding.player_id, finding.owed_cents) == ("ghost", "p3", None)
+    desk.check()
+
+
+def test_the_free_bets_of_a_claim_are_not_unknown(desk: Desk) -> None:
+    """They have no withdraw; the body of the claim names them."""
+    _round(desk)
+    granted = desk.client.grant_free_bet(
+        player_id="p1",
+        instance_id=desk.sandbox.instance_id,
+        count=2,
+        wager_amount_cents=100,
+        expire_duration_millis=3_600_000,
+        reference_id="g1",
+    )
+    claimed = desk.sandbox.claim_free_bets(granted.free_bet_id, bets_in_round=True)
+    for _ in range(2):
+        desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=0, round_id=claimed.round_id)
+    report = desk.reconciler().run()
+    assert set(verdicts(report).values()) == {"agrees"}
+    assert desk.way.asked.count("fetch-round-bets") == 2
+    assert desk.findings() == []
+
+
+def test_a_bet_of_a_round_that_is_open_here(desk: Desk) -> None:
+    """It is found by its round though it is in no sample, and settled after its own second look."""
+    round_id, bets = _round(desk, settlement="lose")
+    lost = desk.play("lose", round_id=round_id)
+    assert rows(desk.url, "SELECT COUNT(*) FROM {p}bets WHERE state = 'OPEN'") == [(2,)]
+    report = desk.reconciler(sample=0.0).run(**REPAIR)
+    assert verdicts(report) == {bets[0]: "settled", lost: "settled", bets[1]: "agrees"}
+
+
+@pytest.mark.parametrize("lie", [b"garbage", b"{}", b'{"status": "OK"}', b"[" * 100_000])
+def test_a_round_that_cannot_be_read(desk: Desk, lie: bytes) -> None:
+    """The bets that were asked for are judged all the same."""
+    round_id, bets = _round(desk)
+    desk.sandbox.lies.about_round(round_id, lie)
+    assert verdicts(desk.reconciler().run()) == dict.fromkeys(bets, "agrees")
+
+
+def test_a_hostile_round_moves_nothing(desk: Desk) -> None:
+    """It says that other bets have won: they are asked for themselves before anything is settled."""
+    round_id, _ = _round(desk, settlement="lose")
+    young = desk.play("lose", round_id=round_id, won_cents=0)
+    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
+    assert isinstance(found, RoundFound)
+    lie = tuple(each.model_copy(update={"won": WON * 3}) if hasattr(each, "won") else each for each in found.bets)
+    desk.sandbox.lies.about_round(round_id, found.model_copy(update={"bets": lie}))
+    before = desk.balance()
+    report = desk.reconciler(sample=0.0).run(**REPAIR)
+    assert verdicts(report)[young] == "settled"
+    assert desk.balance() == before + WON
+
+
+def test_findings_are_never_deleted(desk: Desk) -> None:
+    """A finding that comes back is another one."""
+    bet = desk.play("lose")
+    reconciler = desk.reconciler()
+    for _ in range(2):
+        desk.sandbox.lies.about_bet(bet, BetNotFound())
+        reconciler.run()
+        reconciler.run()
+        desk.sandbox.lies.about_bet(bet, {"status": "OPEN"})
+        reconciler.run()
+        desk.sandbox.lies.clear()
+    found = desk.findings(resolved=True)
+    assert [(each.kind, each.seen, each.resolved_by) for each in found] == [("missing_there", 2, "reconcile")] * 2
+    assert desk.findings() == []
+    assert Counter(each.subject for each in found) == {bet: 2}
+
+
+def test_a_finding_is_resolved_by_a_person(desk: Desk) -> None:
+    """Once, with who and why."""
+    from game_operator.errors import FindingError
+
+    bet = desk.play("lose")
+    desk.sandbox.lies.about_bet(bet, BetNotFound())
+    reconciler = desk.reconciler()
+    reconciler.run()
+    (found,) = desk.findings()
+    with pytest.raises(ConfigurationError, match="actor"):
+        reconciler.resolve(found.id, actor="", reason="why")
+    done = reconciler.resolve(found.id, actor="ann", reason="the provider will look")
+    assert (done.resolved_by, done.resolution, done.paid_cents) == ("ann", "the provider will look", None)
+    with pytest.raises(FindingError, match="resolved by ann"):
+        reconciler.resolve(found.id, actor="bob", reason="again")
+    with pytest.raises(FindingError, match="no finding 99"):
+        reconciler.resolve(99, actor="bob", reason="again")

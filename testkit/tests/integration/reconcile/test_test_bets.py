@@ -1,0 +1,173 @@
+"""Bets of a certification or a storm are left out of a reconciliation, and nothing else is (decision 41)."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from game_operator.cli.reports.reconcile import show_report
+from game_operator.models import BetNotFound, ClosedBet, OpenBet
+from game_operator.models.webhooks import RollbackCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.made_ids import is_test_bet, storm_bet_id
+from testkit.tests.certifier.ours import certified_ours
+from testkit.tests.sandbox.storming import storm_of_ledger
+from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, TickingClock, verdicts
+from tests.support.ledgers import InDatabase
+from tests.support.raw_sql import run
+
+pytestmark = pytest.mark.outside
+
+HOUR = timedelta(hours=1)
+TEST_BET = storm_bet_id("0123456789abcdef", 1, 0)
+
+
+def hour_later(desk: Desk, **options: Any) -> Any:
+    """Return a reconciler an hour later, when the bets of now count as lately settled."""
+    return desk.reconciler(clock_millis=TickingClock(ahead=HOUR), **options)
+
+
+def placed(desk: Desk, bet_id: str, state: str = "OPEN") -> str:
+    """Let the calls of a bet come that the service does not know, and return its id."""
+    wager = WithdrawCall(
+        player_id="p1", bet_id=bet_id, amount_cents=WAGER, action="RAIN" if state == "SPENT" else "BET"
+    )
+    assert desk.wallet.withdraw(wager).code is None
+    if state == "CLOSED":
+        desk.deposit(bet_id)
+    if state == "ROLLED_BACK":
+        assert desk.wallet.rollback(RollbackCall(player_id="p1", bet_id=bet_id)).code is None
+    assert desk.state(bet_id) == state
+    return bet_id
+
+
+def genuine(desk: Desk, bet_id: str, **state: Any) -> Any:
+    """Return what a provider answers that knows a bet."""
+    bet = desk.ledger.bet(bet_id)
+    assert bet is not None
+    of = {
+        "reference_id": bet_id,
+        "player_id": "p1",
+        "round_id": "r",
+        "instance_id": desk.sandbox.instance_id,
+        "game": "g",
+    }
+    model = ClosedBet if state else OpenBet
+    return model.model_validate(of | {"wager": WAGER, "timestamp": bet.opened_at_millis} | state)
+
+
+@pytest.mark.slow
+def test_after_a_certification_and_a_storm(desk: Desk) -> None:
+    """A run on the same database blames nobody, and settles what was lost."""
+    bet = desk.play("lose")
+    shared = InDatabase(desk.url)
+    certified_ours(shared, Profile(deposit_batch=True), only=["A", "B09", "B17", "C", "F07", "F12"])
+    shared.close()
+    with storm_of_ledger(desk.url, bets=300) as (stormed, _):
+        assert stormed.run().passed
+    report = hour_later(desk).run(**REPAIR)
+    assert (report.run.state, report.findings, report.repaired.bets) == ("finished", (), 1)
+    assert desk.state(bet) == "CLOSED"
+    assert {"CLOSED", "OPEN"} <= {*report.test_bets} <= {"CLOSED", "OPEN", "SPENT"}
+    left = [each for each in desk.ledger.bets() if is_test_bet(each.bet_id) and each.state.value in report.test_bets]
+    assert sum(tally.bets for tally in report.test_bets.values()) == len(left)
+    assert hour_later(desk).run().is_fine
+
+
+@pytest.mark.parametrize("state", ["OPEN", "CLOSED", "SPENT", "ROLLED_BACK"])
+def test_a_test_bet_is_left_out_if_nobody_knows_it(desk: Desk, state: str) -> None:
+    """The shape of its id alone is not enough, nor is NOT_FOUND: one that is found is compared as usual."""
+    tests, other = placed(desk, TEST_BET, state), placed(desk, f"{TEST_BET}x", state)
+    found = verdicts(hour_later(desk).run())
+    expected = ("agrees", "agrees") if state == "ROLLED_BACK" else ("test_bet", "missing_there")
+    assert (found[tests], found[other]) == expected
+    desk.sandbox.lies.about_bet(tests, genuine(desk, tests, status="CLOSED", won=WON + 1))
+    differs = {"OPEN": "settle", "ROLLED_BACK": "state_differs"}.get(state, "amount_differs")
+    run(desk.url, "DELETE FROM {p}looks")  # A SPENT bet is looked up once.
+    assert verdicts(hour_later(desk).run(**REPAIR))[tests] == differs.replace("settle", "settled")
+
+
+def test_an_older_finding_about_a_test_bet_is_closed(desk: Desk) -> None:
+    """It says no more than the id does."""
+    bet = placed(desk, TEST_BET)
+    desk.sandbox.lies.about_bet(bet, b"garbage", times=1)
+    desk.reconciler().run()
+    assert desk.kinds() == {bet: "unreadable"}
+    assert desk.reconciler().run().is_fine
+
+
+def test_one_line_of_each_report(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """Count, states and cents; no line where there are none."""
+    show_report(desk.reconciler().run())
+    for number, state in enumerate(["OPEN", "CLOSED", "CLOSED"]):
+        placed(desk, storm_bet_id("0123456789abcdef", number, 0), state)
+    report = hour_later(desk).run()
+    line = "Test bets, left out: 3, 15.00 in all: CLOSED 2 (10.00), OPEN 1 (5.00)."
+    show_report(report)
+    told = capsys.readouterr().out
+    assert (told.count("Test bets"), told.count(line)) == (1, 1)
+    assert line in report.to_html()
+    assert json.loads(report.to_json())["test_bets"] == {
+        "CLOSED": {"bets": 2, "total_cents": 1_000},
+        "OPEN": {"bets": 1, "total_cents": 500},
+    }
+
+
+# --- the look at whether the service answers from an old copy --------------------------------------------------------
+
+#: As many bets as it looks among, and more; all younger than those that were played before.
+_INSERT = (
+    "INSERT INTO {p}bets (bet_id, player_id, account, wager_cents, won_cents, state, opened_at_millis, "
+    "settled_at_millis, action, source) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2100) "
+    "SELECT {id}, 'p1', 'p1', 500, 0, '{state}', {at} + i, {at} + i, 'BET', '' FROM n"
+)
+
+
+def crowd(desk: Desk, bet_id: str, state: str = "CLOSED") -> None:
+    """Store 2,100 bets that were opened after all others."""
+    at = TickingClock().now_millis - 2_200
+    run(desk.url, _INSERT.replace("{id}", bet_id).replace("{state}", state).replace("{at}", str(at)))
+
+
+TESTS, DECLINED = "'storm-bet-0123456789abcdef-' || i || '-0'", "'refused-' || i"
+
+
+@pytest.mark.parametrize(("behind", "state"), [(1, "finished"), (2, "stopped")])
+@pytest.mark.parametrize(("ids", "is_declined"), [(TESTS, False), (DECLINED, True)], ids=["tests", "refused bets"])
+def test_the_guard_looks_behind_what_says_nothing(
+    desk: Desk, behind: int, state: str, ids: str, *, is_declined: bool
+) -> None:
+    """More than 2,000 bets of a storm, or that are not settled, hide none of the bets that it compares."""
+    desk.play("lose")
+    settled = [desk.play() for _ in range(25)]
+    crowd(desk, ids, "DECLINED" if is_declined else "CLOSED")
+    for bet in settled[-behind:]:
+        desk.sandbox.lies.about_bet(bet, BetNotFound())
+    later = hour_later(desk, sample=0.0, min_age=timedelta(minutes=30))
+    run(desk.url, "UPDATE {p}bets SET opened_at_millis = opened_at_millis - 3600000 WHERE bet_id LIKE 'bet-%'")
+    desk.reconciler(sample=0.0, min_age=timedelta(minutes=30)).run()
+    report = later.run(**REPAIR)
+    assert report.run.state == state, report.run.why
+
+
+@pytest.mark.parametrize(("days", "state"), [(88, "stopped"), (90, "finished")])
+def test_the_guard_looks_no_further_back_than_a_service(desk: Desk, days: int, state: str) -> None:
+    """It has forgotten them, which says nothing of its copy."""
+    desk.play("lose")
+    for bet in [desk.play() for _ in range(2)]:
+        desk.sandbox.lies.about_bet(bet, BetNotFound())
+        millis = days * 86_400_000
+        run(desk.url, "UPDATE {p}bets SET opened_at_millis = opened_at_millis - ? WHERE bet_id = ?", millis, bet)
+    report = hour_later(desk, sample=0.0).run(**REPAIR)
+    assert report.run.state == state
+
+
+def test_the_guard_compares_what_the_provider_knows(desk: Desk) -> None:
+    """Two bets that look like a test's, and are settled otherwise there."""
+    desk.play("lose")
+    for number in range(2):
+        bet = placed(desk, storm_bet_id("0123456789abcdef", number, 0), "CLOSED")
+        desk.sandbox.lies.about_bet(bet, genuine(desk, bet, status="CLOSED", won=0))
+    report = hour_later(desk, sample=0.0).run(**REPAIR)
+    assert (report.run.state, report.repaired.bets) == ("stopped", 0)

@@ -1,0 +1,550 @@
+"""The four calls from the operator's side: what is sent, what is signed, what is refused before sending (spec §4.2)."""
+
+import json
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from hypothesis import example, given, strategies
+
+from game_operator.codes import GrantErrorCode
+from game_operator.errors import BadRequestError, FreeBetRejectedError, UnexpectedResponseError
+from game_operator.models import BetNotFound, ClosedBet, GrantRequest, OpenBet, RoundFound, RoundNotFound
+from game_operator.protocol.exact_json import encode_json
+from game_operator.protocol.http import HttpRequest
+from game_operator.protocol.operations import (
+    API_PREFIX,
+    Operation,
+    fetch_bet,
+    fetch_games,
+    fetch_round_bets,
+    request_of,
+)
+from game_operator.protocol.signing import Signature, sign
+from game_operator_testkit.provider.service import Call, answer, recognise
+from testkit.tests.support.world import OPERATOR_ID, SmallWorld
+from tests.support.wire import (
+    TEXT,
+    JsonObject,
+    bet,
+    examples,
+    game,
+    grant_operation,
+    grant_request,
+    granted,
+    response,
+    round_of,
+    wire,
+)
+from tests.test_codes import MESSAGES
+
+SEGMENT = re.compile(r"[A-Za-z0-9_.~-]|%[0-9A-F]{2}")
+LONE_SURROGATES = strategies.tuples(TEXT, strategies.characters(categories=["Cs"]), TEXT).map("".join)
+
+
+class _Name(str, Enum):  # noqa: UP042  # formats as "_Name.BET", which must not be signed
+    BET = "bet/1"
+
+
+class _Count(IntEnum):
+    FIVE = 5
+
+
+class _Loud(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "loud"
+
+    def __format__(self, spec: str) -> str:
+        return "loud"
+
+
+def test_fetch_games() -> None:
+    """A GET without a body; the operator id is signed (spec §4.2, §5)."""
+    operation = fetch_games("acme")
+    assert (operation.name, operation.method, operation.path) == ("fetch-games", "GET", "/api/v0.2/fetch-games")
+    assert (operation.body, operation.to_sign) == (b"", b"acme")
+    assert operation.grant is None
+
+
+def test_fetch_bet() -> None:
+    """A GET without a body, the bet id in the path; "<operator_id>:<bet_id>" is signed (spec §4.2, §5)."""
+    operation = fetch_bet("acme", "bet-1")
+    assert (operation.name, operation.method, operation.path) == ("fetch-bet", "GET", "/api/v0.2/fetch-bet/bet-1")
+    assert (operation.body, operation.to_sign) == (b"", b"acme:bet-1")
+    assert operation.grant is None
+
+
+@pytest.mark.parametrize(
+    ("keys", "body"),
+    [
+        pytest.param({"round_id": "r"}, b'{"instance_id":"i","round_id":"r"}', id="by id"),
+        pytest.param({"round_no": 12}, b'{"instance_id":"i","round_no":12}', id="by number"),
+        pytest.param({"round_no": 0}, b'{"instance_id":"i","round_no":0}', id="by the number 0"),
+        pytest.param({"round_no": -1}, b'{"instance_id":"i","round_no":-1}', id="by a negative number"),
+        pytest.param(
+            {"round_id": ""}, b'{"instance_id":"i","round_id":""}', id="by an empty id, which is the service's"
+        ),
+        pytest.param(
+            {"round_id": "r", "round_no": 12}, b'{"instance_id":"i","round_no":12,"round_id":"r"}', id="both are sent"
+        ),
+    ],
+)
+def test_fetch_round_bets(keys: dict[str, Any], body: bytes) -> None:
+    """A POST; the whole body is signed; what is not given is not sent (spec §4.2, §5)."""
+    operation = fetch_round_bets(instance_id="i", **keys)
+    assert (operation.name, operation.method) == ("fetch-round-bets", "POST")
+    assert operation.path == "/api/v0.2/fetch-round-bets"
+    assert operation.body == operation.to_sign == body
+    assert operation.grant is None
+
+
+def test_grant_free_bet() -> None:
+    """A POST of the six fields; the whole body is signed; it changes something at the service (spec §2.2, §4.2, §5)."""
+    operation = grant_operation()
+    assert (operation.name, operation.method) == ("free-bet/grant", "POST")
+    assert operation.path == "/api/v0.2/free-bet/grant"
+    assert operation.body == operation.to_sign
+    assert operation.body == (
+        b'{"player_id":"player-1","instance_id":"instance-1","count":5,"wager_amount_cents":100,'
+        b'"expire_duration_millis":86400000,"reference_id":"welcome-7"}'
+    )
+    assert operation.grant == GrantRequest(**grant_request())
+
+
+def test_the_version_is_in_every_path() -> None:
+    """The version of the Operator API is part of the path prefix (spec §9)."""
+    assert API_PREFIX == "/api/v0.2"
+    for operation in _one_of_each():
+        assert operation.path.startswith("/api/v0.2/")
+
+
+def _one_of_each() -> list[Operation[Any]]:
+    return [
+        fetch_games("acme"),
+        fetch_bet("acme", "bet-1"),
+        fetch_round_bets(instance_id="i", round_id="r"),
+        grant_operation(),
+    ]
+
+
+def test_every_request_carries_the_two_headers() -> None:
+    """X-Operator-Id and X-Signature, after what the client adds (spec §4.2, §5)."""
+    signature = Signature.of(b"\xfb\xff\xfe")
+    for operation in _one_of_each():
+        request = request_of(operation, "acme", signature, ((b"Accept", b"application/json"),))
+        assert request.headers == (
+            (b"Accept", b"application/json"),
+            (b"X-Operator-Id", b"acme"),
+            (b"X-Signature", b"-__-"),
+        )
+        assert (request.method, request.path, request.body) == (operation.method, operation.path, operation.body)
+
+
+def test_an_operation_does_not_show_what_is_signed() -> None:
+    """What is signed may hold a player's id: the repr of an operation leaves it to the body (spec §5)."""
+    assert "to_sign" not in repr(fetch_bet("acme", "bet-1"))
+
+
+@given(TEXT.filter(lambda bet_id: bet_id not in {"", ".", ".."}))
+@example("a/b")
+@example("50%")
+@example("%2F")
+@example("..%2f")
+@example("%2e%2e")
+@example("日本")
+@example("a b")
+@example("🎲")
+@example("\0")
+@example("\n")
+@example("a\r\nX-Evil: 1")
+@example("e\u0301")
+@example("\u00e9")
+@example("...")
+@example(". ")
+@example("a/../b")
+@example("?a=b#c")
+@example("a:b")
+@example("\\")
+@example("\u2028")
+@example("+")
+@example("\ufeff")
+@example("\U0010ffff")
+@examples(200)
+def test_any_bet_id_is_one_segment_and_comes_back(bet_id: str) -> None:
+    """Whatever the id, it travels as one path segment, is signed raw, and arrives as itself (spec §4.2, §5)."""
+    operation = fetch_bet("acme", bet_id)
+    segment = operation.path.removeprefix(f"{API_PREFIX}/fetch-bet/")
+    assert SEGMENT.sub("", segment) == ""
+    assert operation.to_sign == b"acme:" + bet_id.encode()
+    assert recognise(HttpRequest("GET", operation.path, ())) == Call("fetch-bet", bet_id)
+    # The HTTP library leaves the path alone as well.
+    assert httpx.URL("https://api.example.com" + operation.path).raw_path == operation.path.encode()
+
+
+@pytest.mark.parametrize("bet_id", ["a/b", "50%", "..%2f", "日本", "a b", "🎲", "\0", "\n", "e\u0301"])
+def test_the_service_verifies_any_id(bet_id: str, private_key: RSAPrivateKey, public_key: RSAPublicKey) -> None:
+    """The service arrives at the same signed string, and looks for the very id (spec §4.2, §5)."""
+    operation = fetch_bet(OPERATOR_ID, bet_id)
+    request = request_of(operation, OPERATOR_ID, Signature.of(sign(private_key, operation.to_sign)))
+    world = SmallWorld(public_key, bets={bet_id: OpenBet(**bet(reference_id=bet_id))})
+    found = operation.parse(answer(request, world, now_millis=0))
+    assert isinstance(found, OpenBet)
+    assert found.reference_id == bet_id
+
+
+@pytest.mark.parametrize("bet_id", ["", ".", ".."])
+def test_ids_that_name_another_address_are_refused(bet_id: str) -> None:
+    """HTTP software folds these into another address, so they cannot be one segment (spec §4.2)."""
+    with pytest.raises(BadRequestError) as refused:
+        fetch_bet("acme", bet_id)
+    assert type(refused.value) is BadRequestError
+    assert (refused.value.status_code, refused.value.message) == (400, "Invalid request")
+    assert (refused.value.attempts, refused.value.body, refused.value.headers) == (0, b"", {})
+    assert repr(bet_id) in str(refused.value)
+    assert "must not be empty" in str(refused.value)
+
+
+@pytest.mark.parametrize(("length", "letter"), [(60_000, "a"), (20_000, "/")])
+def test_ids_that_no_address_can_carry_are_refused(length: int, letter: str) -> None:
+    """60,000 characters, escaped, still travel; one more is refused before httpx would (spec §4.2)."""
+    assert fetch_bet("acme", letter * length).path.count("/") == 4
+    with pytest.raises(BadRequestError, match="more than an address can carry"):
+        fetch_bet("acme", letter * (length + 1))
+
+
+@given(LONE_SURROGATES)
+@example("\ud800")
+@example("a\udfff")
+@examples(60)
+def test_ids_that_utf_8_cannot_carry_are_refused(text: str) -> None:
+    """Half a surrogate pair has no bytes, so it is refused wherever it stands, before anything is sent (spec §4.2)."""
+    calls: list[tuple[str, Any]] = [
+        ("bet_id", lambda: fetch_bet("acme", text)),
+        ("instance_id", lambda: fetch_round_bets(instance_id=text, round_no=1)),
+        ("round_id", lambda: fetch_round_bets(instance_id="i", round_id=text)),
+        *(
+            (name, lambda name=name: grant_operation(**{name: text}))
+            for name in ("player_id", "instance_id", "reference_id")
+        ),
+    ]
+    for name, call in calls:
+        with pytest.raises(BadRequestError) as refused:
+            call()
+        assert type(refused.value) is BadRequestError
+        assert (refused.value.status_code, refused.value.message) == (400, "Invalid request")
+        assert (refused.value.attempts, refused.value.body) == (0, b"")
+        assert name in refused.value.detail
+        assert str(refused.value).isprintable()
+
+
+NOT_TEXT = [None, 5, True, b"bytes", 1.5, ["a"], Decimal(1)]
+NOT_WHOLE = [None, "5", True, False, 5.0, Decimal(5), b"5", [5]]
+
+
+@pytest.mark.parametrize("value", NOT_TEXT, ids=repr)
+@pytest.mark.parametrize("name", ["player_id", "instance_id", "reference_id"])
+def test_texts_of_a_grant_are_texts(name: str, value: object) -> None:
+    """An argument of the wrong type is a mistake in the program, not an answer of the service (spec §2.2)."""
+    with pytest.raises(TypeError, match=rf"^{name} must be a str, not {type(value).__name__} "):
+        grant_operation(**{name: value})
+
+
+@pytest.mark.parametrize("value", NOT_WHOLE, ids=repr)
+@pytest.mark.parametrize("name", ["count", "wager_amount_cents", "expire_duration_millis"])
+def test_numbers_of_a_grant_are_ints(name: str, value: object) -> None:
+    """True is no count, and 5.0 cents might have been meant as units (spec §2.2)."""
+    with pytest.raises(TypeError, match=rf"^{name} must be an int, not {type(value).__name__} "):
+        grant_operation(**{name: value})
+
+
+@pytest.mark.parametrize("value", NOT_TEXT, ids=repr)
+def test_other_texts_are_texts(value: Any) -> None:
+    """The same holds for look-ups (spec §4.2)."""
+    with pytest.raises(TypeError, match=r"^bet_id must be a str"):
+        fetch_bet("acme", value)
+    with pytest.raises(TypeError, match=r"^instance_id must be a str"):
+        fetch_round_bets(instance_id=value, round_id="r")
+    if value is not None:
+        with pytest.raises(TypeError, match=r"^round_id must be a str"):
+            fetch_round_bets(instance_id="i", round_id=value)
+
+
+@pytest.mark.parametrize("value", NOT_WHOLE[1:], ids=repr)
+def test_a_round_number_is_an_int(value: Any) -> None:
+    """True is no round number (spec §4.2)."""
+    with pytest.raises(TypeError, match=r"^round_no must be an int"):
+        fetch_round_bets(instance_id="i", round_no=value)
+    with pytest.raises(TypeError, match=r"^round_no must be an int"):
+        fetch_round_bets(instance_id="i", round_id="r", round_no=value)
+
+
+def test_a_type_is_checked_before_a_limit() -> None:
+    """A wrong type is never reported as a broken limit (spec §7.2)."""
+    with pytest.raises(TypeError, match=r"^count must be an int"):
+        grant_operation(player_id="", count="0")
+
+
+def test_texts_and_numbers_of_a_program_s_own_kind() -> None:
+    """What is signed is what stands in the path and the body, whatever a str or int calls itself (spec §5)."""
+    assert fetch_bet("acme", _Name.BET).to_sign == b"acme:bet/1"
+    assert fetch_bet("acme", _Name.BET).path.endswith("/bet%2F1")
+    assert fetch_bet("acme", _Loud("quiet")).to_sign == b"acme:quiet"
+    assert fetch_bet("acme", _Loud("quiet")).path.endswith("/quiet")
+    plain = grant_operation(player_id="bet/1", reference_id="quiet")
+    special = grant_request(player_id=_Name.BET, reference_id=_Loud("quiet"), count=_Count.FIVE)
+    assert grant_operation(**special).body == plain.body
+
+
+def test_a_round_needs_an_id_or_a_number() -> None:
+    """Without either the call is refused as the service would: BAD_REQUEST and its text (spec §4.2, §7.3)."""
+    with pytest.raises(BadRequestError) as refused:
+        fetch_round_bets(instance_id="i")
+    assert type(refused.value) is BadRequestError
+    assert refused.value.message == "Either round_id or round_no must be provided"
+    assert (refused.value.status_code, refused.value.attempts, refused.value.body) == (400, 0, b"")
+
+
+def test_round_numbers_of_absurd_size() -> None:
+    """A number beyond 60 digits is refused as the service's side refuses it, and is never written (spec §4.2)."""
+    assert fetch_round_bets(instance_id="i", round_no=10**60).body.endswith(b"0}")
+    assert fetch_round_bets(instance_id="i", round_no=-(10**60)).body.endswith(b"0}")
+    for round_no in (10**60 + 1, -(10**60) - 1, 10**5000):
+        with pytest.raises(BadRequestError, match="more than 60 digits") as refused:
+            fetch_round_bets(instance_id="i", round_no=round_no)
+        assert (refused.value.message, refused.value.attempts) == ("Invalid request", 0)
+
+
+LIMITS: list[Any] = [
+    pytest.param("count", 1, 0, "INVALID_COUNT", id="the least count"),
+    pytest.param("count", 50, 51, "COUNT_TOO_HIGH", id="the greatest count"),
+    pytest.param("wager_amount_cents", 1, 0, "INVALID_WAGER_AMOUNT", id="the least wager"),
+    pytest.param("wager_amount_cents", 1_000_000, 1_000_001, "WAGER_AMOUNT_TOO_HIGH", id="the greatest wager"),
+    pytest.param("expire_duration_millis", 1, 0, "INVALID_EXPIRE_DURATION", id="the least duration"),
+    pytest.param(
+        "expire_duration_millis", 2_592_000_000, 2_592_000_001, "EXPIRE_DURATION_TOO_LONG", id="the greatest duration"
+    ),
+    pytest.param("player_id", "p", "", "EMPTY_PLAYER_ID", id="no player"),
+    pytest.param("player_id", "\u200b", " \t\n", "EMPTY_PLAYER_ID", id="a blank player"),
+    pytest.param("player_id", "é" * 100, "é" * 101, "PLAYER_ID_TOO_LONG", id="the longest player"),
+    pytest.param("reference_id", "r", "", "EMPTY_REFERENCE_ID", id="no reference"),
+    pytest.param("reference_id", "\u200b", "\u3000", "EMPTY_REFERENCE_ID", id="a blank reference"),
+    pytest.param("reference_id", "🎲" * 100, "🎲" * 101, "REFERENCE_ID_TOO_LONG", id="the longest reference"),
+    pytest.param("count", 50, 10**5000, "COUNT_TOO_HIGH", id="a count that Python cannot write"),
+]
+
+
+@pytest.mark.parametrize(("field", "fits", "breaks", "code"), LIMITS)
+def test_limits_are_refused_before_sending(field: str, fits: object, breaks: object, code: str) -> None:
+    """Each limit on both sides; the refusal has the service's class, code and message (spec §2.2, §7.2, §8)."""
+    assert grant_operation(**{field: fits}).body
+    with pytest.raises(FreeBetRejectedError) as refused:
+        grant_operation(**{field: breaks})
+    error = refused.value
+    assert error.error_code is GrantErrorCode(code)
+    assert error.message == MESSAGES[code]
+    assert (error.status_code, error.attempts, error.body, error.headers) == (400, 0, b"", {})
+    assert error.reference_id == (breaks if field == "reference_id" else "welcome-7")
+    assert "Refused before sending" in str(error)
+
+
+def test_an_instance_id_is_the_service_s_to_judge() -> None:
+    """Its format is not shown, so nothing about it is refused here (spec §2.2)."""
+    for instance_id in ("", " ", "x" * 10_000, "../..", "\0"):
+        assert grant_operation(instance_id=instance_id).body
+        assert fetch_round_bets(instance_id=instance_id, round_no=1).body
+
+
+NEAR_LIMITS = strategies.fixed_dictionaries(
+    {
+        "player_id": TEXT | strategies.sampled_from(["", " ", "p" * 100, "p" * 101, "\t" * 101, "🎲" * 101]),
+        "instance_id": strategies.sampled_from(["instance-1", "instance-2", "what?", ""]),
+        "count": strategies.integers(-1, 52) | strategies.integers(-(10**60), 10**60),
+        "wager_amount_cents": strategies.sampled_from([-1, 0, 1, 999_999, 1_000_000, 1_000_001]),
+        "expire_duration_millis": strategies.sampled_from([-1, 0, 1, 2_592_000_000, 2_592_000_001]),
+        "reference_id": TEXT | strategies.sampled_from(["", "\u00a0", "r" * 100, "r" * 101]),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def world(public_key: RSAPublicKey) -> SmallWorld:
+    """A service for the properties below."""
+    return SmallWorld(public_key)
+
+
+def _outcome(call: Callable[[], object]) -> str:
+    try:
+        call()
+    except FreeBetRejectedError as refused:
+        return f"{refused.status_code} {refused.error_code}: {refused.message}"
+    return "granted"
+
+
+@given(grant=NEAR_LIMITS)
+@examples(150)
+def test_we_refuse_exactly_what_the_service_would(
+    private_key: RSAPrivateKey, world: SmallWorld, grant: JsonObject
+) -> None:
+    """Refused here, the service would have said the same; sent, it finds none of these rules broken (spec §7.2)."""
+    world.granted.clear()
+    body = encode_json(grant)
+    headers = ((b"X-Operator-Id", OPERATOR_ID.encode()), (b"X-Signature", Signature.of(sign(private_key, body))))
+    reply = answer(HttpRequest("POST", f"{API_PREFIX}/free-bet/grant", headers, body), world, now_millis=0)
+    theirs = _outcome(lambda: grant_operation().parse(reply))
+    ours = _outcome(lambda: grant_operation(**grant))
+    if ours == "granted":
+        known = {"instance-1": "granted", "instance-2": f"400 INSTANCE_NOT_FOUND: {MESSAGES['INSTANCE_NOT_FOUND']}"}
+        unknown = f"400 INVALID_INSTANCE_ID: {MESSAGES['INVALID_INSTANCE_ID']}"
+        assert theirs == known.get(grant["instance_id"], unknown)
+        assert json.loads(grant_operation(**grant).body) == grant
+    else:
+        assert theirs == ours
+
+
+def test_a_refused_round_reads_the_same_from_the_service(private_key: RSAPrivateKey, world: SmallWorld) -> None:
+    """Refused here or by the service, a look-up without id and number is the same error (spec §4.2, §7.3)."""
+    body = b'{"instance_id":"i"}'
+    headers = ((b"X-Operator-Id", OPERATOR_ID.encode()), (b"X-Signature", Signature.of(sign(private_key, body))))
+    reply = answer(HttpRequest("POST", f"{API_PREFIX}/fetch-round-bets", headers, body), world, now_millis=0)
+    with pytest.raises(BadRequestError) as theirs:
+        fetch_round_bets(instance_id="i", round_id="r").parse(reply)
+    with pytest.raises(BadRequestError) as ours:
+        fetch_round_bets(instance_id="i")
+    assert (type(ours.value), ours.value.message) == (type(theirs.value), theirs.value.message)
+
+
+def test_reading_games() -> None:
+    """A 200 is {games: [...]}, in order; an empty list is one (spec §4.2)."""
+    parse = fetch_games("acme").parse
+    found = parse(response(200, {"games": [game(id="a"), game(id="b")], "more": 1}))
+    assert [item.id for item in found] == ["a", "b"]
+    assert parse(response(200, {"games": []})) == []
+
+
+def test_reading_bets() -> None:
+    """A 200 is the tagged union; NOT_FOUND is a value and no error (spec §2.4, §4.2)."""
+    parse = fetch_bet("acme", "bet-1").parse
+    found = parse(response(200, bet("CLOSED")))
+    assert isinstance(found, ClosedBet)
+    assert found.won == 1250
+    assert parse(response(200, {"status": "NOT_FOUND"})) == BetNotFound()
+
+
+def test_reading_rounds() -> None:
+    """A 200 is OK with its bets, perhaps none, or NOT_FOUND with its status alone (spec §2.8, §4.2)."""
+    parse = fetch_round_bets(instance_id="instance-1", round_id="round-1").parse
+    found = parse(response(200, round_of(bet(), bet("CLOSED"))))
+    assert isinstance(found, RoundFound)
+    assert len(found.bets) == 2
+    empty = parse(response(200, round_of()))
+    assert isinstance(empty, RoundFound)
+    assert empty.bets == ()
+    assert parse(response(200, {"status": "NOT_FOUND"})) == RoundNotFound()
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "problem"),
+    [
+        pytest.param({"round_id": "round-1"}, {}, None, id="by id"),
+        pytest.param({"round_no": 12}, {}, None, id="by number"),
+        pytest.param({"round_id": "round-1", "round_no": 7}, {}, None, id="the id counts"),
+        pytest.param({"round_id": "round-1"}, {"bets": [bet(round_id="another")]}, None, id="a bet of another round"),
+        pytest.param({"round_id": "Round-1"}, {}, "round_id: is 'round-1', but 'Round-1' was", id="another letter"),
+        pytest.param({"round_id": "round-1 "}, {}, "round_id", id="a space more"),
+        pytest.param({"round_id": "\u00e9"}, {"round_id": "e\u0301"}, "round_id", id="composed otherwise"),
+        pytest.param({"round_no": 13}, {}, "round_no: is 12, but 13 was", id="another number"),
+        pytest.param({"round_no": 12}, {"instance_id": "instance-2"}, "instance_id", id="another instance"),
+        pytest.param({"round_id": "round-2", "round_no": 12}, {}, "round_id", id="another id, the number as asked"),
+    ],
+)
+def test_a_round_that_was_not_asked_for_is_refused(
+    asked: dict[str, Any], answered: dict[str, Any], problem: str | None
+) -> None:
+    """An answer to another call is none to this one, however it got here (spec §2.8, docs/decisions/0028)."""
+    parse = fetch_round_bets(instance_id="instance-1", **asked).parse
+    if problem is None:
+        assert isinstance(parse(response(200, round_of(**answered))), RoundFound)
+        return
+    with pytest.raises(UnexpectedResponseError, match=problem):
+        parse(response(200, round_of(**answered)))
+
+
+@pytest.mark.parametrize("status", ["OPEN", "CLOSED", "ROLLED_BACK"])
+def test_a_bet_that_was_not_asked_for_is_refused(status: str) -> None:
+    """Its reference_id is the bet id asked for, letter by letter (spec §2.4, docs/decisions/0028)."""
+    answered = response(200, bet(status))
+    assert fetch_bet("acme", "bet-1").parse(answered).status == status
+    assert fetch_bet("acme", "bet-1").parse(response(200, {"status": "NOT_FOUND"})) == BetNotFound()
+    for asked in ("bet-2", "BET-1", "bet-1 ", "bet"):
+        with pytest.raises(UnexpectedResponseError, match=f"reference_id: is 'bet-1', but '{asked}' was asked for"):
+            fetch_bet("acme", asked).parse(answered)
+
+
+def test_reading_grants() -> None:
+    """A 200 identifies the grant (spec §2.3, §4.2)."""
+    found = grant_operation().parse(response(200, granted()))
+    assert (found.free_bet_id, found.success) == ("free-bet-1", True)
+
+
+_SPELT = r'"w\u0061ger"'
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        pytest.param(wire(bet()), None, id="as it should be"),
+        pytest.param(wire(bet(more={"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]})), None, id="in several objects"),
+        pytest.param(wire(bet(note='"a":1,"a":1')), None, id="two alike within a text"),
+        pytest.param(wire(bet(url="http://a", other="acme:1", third="x://")), None, id="colons within texts"),
+        pytest.param(wire(bet())[:-1] + b', "wager": 501}', "wager", id="a wager"),
+        pytest.param(wire(bet())[:-1] + b', "wager"\n\t : 500}', "wager", id="the same wager, with space"),
+        pytest.param(wire(bet())[:-1] + f", {_SPELT}: 1}}".encode(), "wager", id="a wager, spelt otherwise"),
+        pytest.param(wire(bet())[:-1] + b', "status": "CLOSED", "won": 900}', "status", id="a status"),
+        pytest.param(b'{"reference_id": "bet-2", ' + wire(bet())[1:], "reference_id", id="the id, the wrong one first"),
+        pytest.param(wire(bet())[:-1] + b', "new": 1, "new": 1}', "new", id="an unknown field"),
+        pytest.param(wire(bet())[:-1] + b', "new": [{"a": 1, "a": 2}]}', "a", id="within an unknown field"),
+        pytest.param(wire(bet())[:-1] + b', "x": 1.00000000000000001, "x": 1}', "x", id="beside a long number"),
+        pytest.param(wire(bet(url="https://a", id="a:b"))[:-1] + b', "wager": 5}', "wager", id="beside colons"),
+    ],
+)
+def test_a_member_that_stands_twice_is_refused(body: bytes, name: str | None) -> None:
+    """Readers disagree on which one counts, so that neither does (docs/decisions/0028)."""
+    parse = fetch_bet("acme", "bet-1").parse
+    if name is None:
+        assert isinstance(parse(response(200, body)), OpenBet)
+        return
+    with pytest.raises(UnexpectedResponseError, match=rf"the member '{name}' stands twice"):
+        parse(response(200, body))
+
+
+@pytest.mark.parametrize("place", ["games", "id", "currency", "rtp"])
+def test_a_member_that_stands_twice_in_a_catalogue_is_refused(place: str) -> None:
+    """On every level, among games without end (docs/decisions/0028)."""
+    sound = wire({"games": [game(id=f"game-{number}") for number in range(50)], "page": 1})
+    assert len(fetch_games("acme").parse(response(200, sound))) == 50
+    at = sound.rindex(f'"{place}"'.encode())
+    value = b"[], " if place == "games" else b'"x", ' if place != "rtp" else b"1, "
+    with pytest.raises(UnexpectedResponseError, match=f"the member '{place}' stands twice"):
+        fetch_games("acme").parse(response(200, sound[:at] + f'"{place}": '.encode() + value + sound[at:]))
+
+
+@pytest.mark.parametrize("status", [200, 400, 401, 403])
+def test_a_member_that_stands_twice_is_refused_at_every_endpoint(status: int) -> None:
+    """A refusal with two codes refuses nothing that we could name (spec §7.2, docs/decisions/0028)."""
+    bodies = {
+        200: wire(granted())[:-1] + b', "free_bet_id": "another"}',
+        400: b'{"success": false, "message": "no", "error_code": "INVALID_COUNT", "error_code": "COUNT_TOO_HIGH"}',
+    }
+    body = bodies.get(status, b'{"error": "no", "error": "yes"}')
+    with pytest.raises(UnexpectedResponseError):
+        grant_operation().parse(response(status, body))
+    found = wire(round_of(bet(), bet()))[:-2] + b', {"status": "OPEN", ' + wire(bet())[1:] + b"]}"
+    with pytest.raises(UnexpectedResponseError, match="'status' stands twice"):
+        fetch_round_bets(instance_id="instance-1", round_no=12).parse(response(200, found))

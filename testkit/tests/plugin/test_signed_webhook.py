@@ -1,0 +1,185 @@
+"""The fixture ``signed_webhook``: what it signs is accepted, and what the service would not sign is refused."""
+
+import dataclasses
+import json
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from game_operator import BalanceCall, ConfigurationError, DepositCall, Profile, RollbackCall, WithdrawCall
+from game_operator.protocol.webhook import encode_call
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver
+from game_operator_testkit import InProcessSandbox, SignedWebhook, WebhookSigner
+from game_operator_testkit.provider.keys import ThrowAwayKeys
+from tests.support.webhooks import Handler, code_of
+
+BET = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, round_id="r1")
+
+
+@pytest.fixture
+def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
+    """A receiver that was told the service's key."""
+    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
+
+
+def _code(receiver: WebhookReceiver, webhook: SignedWebhook, handler: Handler | None = None) -> str | None:
+    return code_of(receiver.handle(webhook.path, webhook.headers, webhook.body, handler or Handler()))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        pytest.param("withdraw", BET, id="withdraw"),
+        pytest.param("deposit", DepositCall(player_id="p1", bet_id="b1", amount_cents=0), id="deposit"),
+        pytest.param("rollback", RollbackCall(player_id="p1", bet_id="b1"), id="rollback"),
+        pytest.param("player-balance", BalanceCall(player_id="p1"), id="player-balance"),
+    ],
+)
+def test_a_call_is_written_signed_and_read_again(
+    signed_webhook: WebhookSigner, receiver: WebhookReceiver, name: str, call: WebhookCall
+) -> None:
+    """By name and fields, with a hyphen or an underscore, and as an object: the same bytes, accepted (spec §4.1)."""
+    fields = {
+        each.name: getattr(call, each.name) for each in dataclasses.fields(call) if each.name not in {"raw", "body"}
+    }
+    webhooks = [signed_webhook(name, **fields), signed_webhook(name.replace("-", "_"), **fields), signed_webhook(call)]
+    assert webhooks[0] == webhooks[1] == webhooks[2]
+    assert (webhooks[0].path, webhooks[0].body) == (f"/{name}", encode_call(call))
+    handler = Handler()
+    assert _code(receiver, webhooks[0], handler) is None
+    assert handler.calls == [call]
+
+
+def test_bodies_have_the_names_of_the_profile(signed_webhook: WebhookSigner) -> None:
+    """A wallet with the same profile reads what was meant, under the header that the profile names."""
+    profile = Profile(signature_header="X-Sign", fields={"player_id": ("user",), "bet_id": ("bet.id",)})
+    webhook, handler = signed_webhook(BET, profile=profile), Handler()
+    assert json.loads(webhook.body)["user"] == "p1"
+    receiver = WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem), profile=profile)
+    assert _code(receiver, webhook, handler) is None
+    assert handler.calls == [BET]
+
+
+def test_what_was_signed_is_what_counts(signed_webhook: WebhookSigner, receiver: WebhookReceiver) -> None:
+    """The signature is of the body: with one byte changed it is refused, and nothing reaches the handler."""
+    webhook, handler = signed_webhook(BET), Handler()
+    changed = replace(webhook, body=webhook.body.replace(b"500", b"501"))
+    assert _code(receiver, changed, handler) == "INVALID_SIGNATURE"
+    assert handler.calls == []
+    assert _code(receiver, webhook, handler) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        pytest.param("service", None, id="the service's"),
+        pytest.param("old", "INVALID_SIGNATURE", id="from before a rotation"),
+        pytest.param("forged", "INVALID_SIGNATURE", id="a stranger's"),
+    ],
+)
+def test_other_keys_are_refused(
+    signed_webhook: WebhookSigner, receiver: WebhookReceiver, key: Any, code: str | None
+) -> None:
+    """A test can send what the service would not sign."""
+    assert _code(receiver, signed_webhook(BET, key=key)) == code
+    assert signed_webhook(BET, key=key).headers == signed_webhook(BET, key=key).headers
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        pytest.param("withdraw", encode_call(BET), None, id="well-formed"),
+        pytest.param("withdraw", b"{", "INVALID_REQUEST", id="no JSON"),
+        pytest.param("/withdraw", b"", "INVALID_REQUEST", id="nothing at all"),
+        pytest.param("deposit", encode_call(BET), "INVALID_REQUEST", id="a bet sent as a win"),
+        pytest.param("/deposit-batch", b"[]", "INVALID_REQUEST", id="a path that is not served"),
+    ],
+)
+def test_bytes_are_signed_as_they_are(
+    signed_webhook: WebhookSigner, receiver: WebhookReceiver, path: str, body: bytes, code: str | None
+) -> None:
+    """Whatever they are; where they go is told with or without a slash."""
+    webhook = signed_webhook(path, body)
+    assert webhook.body == body
+    assert webhook.path == f"/{path.removeprefix('/')}"
+    assert _code(receiver, webhook) == code
+
+
+def test_bytes_go_to_the_path_of_a_call(signed_webhook: WebhookSigner) -> None:
+    """A call object with other bytes than its own."""
+    webhook = signed_webhook(BET, b"[]")
+    assert (webhook.path, webhook.body) == ("/withdraw", b"[]")
+
+
+def test_the_profile_names_the_header(signed_webhook: WebhookSigner) -> None:
+    """The header is the profile's: a receiver with another one finds no signature (docs/decisions/0011)."""
+    profile = Profile(signature_header="x-provider-signature")
+    signature = RsaSignature(signed_webhook.public_key_pem)
+    receiver = WebhookReceiver(authenticator=signature, profile=profile)
+    assert _code(receiver, signed_webhook(BET)) == "INVALID_SIGNATURE"
+    assert _code(receiver, signed_webhook(BET, profile=profile)) is None
+    assert list(signed_webhook(BET, profile=profile).headers) == ["Content-Type", "x-provider-signature"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        pytest.param({"call": "bet"}, ConfigurationError, "no webhook 'bet'.*withdraw, deposit", id="no such call"),
+        pytest.param(
+            {"call": "withdraw", "player_id": "p1"},
+            TypeError,
+            "A withdraw needs bet_id, amount_cents too. It was given player_id",
+            id="a field is missing",
+        ),
+        pytest.param({"call": "rollback"}, TypeError, "rollback needs .* given nothing", id="no field at all"),
+        pytest.param(
+            {"call": "withdraw", "amount": 5},
+            TypeError,
+            "has no field 'amount'. Did you mean amount_cents. It has player_id, bet_id",
+            id="an unknown field",
+        ),
+        pytest.param({"call": "withdraw", "kee": "old"}, TypeError, "Did you mean key", id="an unknown argument"),
+        pytest.param({"call": "withdraw", "zzz": 5}, TypeError, "no field 'zzz'. It has", id="nothing like it"),
+        pytest.param({"call": "withdraw", "raw": {}}, TypeError, "no field 'raw'", id="what is never sent"),
+        pytest.param({"call": 5}, TypeError, "not int 5", id="a call of the wrong type"),
+        pytest.param({"call": "withdraw", "body": "{}"}, TypeError, "bytes, not str: encode", id="a body of text"),
+        pytest.param({"call": BET, "amount_cents": 5}, TypeError, "in a call object", id="a field of a call object"),
+        pytest.param({"call": "deposit", "body": b"", "amount_cents": 5}, TypeError, "in a body", id="field and body"),
+        pytest.param({"call": BET, "key": "lost"}, ConfigurationError, "service, old or forged", id="no such key"),
+    ],
+)
+def test_what_cannot_be_signed_is_said(
+    signed_webhook: WebhookSigner, arguments: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    """A mistake in a test is told to its author."""
+    with pytest.raises(error, match=told):
+        signed_webhook(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("cents", "accepted"), [pytest.param(10**15, True, id="most"), pytest.param(10**15 + 1, False, id="more")]
+)
+def test_amounts_are_those_of_a_call(signed_webhook: WebhookSigner, cents: int, accepted: bool) -> None:
+    """What no call can have needs a body."""
+    if accepted:
+        assert str(cents).encode() in signed_webhook("withdraw", player_id="p1", bet_id="b", amount_cents=cents).body
+    else:
+        with pytest.raises(ValueError, match="amount_cents"):
+            signed_webhook("withdraw", player_id="p1", bet_id="b", amount_cents=cents)
+
+
+def test_one_service_for_both_fixtures(signed_webhook: WebhookSigner, operator_sandbox: InProcessSandbox) -> None:
+    """A receiver that is told of one key understands both."""
+    assert signed_webhook.public_key_pem == operator_sandbox.service_public_key_pem
+    assert b"PUBLIC KEY" in signed_webhook.public_key_pem
+
+
+def test_no_key_and_no_signature_is_shown(signed_webhook: WebhookSigner) -> None:
+    """What pytest prints of a failed test holds neither."""
+    webhook = signed_webhook(BET)
+    assert webhook.headers["signature"] not in repr(webhook)
+    assert "PRIVATE" not in repr(signed_webhook) + repr(ThrowAwayKeys())
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(ThrowAwayKeys())

@@ -1,0 +1,639 @@
+"""The fixture ``wallet_certifier``: whatever a wallet is, each scenario is a subtest that says what is wrong."""
+
+import asyncio
+import logging
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from game_operator import BalanceCall, DepositCall, Profile, Reply, RollbackCall, WithdrawCall
+from game_operator.errors import ConfigurationError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger
+from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success, wsgi_app
+from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet, wsgi_wallet
+from game_operator_testkit.certifier import Outcome, Supplies, scenarios
+from game_operator_testkit.provider.keys import ThrowAwayKeys
+
+pytest_plugins = ["pytester"]
+
+PLAYERS: dict[str, Any] = {"player_id": "p1", "other_player_id": "p2"}
+
+
+@pytest.fixture
+def ledger() -> MemoryLedger:
+    """A ledger with both players."""
+    return MemoryLedger({"p1": 10_000, "p2": 10_000})
+
+
+@pytest.fixture
+def receiver(signed_webhook: WebhookSigner) -> WebhookReceiver:
+    """A receiver that was told the service's key."""
+    return WebhookReceiver(authenticator=RsaSignature(signed_webhook.public_key_pem))
+
+
+class AsyncFace:
+    """An async handler over a sync one, which lets others in between."""
+
+    def __init__(self, wallet: Wallet) -> None:
+        self._wallet = wallet
+        self.loops: set[asyncio.AbstractEventLoop] = set()
+
+    async def _answer(self, call: WebhookCall) -> Reply:
+        self.loops.add(asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        reply: Reply = getattr(self._wallet, call.operation.replace("-", "_"))(call)
+        return reply
+
+    withdraw = deposit = rollback = player_balance = _answer
+
+
+class Careless:
+    """Balances, and nothing else: it pays and takes whatever it is told, whenever it is told."""
+
+    def __init__(self) -> None:
+        self.cents = {"p1": 10_000, "p2": 10_000}
+
+    def _moved(self, player_id: str, cents: int) -> Reply:
+        self.cents[player_id] += cents
+        return success(balance_cents=self.cents[player_id])
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._moved(call.player_id, -call.amount_cents)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._moved(call.player_id, call.amount_cents)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return self._moved(call.player_id, call.amount_cents or 0)
+
+    def player_balance(self, call: BalanceCall) -> Reply:
+        return self._moved(call.player_id, 0)
+
+
+# --- What a wallet may be ------------------------------------------------------------------------------------------
+
+
+def _handler(_: WebhookReceiver, wallet: Wallet) -> Any:
+    return wallet
+
+
+def _async_handler(_: WebhookReceiver, wallet: Wallet) -> Any:
+    return AsyncFace(wallet)
+
+
+def _asgi(receiver: WebhookReceiver, wallet: Wallet) -> Any:
+    app = FastAPI()
+    app.mount("/wallet", asgi_app(receiver, wallet))
+    return asgi_wallet(app, prefix="/wallet")
+
+
+def _wsgi(receiver: WebhookReceiver, wallet: Wallet) -> Any:
+    return wsgi_wallet(wsgi_app(receiver, wallet))
+
+
+def _handle(receiver: WebhookReceiver, wallet: Wallet) -> Any:
+    return lambda path, headers, body: receiver.handle(path, headers, body, wallet)
+
+
+def _test_client(receiver: WebhookReceiver, wallet: Wallet) -> Any:
+    client = TestClient(asgi_app(receiver, wallet))
+    return lambda path, headers, body: client.post(path, content=body, headers=headers)
+
+
+def _async_function(receiver: WebhookReceiver, wallet: Wallet) -> Any:
+    async def deliver(path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        reply = await receiver.handle_async(path, headers, body, AsyncFace(wallet))
+        return reply.status, reply.headers, reply.body
+
+    return deliver
+
+
+KINDS = [_handler, _async_handler, _asgi, _wsgi, _handle, _test_client, _async_function]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.drawn(3)
+def test_whatever_a_wallet_is_it_is_certified(
+    wallet_certifier: WalletCertifier, receiver: WebhookReceiver, ledger: MemoryLedger, make: Callable[..., Any]
+) -> None:
+    """The ready wallet passes, calls at once included, and money is where it was."""
+    report = wallet_certifier(make(receiver, Wallet(ledger)), **PLAYERS, only=["A", "C01", "D02", "E02"])
+    assert report.passed
+    assert report.advice == ()
+    assert {"A02", "C01", "D02", "E02"} <= {each.id for each in report.verdicts if each.outcome is Outcome.PASSED}
+    assert [ledger.balance(player_id) for player_id in ("p1", "p2")] == [10_000, 10_000]
+
+
+@pytest.mark.slow
+def test_a_whole_certification(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """All scenarios are played; what is skipped says what it needs."""
+    report = wallet_certifier(Wallet(ledger), **PLAYERS, check=False)
+    assert report.failures == ()
+    assert len(report.verdicts) == len(scenarios())
+    assert all(each.reason.startswith("needs ") for each in report.skipped)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_wrong_wallet_is_found_out(
+    wallet_certifier: WalletCertifier, receiver: WebhookReceiver, make: Callable[..., Any]
+) -> None:
+    """However it is reached; with check=False the test that asks does not fail."""
+    report = wallet_certifier(make(receiver, Careless()), **PLAYERS, only=["A02", "B01"], check=False)
+    assert not report.passed
+    assert report.verdict("B01").failed
+
+
+def test_paths_stand_below_a_prefix(
+    wallet_certifier: WalletCertifier, receiver: WebhookReceiver, ledger: MemoryLedger
+) -> None:
+    """Of a function; and a wallet that is somewhere else is told of at once."""
+    seen = set()
+
+    def deliver(path: str, headers: Mapping[str, str], body: bytes) -> Any:
+        seen.add(path)
+        if not path.startswith("/wallet"):
+            return 404, {}, b""
+        return receiver.handle(path.removeprefix("/wallet"), headers, body, Wallet(ledger))
+
+    assert wallet_certifier(deliver, **PLAYERS, only=["A02"], prefix="wallet/").passed
+    assert {"/wallet/withdraw", "/wallet/deposit", "/wallet/player-balance"} <= seen
+    assert all(path.startswith("/wallet/") for path in seen)
+    with pytest.raises(ConfigurationError, match="prefix"):
+        wallet_certifier(deliver, **PLAYERS, only=["A02"])
+
+
+def test_only_and_skip(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """Letters of groups in a word, or ids; what there is not is said."""
+    told = wallet_certifier(Wallet(ledger), **PLAYERS, only="AC", skip=["A08", "C09"])
+    ids = {each.id for each in told.verdicts}
+    assert {each[0] for each in ids} == {"A", "C"}
+    assert not ids & {"A08", "C09"}
+    with pytest.raises(ConfigurationError, match="'Z'"):
+        wallet_certifier(Wallet(ledger), **PLAYERS, only="AZ")
+
+
+def test_what_is_supplied_is_tried(wallet_certifier: WalletCertifier) -> None:
+    """A blocked player, an account that is opened, another wallet on the same ledger, the key of before a rotation."""
+    blocked: set[str] = set()
+    ledger = MemoryLedger({"p1": 10_000, "p2": 10_000})
+    wallet = Wallet(ledger, may_bet=lambda call, *_: "PLAYER_BLOCKED" if call.player_id in blocked else None)
+    only = ["A09", "C14", "D06", "E06"]
+    supplies = Supplies(
+        block=blocked.add,
+        unblock=blocked.discard,
+        open_account=lambda player_id, cents: ledger.open_account(player_id, Decimal(cents).scaleb(-2)),
+        second_url=Wallet(ledger),
+        old_key=ThrowAwayKeys().operator,
+        retired_key=ThrowAwayKeys().operator,
+    )
+    assert [each.id for each in wallet_certifier(wallet, **PLAYERS, only=only).skipped] == only
+    report = wallet_certifier(wallet, **PLAYERS, only=only, supplies=supplies)
+    assert {each.id: each.reason for each in report.skipped} == {}
+    assert report.passed
+
+
+def test_the_profile_is_the_suites_own(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """Or the call's: another header, and batches."""
+    profile = Profile(signature_header="x-provider-signature", deposit_batch=True)
+    report = wallet_certifier(Wallet(ledger, profile=profile), **PLAYERS, only=["A11"], profile=profile)
+    assert [each.outcome for each in report.verdicts] == [Outcome.PASSED]
+    report = wallet_certifier(Wallet(ledger), **PLAYERS, only=["A11"])
+    assert [each.outcome for each in report.verdicts] == [Outcome.SKIPPED]
+
+
+# --- Mistakes of a test --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wallet", "error", "told"),
+    [
+        pytest.param("http://127.0.0.1/wallet", TypeError, "not str", id="an address"),
+        pytest.param(FastAPI(), TypeError, r"asgi_wallet\(app", id="an application"),
+        pytest.param(lambda *_: None, TypeError, "must return its response", id="a function without a return"),
+        pytest.param(lambda *_: (200, {b"a": b"b"}, b""), TypeError, "must return its", id="headers of bytes"),
+        pytest.param(Wallet(MemoryLedger({"p1": 10_000})), ConfigurationError, "know the player 'p2'", id="one player"),
+        pytest.param(Wallet(MemoryLedger({"p1": 10_000, "p2": 999})), ConfigurationError, "has 9.99", id="no money"),
+        pytest.param(lambda *_: (404, {}, b""), ConfigurationError, "HTTP 404", id="no such path"),
+        pytest.param(lambda *_: (200, {}, b"<p>shop"), ConfigurationError, "a web page", id="a page"),
+    ],
+)
+def test_a_mistake_of_the_test_is_no_finding(
+    wallet_certifier: WalletCertifier, wallet: Any, error: type[Exception], told: str
+) -> None:
+    """It is raised, and no scenario fails."""
+    with pytest.raises(error, match=told):
+        wallet_certifier(wallet, **PLAYERS)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "advised"),
+    [
+        pytest.param(302, b"", False, id="a redirect"),
+        pytest.param(400, b"no such page", True, id="text"),
+        pytest.param(200, b'{"type": "OK"}', False, id="JSON"),
+        pytest.param(500, b"<h1>Server Error</h1>", False, id="a wallet that fails"),
+    ],
+)
+def test_a_wrong_prefix_is_thought_of(
+    wallet_certifier: WalletCertifier, status: int, body: bytes, advised: bool
+) -> None:
+    """Where no wallet answers, the finding says to look at the address before the body."""
+    report = wallet_certifier(lambda *_: (status, {}, body), **PLAYERS, only=["A02"], check=False)
+    (verdict,) = report.verdicts
+    assert f"answered HTTP {status}" in verdict.reason
+    assert ("a prefix such as /wallet" in verdict.reason) == advised
+
+
+def test_a_wallet_with_another_key_is_told_of(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """The receiver must have the key that ``signed_webhook`` publishes."""
+    stranger = WebhookReceiver(authenticator=RsaSignature(ThrowAwayKeys().operator.public_key()))
+    with pytest.raises(ConfigurationError, match="public half"):
+        wallet_certifier(_handle(stranger, Wallet(ledger)), **PLAYERS)
+
+
+def test_logging_is_as_before(wallet_certifier: WalletCertifier, ledger: MemoryLedger) -> None:
+    """Also after a certification that failed to begin."""
+    ours, root = logging.getLogger("game_operator"), logging.getLogger()
+    before = [list(ours.handlers), list(root.handlers), ours.propagate]
+    with pytest.raises(ConfigurationError):
+        wallet_certifier(Wallet(MemoryLedger()), **PLAYERS)
+    wallet_certifier(Wallet(ledger), **PLAYERS, only=["A01"])
+    assert [list(ours.handlers), list(root.handlers), ours.propagate] == before
+
+
+# --- Async tests ---------------------------------------------------------------------------------------------------
+
+
+async def test_an_async_wallet_is_awaited_on_the_tests_loop(wallet_certifier: WalletCertifier, tmp_path: Any) -> None:
+    """Where its connections belong; and so is what async levers return."""
+    async with AsyncSqlLedger(f"sqlite:///{tmp_path}/wallet.db") as ledger:
+        for player_id in ("p1", "p2"):
+            await ledger.open_account(player_id, Decimal("100.00"))
+        opened = []
+
+        async def open_account(player_id: str, cents: int) -> None:
+            await ledger.open_account(player_id, Decimal(cents).scaleb(-2))
+            opened.append(player_id)
+
+        report = await wallet_certifier.certify_async(
+            AsyncWallet(ledger), **PLAYERS, only=["A02", "C14", "D02"], supplies=Supplies(open_account=open_account)
+        )
+        assert [each.outcome for each in report.verdicts] == [Outcome.PASSED] * 3
+        assert len(opened) == 1
+
+
+async def test_each_kind_of_wallet_is_certified_in_an_async_test(
+    wallet_certifier: WalletCertifier, ledger: MemoryLedger
+) -> None:
+    """A sync one in a thread of its own, an async one on this loop."""
+    threads, wallet = set(), Wallet(ledger)
+
+    class Watched(Careless):
+        def player_balance(self, call: BalanceCall) -> Reply:
+            threads.add(threading.current_thread())
+            return super().player_balance(call)
+
+    await wallet_certifier.certify_async(Watched(), **PLAYERS, only=["A01"])
+    assert threads
+    assert threading.current_thread() not in threads
+    face = AsyncFace(wallet)
+    assert (await wallet_certifier.certify_async(face, **PLAYERS, only=["A02", "D02"])).passed
+    assert face.loops == {asyncio.get_running_loop()}
+
+
+async def test_a_sync_certification_is_refused_within_a_loop(
+    wallet_certifier: WalletCertifier, ledger: MemoryLedger
+) -> None:
+    """It would block the loop; the message says what to write."""
+    with pytest.raises(ConfigurationError, match=r"await wallet_certifier\.certify_async"):
+        wallet_certifier(Wallet(ledger), **PLAYERS)
+
+
+async def test_a_mistake_of_an_async_test_is_raised_as_it_is(wallet_certifier: WalletCertifier) -> None:
+    """Not inside a group of exceptions."""
+    with pytest.raises(ConfigurationError, match="know the player 'p1'"):
+        await wallet_certifier.certify_async(AsyncFace(Wallet(MemoryLedger())), **PLAYERS)
+
+
+@pytest.mark.parametrize("number", [1, 30], ids=["the first call", "one of the calls at once"])
+@pytest.mark.parametrize(
+    "raised", [pytest.fail.Exception("stop here"), KeyboardInterrupt("stop here")], ids=["pytest.fail", "Ctrl-C"]
+)
+def test_what_ends_an_async_test_ends_it_inside_a_wallet_too(
+    wallet_certifier: WalletCertifier, ledger: MemoryLedger, raised: BaseException, number: int
+) -> None:
+    """It is raised as it is, and not inside a group of exceptions."""
+
+    class Ending(AsyncFace):
+        calls = 0
+
+        async def _ending(self, call: WebhookCall) -> Reply:
+            self.calls += 1
+            if self.calls == number:
+                raise raised
+            return await self._answer(call)
+
+        withdraw = deposit = rollback = player_balance = _ending
+
+    with pytest.raises(type(raised), match="stop here") as caught:
+        asyncio.run(wallet_certifier.certify_async(Ending(Wallet(ledger)), **PLAYERS, only=["D02"]))
+    assert caught.value is raised
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_other_libraries_than_asyncio_are_refused(
+    wallet_certifier: WalletCertifier, ledger: MemoryLedger, anyio_backend: str
+) -> None:
+    """With the remedy."""
+    with pytest.raises(ConfigurationError, match="under asyncio"):
+        await wallet_certifier.certify_async(Wallet(ledger), **PLAYERS)
+
+
+def test_a_certification_that_is_cancelled_ends(wallet_certifier: WalletCertifier) -> None:
+    """No thread waits for an answer that nobody will give: the loop's own are joined when it ends."""
+
+    async def cancelled() -> None:
+        asked = asyncio.Event()
+
+        async def never(*_: object) -> Any:
+            asked.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(wallet_certifier.certify_async(never, **PLAYERS))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+
+
+# --- What a test run shows -----------------------------------------------------------------------------------------
+
+_SUITE = """
+import logging
+import pytest
+from game_operator.ledger import MemoryLedger
+from game_operator.wallet import Wallet
+from game_operator.webhooks import success
+
+PLAYERS = {"player_id": "p1", "other_player_id": "p2"}
+
+class Careless:
+    def __init__(self):
+        self.cents = {"p1": 10_000, "p2": 10_000}
+
+    def _moved(self, player_id, cents):
+        self.cents[player_id] += cents
+        return success(balance_cents=self.cents[player_id])
+
+    def withdraw(self, call):
+        return self._moved(call.player_id, -call.amount_cents)
+
+    def deposit(self, call):
+        return self._moved(call.player_id, call.amount_cents)
+
+    def rollback(self, call):
+        raise LookupError("no table of bets")
+
+    def player_balance(self, call):
+        return self._moved(call.player_id, 0)
+"""
+_TESTS = """
+def test_right(wallet_certifier):
+    wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
+    report = wallet_certifier(wallet, **PLAYERS, only=["A01", "A02", "A09", "B01"])
+    assert report.passed
+
+def test_wrong(wallet_certifier):
+    report = wallet_certifier(Careless(), **PLAYERS, only=["A01", "A02", "A04", "A09", "B01"])
+    assert report.verdict("B01").failed
+
+def test_unchecked(wallet_certifier):
+    assert not wallet_certifier(Careless(), **PLAYERS, only=["B01"], check=False).passed
+"""
+
+
+_OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider", "-p", "game_operator")
+
+
+def _run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
+    """Run the suite with our plugin alone, in this process: what a process of its own prints is ``shown``."""
+    pytester.plugins = []
+    pytester.makepyfile(_SUITE + suite)
+    return pytester.runpytest_inprocess(*_OPTIONS, *options)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What pytest prints of a right wallet, a wrong one, and one that is looked at by the test itself."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_suite.py").write_text(_SUITE + _TESTS)
+    command = [sys.executable, "-m", "pytest", *_OPTIONS, "-rA", "-v", "test_suite.py"]
+    environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "COLUMNS": "200"}
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environ, timeout=50, check=False)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def _titles(*ids: str) -> list[str]:
+    return [f"{each.id} {each.title}" for each in scenarios() if each.id in ids]
+
+
+def _section(shown: str, scenario_id: str) -> str:
+    """Return what is told below the heading of one failed subtest."""
+    (found,) = re.findall(rf"^_+ test_wrong \[{scenario_id} [^\n]* _+\n(.*?)^_{{3,}}", shown, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def test_each_scenario_is_a_subtest(shown: str) -> None:
+    """Those that passed are counted, those that failed are named; what is skipped is skipped in the report alone."""
+    told = re.findall(r"^SUBFAILED.*", shown, re.MULTILINE)
+    assert [line.partition(" - ")[0] for line in told] == [
+        f"SUBFAILED[{title}] test_suite.py::test_wrong" for title in _titles("A04", "B01")
+    ]
+    assert re.search(r"^=+ 3 failed, 2 passed, 5 subtests passed in", shown, re.MULTILINE)
+    assert "contains 2 failed subtests" in shown
+    assert "skipped" not in shown.lower()
+    assert "A09" not in shown
+
+
+def test_a_failure_says_what_to_do(shown: str) -> None:
+    """What it costs, what it means, how it is mended, what was sent and answered; and no traceback of ours."""
+    (b01,) = [each for each in scenarios() if each.id == "B01"]
+    told = _section(shown, "B01")
+    assert f"B01 {b01.title} ({b01.weight})" in told
+    for line in (f"What it means: {b01.means}", f"How to fix it: {b01.fix}", "It rests on: "):
+        assert line in told
+    assert '    POST /withdraw\n    {"player_id":"p1","amount":500' in told
+    assert '    -> HTTP 200\n    {"type":"SUCCESS","balance":' in told
+    assert "certifier.py" not in shown
+    assert "pytest.fail" not in shown
+
+
+def test_what_a_wallet_raises_is_not_lost(shown: str) -> None:
+    """The scenario that met it shows where it came from, without the frames between; others do not."""
+    a04, b01 = _section(shown, "A04"), _section(shown, "B01")
+    assert "The wallet raised or logged:" in a04
+    assert 'raise LookupError("no table of bets")' in a04
+    assert "LookupError: no table of bets" in a04
+    assert "budget.py" not in a04
+    assert "LookupError" not in b01
+
+
+def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
+    """Once, and where somebody begins to read: what money is at risk, and where to begin."""
+    first = re.search(r"^=+ FAILURES =+\n_+ test_wrong \[\w+ [^\n]* _+\n(.*?)\n\n", shown, re.MULTILINE | re.DOTALL)
+    assert first is not None
+    sentence, urgency = first[1].splitlines()
+    assert re.fullmatch(r"This wallet (loses|doubles) money.*\.", sentence)
+    assert re.fullmatch(r"\d mistakes? puts? money at risk\. Fix .* run this again\.", urgency)
+    assert shown.count(urgency) == 1
+
+
+_MANY_MISTAKES = """
+import sys
+
+class Logging(Careless):
+    def withdraw(self, call):
+        logging.getLogger("shop").error("a withdraw of %s cents", call.amount_cents)
+        return super().withdraw(call)
+
+def test_many(wallet_certifier):
+    wallet_certifier(Logging(), **PLAYERS, only=["A02", "A03", "A04", "B01", "B02", "C04", "E05"])
+
+def test_before(caplog):
+    logging.getLogger("shop").error("told as ever")
+    assert caplog.messages == ["told as ever"]
+    assert False
+"""
+
+
+@pytest.fixture(params=["", "true"], ids=["at a desk", "in CI"])
+def somewhere(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where CI is set, pytest's summary repeats each message in full below the failures."""
+    monkeypatch.delenv("BUILD_NUMBER", raising=False)
+    monkeypatch.setenv("CI", request.param)
+
+
+def _above_the_summary(result: pytest.RunResult) -> str:
+    return result.stdout.str().partition(" short test summary info ")[0]
+
+
+@pytest.mark.usefixtures("somewhere")
+@pytest.mark.drawn(1)
+def test_failures_stand_by_what_they_cost(pytester: pytest.Pytester) -> None:
+    """In the order of the report's causes; what shows the same mistake follows it, and says where to begin."""
+    told = _above_the_summary(_run(pytester, _MANY_MISTAKES, "-k", "test_many"))
+    ids = re.findall(r"^_+ test_many \[(\w+) ", told, re.MULTILINE)
+    assert sorted(ids) != ids
+    assert set(ids) >= {"A04", "B01", "B02"}
+    assert re.search(
+        r"^_+ test_many \[B02 .*?^Probably the same mistake as A04; begin there\.", told, re.MULTILINE | re.DOTALL
+    )
+    assert told.count("What it means: ") < len(ids)
+
+
+@pytest.mark.usefixtures("somewhere")
+@pytest.mark.drawn(1)
+def test_what_a_wallet_logs_is_told_once(pytester: pytest.Pytester) -> None:
+    """By its scenario, whether that failed or not, and not again below the test; other tests' logs are as ever."""
+    told = _above_the_summary(_run(pytester, _MANY_MISTAKES))
+    whole = re.split(r"^_+ test_many _+$", told, maxsplit=1, flags=re.MULTILINE)[1].partition("test_before")[0]
+    assert "A02 a bet that is won: passed\nThe wallet raised or logged:\n    a withdraw of" in whole
+    assert "Captured log" not in whole
+    assert told.count('raise LookupError("no table of bets")') == 1
+    assert re.search(r"LookupError: no table of bets \(as in A04\)", told)
+    assert re.search(r"Captured log call -+\nERROR +shop:.* told as ever", told)
+
+
+@pytest.mark.parametrize("options", [(), ("-p", "no:subtests")], ids=["subtests", "at once"])
+@pytest.mark.drawn(1)
+def test_what_is_supplied_and_fails_is_no_pass(pytester: pytest.Pytester, options: tuple[str, ...]) -> None:
+    """The scenario that somebody wanted to be tried was not."""
+    suite = """
+from game_operator_testkit.certifier import Supplies
+
+def block(player_id):
+    raise OSError("no such table")
+
+def test_levers(wallet_certifier):
+    wallet = Wallet(MemoryLedger({"p1": 10_000, "p2": 10_000}))
+    levers = Supplies(block=block, unblock=block)
+    assert wallet_certifier(wallet, **PLAYERS, only=["A01", "A09"], supplies=levers).passed
+"""
+    result = _run(pytester, suite, *options)
+    told = result.stdout.str()
+    assert result.ret == 1
+    assert "Not finished: what was supplied did not work, and 1 scenario could not be tried." in told
+    assert "block could not be done: OSError: no such table" in told
+
+
+def test_nothing_secret_and_no_noise_is_shown(shown: str) -> None:
+    """No signature, no key, no headers; and no log of a hundred refusals."""
+    assert "signature" not in shown.lower()
+    assert "PRIVATE KEY" not in shown
+    assert "content-type" not in shown.lower()
+    assert "Captured log" not in shown
+
+
+def test_without_subtests_one_failure_lists_them_all(pytester: pytest.Pytester) -> None:
+    """As with pytest 8: the test fails as a whole, what costs most first."""
+    result = _run(pytester, _TESTS, "-p", "no:subtests")
+    result.assert_outcomes(failed=1, passed=2)
+    told = result.stdout.str()
+    assert "2 of 4 scenarios failed" in told
+    for title in _titles("A04", "B01"):
+        assert f"\n{title} (" in told
+    assert "How to fix it: " in told
+    assert "pytest.fail" not in told
+
+
+def test_a_wallet_that_answers_nothing_is_told_of_briefly(pytester: pytest.Pytester) -> None:
+    """What was not tried any more takes a line, and not a page."""
+    raising = """
+def test_raising(wallet_certifier):
+    def wallet(path, headers, body):
+        raise OSError("the database is gone")
+    wallet_certifier(wallet, **PLAYERS, only="AB")
+"""
+    told = _run(pytester, raising).stdout.str()
+    assert told.count("OSError: the database is gone") <= 3 * told.count("The wallet raised or logged:")
+    assert 1 <= told.count("What it means: ") <= 4
+    assert "not begun: the wallet gave no answer" in told
+
+
+def test_advice_is_printed_and_fails_nothing(pytester: pytest.Pytester) -> None:
+    """For whoever looks at what passed."""
+    slow_clock = """
+import time
+
+def ten_seconds_ago():
+    return time.time_ns() // 1_000_000 - 10_000
+
+def test_advised(wallet_certifier):
+    ledger = MemoryLedger({"p1": 10_000, "p2": 10_000}, clock_millis=ten_seconds_ago)
+    report = wallet_certifier(Wallet(ledger), **PLAYERS, only=["A01"])
+    assert report.passed
+    assert len(report.advice) == 1
+"""
+    result = _run(pytester, slow_clock, "-rP")
+    result.assert_outcomes(passed=1)
+    assert re.search(r"^Advice, A01 a balance check: .*timestamp", result.stdout.str(), re.MULTILINE)
+
+
+def test_the_first_failure_may_be_the_last(pytester: pytest.Pytester) -> None:
+    """With -x nothing more is told of the run."""
+    told = _run(pytester, _TESTS, "-x", "-rA").stdout.str()
+    assert len(re.findall(r"^SUBFAILED", told, re.MULTILINE)) == 1

@@ -1,0 +1,1 @@
+"""What carries and signs the calls of the provider."""

@@ -1,0 +1,445 @@
+"""Webhooks signed and posted as the service does it, to a real receiver and to servers that misbehave (spec §4.1)."""
+
+import asyncio
+import gzip
+import pickle
+import socket
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import (
+    BalanceCall,
+    ConfigurationError,
+    DepositCall,
+    Profile,
+    RequestNotSentError,
+    RollbackCall,
+    SigningKeyError,
+    TransportError,
+    WithdrawCall,
+)
+from game_operator.ledger import MemoryLedger
+from game_operator.protocol.webhook import encode_call
+from game_operator.wallet import Wallet
+from game_operator.webhooks import HandledCall, RsaSignature, WebhookCall, WebhookReceiver, asgi_app
+from game_operator_testkit.provider.caller import AsyncWebhookCaller, Delivery, DeliveryInDoubtError, WebhookCaller
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.outside
+
+SUCCESS = b'{"type":"SUCCESS","balance":95.00,"timestamp":1700000000000}'
+WITHDRAW = WithdrawCall(player_id="p1", bet_id="b1", amount_cents=500, instance_id="i1", game="aviator")
+_TIMEOUT = 0.2
+_PATIENT = 10.0
+# Two cores may be busy with anything: what is measured is that nothing hangs.
+_LATE = 5.0
+
+#: Posts as the sync or the async caller does: (url, key, options, then what to post).
+Post = Callable[..., Delivery]
+
+
+def _post_sync(url: str, key: Any, *what: Any, options: dict[str, Any] | None = None, **how: Any) -> Delivery:
+    with WebhookCaller(url, key, **(options or {})) as caller:
+        return caller.send(*what) if isinstance(what[0], WebhookCall) else caller.post(*what, **how)
+
+
+def _post_async(
+    backend: str, url: str, key: Any, *what: Any, options: dict[str, Any] | None = None, **how: Any
+) -> Delivery:
+    async def post() -> Delivery:
+        async with AsyncWebhookCaller(url, key, **(options or {})) as caller:
+            return await (caller.send(*what) if isinstance(what[0], WebhookCall) else caller.post(*what, **how))
+
+    return anyio.run(post, backend=backend)
+
+
+@pytest.fixture(params=["sync", "asyncio", "trio"])
+def post(request: pytest.FixtureRequest) -> Post:
+    """Either caller, the async one on both event loops."""
+    backend = str(request.param)
+    return _post_sync if backend == "sync" else lambda *args, **options: _post_async(backend, *args, **options)
+
+
+class Served:
+    """A wallet with 100.00 for p1 behind a real server, and what its receiver said of each call."""
+
+    def __init__(self, url: str, public_key: RSAPublicKey, profile: Profile | None = None) -> None:
+        self.url = url
+        self.ledger = MemoryLedger({"p1": 10_000})
+        self.handled: list[HandledCall] = []
+        receiver = WebhookReceiver(
+            authenticator=RsaSignature(public_key), profile=profile, on_call=self.handled.append, budget_seconds=60
+        )
+        self.application = asgi_app(receiver, Wallet(self.ledger, profile=profile), prefix="/wallet")
+
+
+#: Puts a new wallet behind the server.
+Open = Callable[..., Served]
+
+
+@pytest.fixture(scope="module")
+def open_wallet(public_key: RSAPublicKey) -> Iterator[Open]:
+    """One server for all tests, for it takes its time to stop; the wallet behind it is each test's own."""
+    wallets: list[Served] = []
+
+    async def front(scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has it.
+        await wallets[-1].application(scope, receive, send)
+
+    with asgi_server(front, lifespan="off") as port:
+
+        def open_wallet(profile: Profile | None = None) -> Served:
+            wallets.append(Served(f"http://127.0.0.1:{port}/wallet", public_key, profile))
+            return wallets[-1]
+
+        yield open_wallet
+
+
+@pytest.fixture
+def wallet(open_wallet: Open) -> Served:
+    """A wallet that knows the key of ``private_key``."""
+    return open_wallet()
+
+
+def test_the_four_calls_reach_a_wallet(post: Post, wallet: Served, private_key: RSAPrivateKey) -> None:
+    """Each goes to its path, signed, and its reply is read (spec §2.1, §4.1)."""
+    told = []
+    for call, balance in (
+        (WITHDRAW, "95.00"),
+        (DepositCall(player_id="p1", bet_id="b1", amount_cents=1250, round_id="r1"), "107.50"),
+        (WithdrawCall(player_id="p1", bet_id="b2", amount_cents=750), "100.00"),
+        (RollbackCall(player_id="p1", bet_id="b2", round_id="r1"), "107.50"),
+        (BalanceCall(player_id="p1"), "107.50"),
+    ):
+        delivery = post(wallet.url, private_key, call)
+        assert (delivery.status, delivery.problem, delivery.code) == (200, "", None)
+        assert delivery.reply is not None
+        assert delivery.reply.balance == Decimal(balance)
+        assert delivery.posted == encode_call(call)
+        assert 0 < delivery.elapsed_seconds < 30
+        assert delivery.headers["content-type"] == "application/json"
+        told.append(delivery.path)
+    assert told == ["/withdraw", "/deposit", "/withdraw", "/rollback", "/player-balance"]
+    assert [handled.call.operation for handled in wallet.handled if handled.call] == [path[1:] for path in told]
+
+
+def test_a_key_that_the_wallet_does_not_know_is_refused(post: Post, wallet: Served, other_key: RSAPrivateKey) -> None:
+    """The signature is the key's own: another one's is refused, and nothing moves (docs/decisions/0011)."""
+    assert post(wallet.url, other_key, WITHDRAW).code == "INVALID_SIGNATURE"
+    assert wallet.ledger.balance("p1") == 10_000
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "reason"),
+    [
+        pytest.param({}, None, "", id="signed"),
+        pytest.param({"signed": False}, "INVALID_SIGNATURE", "there is no header signature", id="not signed"),
+        pytest.param(
+            {"signed": False, "headers": {"signature": "AAAA"}}, "INVALID_SIGNATURE", "has 3 bytes", id="another's"
+        ),
+        pytest.param({"headers": [("SIGNATURE", "AAAA")]}, "INVALID_SIGNATURE", "is there 2 times", id="two of them"),
+    ],
+)
+def test_headers_of_ones_own(
+    post: Post, wallet: Served, private_key: RSAPrivateKey, how: dict[str, Any], code: str | None, reason: str
+) -> None:
+    """What a certifier has to send: no signature, a wrong one, or two (scenarios E01, E02, E05)."""
+    assert post(wallet.url, private_key, "/withdraw", encode_call(WITHDRAW), **how).code == code
+    assert reason in wallet.handled[0].reason
+
+
+@pytest.mark.parametrize("headers", [{"X-Trace": "7"}, [("X-Trace", "7")]], ids=["mapping", "pairs"])
+def test_headers_beside_ours_travel(post: Post, private_key: RSAPrivateKey, headers: Any) -> None:
+    """Once each, and beside what every call has: no cookie, no encoding but identity."""
+    with HostileServer(answer(response_bytes(200, SUCCESS))) as server:
+        assert post(server.base_url, private_key, "/withdraw", b"{}", headers).problem == ""
+        lines = server.requests[0].split(b"\r\n\r\n")[0].split(b"\r\n")
+    assert lines[0] == b"POST /withdraw HTTP/1.1"
+    names = [line.partition(b":")[0].lower() for line in lines[1:]]
+    assert sorted(names) == sorted(set(names))
+    assert b"X-Trace: 7" in lines
+    assert b"Accept-Encoding: identity" in lines
+    assert b"Content-Type: application/json" in lines
+    assert b"cookie" not in names
+
+
+def test_the_profile_names_the_header(post: Post, open_wallet: Open, private_key: RSAPrivateKey) -> None:
+    """A service that calls the header otherwise is played by its profile; the default is not found there."""
+    profile = Profile(signature_header="X-Service-Signature")
+    wallet = open_wallet(profile)
+    assert post(wallet.url, private_key, WITHDRAW, options={"profile": profile}).code is None
+    assert post(wallet.url, private_key, WITHDRAW).code == "INVALID_SIGNATURE"
+
+
+def test_a_status_beside_the_reply_is_told(post: Post, open_wallet: Open, private_key: RSAPrivateKey) -> None:
+    """The reply is read whatever the status, so that both can be judged (spec §4.1)."""
+    wallet = open_wallet(Profile(unauthenticated_status=401))
+    refused = post(wallet.url, private_key, "/withdraw", b"{}", signed=False)
+    astray = post(wallet.url, private_key, "/withdrawal", b"{}")
+    assert (refused.status, refused.code, refused.problem) == (401, "INVALID_SIGNATURE", "")
+    assert (astray.status, astray.code, astray.problem) == (404, "INVALID_REQUEST", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(b"", "INVALID_REQUEST", id="none"),
+        pytest.param(b"\xff\xfe", "INVALID_REQUEST", id="bytes"),
+        pytest.param(b"null", "INVALID_REQUEST", id="null"),
+        pytest.param(b"{" * 1000, "INVALID_REQUEST", id="deep"),
+        pytest.param(b"x" * 70_000, "SYSTEM_ERROR", id="long"),
+    ],
+)
+def test_any_bytes_are_posted_as_they_are(
+    post: Post, wallet: Served, private_key: RSAPrivateKey, body: bytes, code: str
+) -> None:
+    """What is no call is sent and signed like one: the wallet has to say no (scenarios F01, F09)."""
+    delivery = post(wallet.url, private_key, "/withdraw", body)
+    assert (delivery.status, delivery.code, delivery.posted) == (200, code, body)
+
+
+def _script(act: Callable[[Connection], object]) -> Script:
+    def script(connection: Connection) -> None:
+        if connection.read_request():
+            act(connection)
+
+    return script
+
+
+def _said(data: bytes) -> Script:
+    def act(connection: Connection) -> None:
+        connection.send(data)
+        connection.close()
+
+    return _script(act)
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        pytest.param(response_bytes(200, SUCCESS), "", id="a reply"),
+        pytest.param(response_bytes(500, b"<html>oops"), "JSON", id="HTML"),
+        pytest.param(response_bytes(200, b""), "JSON", id="nothing"),
+        pytest.param(response_bytes(200, b"[]"), "must be a JSON object", id="an array"),
+        pytest.param(response_bytes(200, b'{"type":"SUCCESS","balance":"95.00","timestamp":1}'), "balance", id="text"),
+        pytest.param(response_bytes(200, b'{"type":"ERROR"}'), "code", id="no code"),
+        pytest.param(
+            response_bytes(302, b"", b"Location: http://127.0.0.1:1/withdraw"), "JSON", id="a redirect is not followed"
+        ),
+        pytest.param(
+            response_bytes(200, gzip.compress(SUCCESS), b"Content-Encoding: gzip"), "'gzip' encoded", id="compressed"
+        ),
+        pytest.param(response_bytes(200, SUCCESS + b" " * (1_048_576 - len(SUCCESS))), "", id="just short enough"),
+        pytest.param(
+            response_bytes(200, SUCCESS + b" " * (1_048_577 - len(SUCCESS))), "longer than 1048576", id="too long"
+        ),
+    ],
+)
+def test_what_is_no_reply_is_told(post: Post, private_key: RSAPrivateKey, said: bytes, problem: str) -> None:
+    """Whatever answers, the delivery has its status, its bytes up to a bound, and the reply or why there is none."""
+    with HostileServer(_said(said)) as server:
+        delivery = post(server.base_url, private_key, WITHDRAW, options={"timeout": _PATIENT})
+    assert delivery.status == int(said[9:12])
+    assert (delivery.reply is None) == bool(problem)
+    assert problem in delivery.problem
+    assert bool(problem) == bool(delivery.problem)
+    assert delivery.defect == (delivery.problem if "encoded" in problem or "longer" in problem else "")
+    assert delivery.body == said.partition(b"\r\n\r\n")[2][:1_048_576]
+    assert len(server.requests) == 1
+
+
+def _endless(connection: Connection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
+    while connection.send(b" " * 65_536):
+        pass
+
+
+def test_an_endless_answer_ends(post: Post, private_key: RSAPrivateKey) -> None:
+    """No more is read than the bound."""
+    with HostileServer(_script(_endless)) as server:
+        delivery = post(server.base_url, private_key, WITHDRAW, options={"timeout": _PATIENT})
+    assert len(delivery.body) == 1_048_576
+    assert "longer than" in delivery.problem
+
+
+def _drip(connection: Connection) -> None:
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+    connection.drip(b" " * 100_000)
+
+
+def _echo(connection: Connection) -> None:
+    """Answer with a broken status line that has the signature in it."""
+    signature = next(line for line in connection.requests[0].split(b"\r\n") if line.lower().startswith(b"signature:"))
+    connection.send(b"HTTP/1.1 %s\r\n\r\n" % signature)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "timed_out"),
+    [
+        pytest.param(_script(Connection.close), False, id="hung up on"),
+        pytest.param(_script(Connection.reset), False, id="reset"),
+        pytest.param(_script(Connection.wait_for_peer), True, id="silence"),
+        pytest.param(_script(_drip), True, id="a body that drips in"),
+        pytest.param(_said(response_bytes(200, SUCCESS, length=len(SUCCESS) + 1)), False, id="a body cut short"),
+        pytest.param(_said(b"hello\r\n\r\n"), False, id="no HTTP"),
+        pytest.param(_script(_echo), False, id="an answer that quotes the signature"),
+    ],
+)
+@pytest.mark.drawn(3, post=("trio",))
+def test_without_a_whole_answer_the_outcome_is_in_doubt(
+    post: Post, private_key: RSAPrivateKey, script: Script, timed_out: bool
+) -> None:
+    """A typed error, in time, which asks for the same bytes again and tells no signature; nothing is repeated."""
+    with HostileServer(script) as server:
+        began = time.monotonic()
+        with pytest.raises(DeliveryInDoubtError, match=r"/withdraw: .*very same bytes again") as raised:
+            post(server.base_url, private_key, WITHDRAW, options={"timeout": _TIMEOUT if timed_out else _PATIENT})
+        assert time.monotonic() - began < _LATE
+        sent = server.requests
+    assert len(sent) == 1
+    assert raised.value.timed_out is timed_out
+    assert raised.value.attempts == 1
+    signature = next(line for line in sent[0].split(b"\r\n") if line.lower().startswith(b"signature:")).split()[1]
+    assert signature.decode() not in f"{raised.value!s} {raised.value!r} {vars(raised.value)}"
+
+
+def test_a_wallet_that_is_not_there_got_nothing(post: Post, private_key: RSAPrivateKey) -> None:
+    """Told apart from doubt: nothing happened at the wallet."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(RequestNotSentError, match="check the wallet's address") as raised:
+            post(url, private_key, WITHDRAW)
+    assert not isinstance(raised.value, DeliveryInDoubtError)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+def test_connections_are_kept(private_key: RSAPrivateKey) -> None:
+    """A hundred calls are made over one connection, which is closed with the caller."""
+    with HostileServer(answer(response_bytes(200, SUCCESS))) as server:
+        with WebhookCaller(server.base_url, private_key) as caller:
+            for _ in range(100):
+                assert caller.send(WITHDRAW).problem == ""
+        assert len(server.connections) == 1
+        assert server.wait_until_closed()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_tasks_share_a_caller(backend: str, wallet: Served, private_key: RSAPrivateKey) -> None:
+    """Calls under way together are answered each with its own reply."""
+    balances: list[int | None] = []
+
+    async def play() -> None:
+        async with AsyncWebhookCaller(wallet.url, private_key) as caller, anyio.create_task_group() as tasks:
+
+            async def bet(number: int) -> None:
+                call = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
+                reply = (await caller.send(call)).reply
+                balances.append(reply.balance_cents if reply else None)
+
+            for number in range(50):
+                tasks.start_soon(bet, number)
+
+    anyio.run(play, backend=backend)
+    assert sorted(balance or 0 for balance in balances) == list(range(5_000, 10_000, 100))
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        pytest.param("ftp://127.0.0.1", "url 'ftp://127.0.0.1' is not a valid address", id="not http"),
+        pytest.param("http://example.com", "url 'http://example.com' is plain http to another machine", id="open"),
+        pytest.param("http://u:p@127.0.0.1", "url carries a user name or password", id="credentials"),
+        pytest.param("http://127.0.0.1/?a=b", "carries a query", id="query"),
+    ],
+)
+@pytest.mark.parametrize("kind", [WebhookCaller, AsyncWebhookCaller])
+def test_an_address_that_cannot_work_is_refused(
+    kind: type[WebhookCaller | AsyncWebhookCaller], private_key: RSAPrivateKey, url: str, problem: str
+) -> None:
+    """Before anything is sent, in the argument's own name."""
+    with pytest.raises(ConfigurationError, match=problem.replace("?", r"\?")):
+        kind(url, private_key)
+
+
+def test_plain_http_to_another_machine_when_asked_for(private_key: RSAPrivateKey) -> None:
+    """A private network, such as that of containers."""
+    assert WebhookCaller("http://wallet:8000/", private_key, allow_insecure_http=True).url == "http://wallet:8000"
+
+
+@pytest.mark.parametrize("path", ["withdraw", "", "/with draw", "/a?b=c", "/a#b", "/é", "/a\r\nX: y"])
+def test_a_path_that_is_none_is_refused(private_key: RSAPrivateKey, path: str) -> None:
+    """It would stand in the request line as it is."""
+    caller = WebhookCaller("http://127.0.0.1:1", private_key)
+    with pytest.raises(ConfigurationError, match="Pass one like /withdraw"):
+        caller.post(path, b"{}")
+
+
+def test_the_key_comes_in_every_form(tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes) -> None:
+    """A path, text, bytes or a key object; the signatures are the same."""
+    file = tmp_path / "service.pem"
+    file.write_bytes(private_pem)
+    callers = [
+        WebhookCaller("http://127.0.0.1:1", key) for key in (file, private_pem, private_pem.decode(), private_key)
+    ]
+    assert len({bytes(caller.signature(b"{}")) for caller in callers}) == 1
+
+
+def test_keys_that_cannot_sign_are_refused(public_pem: bytes) -> None:
+    """A public key, and a signer that would have to be awaited or could block."""
+
+    class Remote:
+        def sign(self, message: bytes) -> bytes:
+            return b""
+
+    with pytest.raises(SigningKeyError, match="holds a public key"):
+        WebhookCaller("http://127.0.0.1:1", public_pem)
+    with pytest.raises(TypeError, match="signing_key must be a Path"):
+        WebhookCaller("http://127.0.0.1:1", Remote())  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("inf"), float("nan")])
+def test_a_timeout_is_a_time(private_key: RSAPrivateKey, timeout: float) -> None:
+    """Above zero, and finite."""
+    with pytest.raises(ConfigurationError, match="timeout is"):
+        WebhookCaller("http://127.0.0.1:1", private_key, timeout=timeout)
+
+
+def test_a_caller_shows_and_gives_away_no_key(private_key: RSAPrivateKey) -> None:
+    """Its repr is its address; it does not pickle."""
+    caller = WebhookCaller("http://127.0.0.1:1/wallet", private_key)
+    assert repr(caller) == "WebhookCaller('http://127.0.0.1:1/wallet')"
+    with pytest.raises(TypeError, match="holds a private key"):
+        pickle.dumps(caller)
+
+
+def test_a_closed_caller_says_so(private_key: RSAPrivateKey) -> None:
+    """As a mistake in the program, and not as a wallet that is not there."""
+    caller = WebhookCaller("http://127.0.0.1:1", private_key)
+    caller.close()
+    with pytest.raises(ConfigurationError, match="This WebhookCaller is closed"):
+        caller.send(WITHDRAW)
+
+    async def send_closed() -> None:
+        closed = AsyncWebhookCaller("http://127.0.0.1:1", private_key)
+        await closed.aclose()
+        with pytest.raises(ConfigurationError, match="This AsyncWebhookCaller is closed"):
+            await closed.send(WITHDRAW)
+
+    asyncio.run(send_closed())
+
+
+def test_both_failures_are_transport_errors() -> None:
+    """Whoever does not care which of the two it was catches one."""
+    error = DeliveryInDoubtError("reset", elapsed_seconds=0.5)
+    assert isinstance(error, TransportError)
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    assert issubclass(RequestNotSentError, TransportError)

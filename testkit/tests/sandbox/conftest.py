@@ -1,0 +1,57 @@
+"""A sandbox for all tests that leave its world alone, the clients that ask it, and a clock that stands still."""
+
+from collections.abc import Iterator
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator_testkit.sandbox import Sandbox
+from testkit.tests.sandbox.support import KINDS, NOW_MILLIS, Asker, sound_call
+from tests.support.signed_http import CALLS, RawCall, SignedHttp
+from tests.support.times import StoppedClock
+
+
+@pytest.fixture(scope="package")
+def sandbox(public_key: RSAPublicKey) -> Iterator[Sandbox]:
+    """A sandbox that all tests share: they grant under reference ids of their own and change nothing else."""
+    with Sandbox(operator_public_key=public_key) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(scope="package")
+def http(sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[SignedHttp]:
+    """The registered operator, sending whatever a test says."""
+    with SignedHttp(sandbox.base_url, sandbox.operator_id, private_key) as http:
+        yield http
+
+
+@pytest.fixture(params=KINDS)
+def ask(request: pytest.FixtureRequest, sandbox: Sandbox, private_key: RSAPrivateKey) -> Asker:
+    """The registered operator's client: sync, and async on both event loops."""
+    return Asker(request.param, sandbox, private_key)
+
+
+@pytest.fixture
+def clock() -> StoppedClock:
+    """A service's clock that moves when a test says so."""
+    return StoppedClock(NOW_MILLIS)
+
+
+@pytest.fixture
+def own_sandbox(public_key: RSAPublicKey, clock: StoppedClock) -> Iterator[Sandbox]:
+    """A sandbox for one test alone, whose world and clock it may change."""
+    with Sandbox(operator_public_key=public_key, clock=clock) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def own_http(own_sandbox: Sandbox, private_key: RSAPrivateKey) -> Iterator[SignedHttp]:
+    """The operator of ``own_sandbox``."""
+    with SignedHttp(own_sandbox.base_url, own_sandbox.operator_id, private_key) as http:
+        yield http
+
+
+@pytest.fixture(params=CALLS)
+def any_call(request: pytest.FixtureRequest, sandbox: Sandbox, http: SignedHttp) -> RawCall:
+    """Each of the four calls, such that it succeeds when signed (spec §4.2)."""
+    return sound_call(request.param, sandbox, http)

@@ -1,0 +1,97 @@
+"""When a call is sent and what strikes its repeats: the agenda, in the order of time and by name, without a search."""
+
+import time
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from game_operator.protocol.webhook import DEFAULT_WRITER
+from game_operator_testkit.provider.faults import Fault, FaultPlan
+from game_operator_testkit.sandbox.dealing.dealt import DealtBet, PendingCall
+from game_operator_testkit.sandbox.dealing.deliveries import Agenda, FaultDraws
+from testkit.tests.sandbox import dealing
+from tests.support.seeds import random_of
+
+BET = dealing.bet()
+DEALT = DealtBet(planned=BET)
+
+
+@cache
+def named(name: str) -> PendingCall:
+    """Return the withdraw of the bet *name*."""
+    return PendingCall(replace(DEALT, planned=replace(BET, bet_id=name)), BET.withdraw(), name)
+
+
+def drained(agenda: Agenda) -> list[tuple[int, str]]:
+    found: list[tuple[int, str]] = []
+    while (first := agenda.first()) is not None:
+        assert agenda.pop() == first
+        found.append((first[0], first[1].dealt.key))
+    return found
+
+
+def test_in_the_order_of_time() -> None:
+    """And of one time in the order in which they were added."""
+    agenda = Agenda()
+    for at_millis, name in ((5, "b"), (1, "z"), (5, "a"), (3, "c")):
+        agenda.add(at_millis, named(name))
+    assert drained(agenda) == [(1, "z"), (3, "c"), (5, "b"), (5, "a")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_out_of_turn(seed: int) -> None:
+    """Whatever is added, taken by time, taken by name and added again: each thing is had once."""
+    random, agenda = random_of(seed), Agenda()
+    waiting: dict[str, int] = {}
+    for number in range(300):
+        match random.randrange(3):
+            case 0:
+                name = str(random.randrange(number + 1))
+                if name not in waiting:
+                    waiting[name] = random.randrange(50)
+                    agenda.add(waiting[name], named(name))
+            case 1 if waiting:
+                name = random.choice(list(waiting))
+                del waiting[name]
+                assert agenda.take(named(name).name) is named(name)
+                assert agenda.take(named(name).name) is None
+            case _:
+                first = agenda.first()
+                assert (first is None) is (not waiting)
+                if first is not None:
+                    assert agenda.pop() == first
+                    assert waiting.pop(first[1].dealt.key) == first[0] == min([first[0], *waiting.values()])
+    assert {name: at_millis for at_millis, name in drained(agenda)} == waiting
+
+
+@pytest.mark.slow
+def test_taking_many_by_name_is_no_search() -> None:
+    """A trace of a hundred thousand bets is read in its order: each thing has its place at once."""
+    agenda = Agenda()
+    for number in range(20_000):
+        agenda.add(number, named(str(number)))
+    began = time.process_time()
+    for number in reversed(range(20_000)):
+        assert agenda.take(named(str(number)).name) is not None
+    assert time.process_time() - began < 4
+    assert agenda.first() is None
+
+
+@pytest.mark.parametrize(("attempt", "struck"), [(1, {"forged", "old-key", "reserialised"}), (2, set()), (5, set())])
+def test_a_repeat_is_not_forged_again(attempt: int, struck: set[str]) -> None:
+    """At any rate: what is sent again meets the faults of the wire, and duplicates."""
+    draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
+    pending = draws.planned(DEALT, BET.withdraw())
+    pending.attempts = attempt
+    posts = draws.posts((pending.call,), pending)
+    assert {str(post.extra) for post in posts} == {"None", "duplicate"} | struck
+    assert {str(post.manner) for post in posts if post.extra is None} == {"request-lost"}
+
+
+def test_from_the_sixth_delivery_on_all_is_calm() -> None:
+    """Else a call would never arrive where faults strike always."""
+    draws = FaultDraws(FaultPlan(dict.fromkeys(Fault, 1.0)), 0, DEFAULT_WRITER)
+    pending = draws.planned(DEALT, BET.withdraw())
+    pending.attempts = 6
+    assert [(post.extra, post.manner) for post in draws.posts((pending.call,), pending)] == [(None, None)]

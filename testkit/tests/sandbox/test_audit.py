@@ -1,0 +1,303 @@
+"""The audit: which states agree, what a call that was given up excuses, and what it does not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from game_operator.codes import BetState
+from game_operator.ledger.api import BetRecord
+from game_operator.models.webhooks import MovingCall, Reply
+from game_operator.money import Cents
+from game_operator_testkit.provider.delivery import Answer, Post, Sent
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.sandbox.dealing.balances import PlayerBalance, ReportedBalance
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
+from game_operator_testkit.sandbox.dealing.plan import BetEnd
+from game_operator_testkit.sandbox.storm.audit import Closing, Difference, audit
+from testkit.tests.sandbox.dealing import bet, claim
+
+WAGER, WON, JACKPOT = 500, 1_250, 70_000
+BEFORE = 10_000
+LOST = Answer(None, None, "reply lost")
+
+
+def ok(code: str | None = None, status: int = 200) -> Answer:
+    return Answer(Reply(code=code, balance_cents=Cents(1)), status)
+
+
+def dealt_bet(state: ServiceState, *sent: tuple[str, Answer], end: BetEnd = BetEnd.CLOSED, **fields: Any) -> DealtBet:
+    """Return a bet of p1 that stands at *state* after calls were *sent*: their names, and what was heard."""
+    planned = replace(bet(end=end), jackpot_cents=JACKPOT if end is BetEnd.CLOSED else 0)
+    dealt = DealtBet(planned=planned, state=state, **fields)
+    for serial, (name, answer) in enumerate(sent, 1):
+        cents = {"deposit": (planned.won_cents,), "jackpot": (planned.jackpot_cents,)}.get(name, ())
+        call: MovingCall = getattr(planned, name)(*cents)
+        dealt.history.append(Sent(Post((call,), serial), answer, call))
+    return dealt
+
+
+def record(state: BetState | None, wager: int = WAGER, won: int | None = None) -> BetRecord | None:
+    if state is None:
+        return None
+    return BetRecord(
+        bet_id="b1", player_id="p1", account="p1", instance_id="i1", game="crash", round_id="r1", wager_cents=wager,
+        won_cents=won, state=state, opened_at_millis=1, settled_at_millis=None,
+    )  # fmt: skip
+
+
+def differences(
+    dealt: Dealt | list[Dealt], kept: BetRecord | None, balance: int | None, wrong: PlayerBalance | None = None
+) -> list[Difference]:
+    """Audit by the wallet's ledger."""
+    closing = Closing({"p1": balance}, {} if kept is None else {kept.bet_id: kept})
+    return audit(dealt if isinstance(dealt, list) else [dealt], {"p1": BEFORE}, closing, {"p1": wrong} if wrong else {})
+
+
+def wrong_since(*suspects: Dealt) -> PlayerBalance:
+    """Return a player for whom the wallet reported 0.01 in place of 0.02."""
+    told = ReportedBalance(0, 1, 2)
+    return PlayerBalance("p1", told, None, told, 1, 0, suspects)
+
+
+def by_balance(dealt: Dealt | list[Dealt], balance: int | None) -> list[Difference]:
+    """Audit by balances alone."""
+    return audit(dealt if isinstance(dealt, list) else [dealt], {"p1": BEFORE}, Closing({"p1": balance}), {})
+
+
+S, B = ServiceState, BetState
+_AGREE: dict[ServiceState, set[BetState | None]] = {
+    S.OPEN: {B.OPEN},
+    S.CLOSED: {B.CLOSED},
+    S.ROLLED_BACK: {B.ROLLED_BACK, B.TOMBSTONE, B.DECLINED, None},
+    S.REFUSED: {B.DECLINED, None},
+}
+_EFFECT = {S.OPEN: -WAGER, S.CLOSED: WON - WAGER, S.ROLLED_BACK: 0, S.REFUSED: 0}
+
+
+@pytest.mark.parametrize("kept", [*BetState, None])
+@pytest.mark.parametrize("state", list(_AGREE))
+def test_which_states_agree(state: ServiceState, kept: BetState | None) -> None:
+    """All pairs of what the service believes and what the wallet has."""
+    dealt = dealt_bet(state)
+    found = differences(dealt, record(kept, won=WON if kept is B.CLOSED else None), BEFORE + _EFFECT[state])
+    assert [one.subject for one in found] == ([] if kept in _AGREE[state] else ["bet b1"])
+    assert not any(one.expected for one in found)
+
+
+@pytest.mark.parametrize(
+    ("state", "kept"),
+    [
+        pytest.param(S.CLOSED, record(B.CLOSED, won=WON + 1), id="another credit"),
+        pytest.param(S.CLOSED, record(B.CLOSED, won=None), id="no credit"),
+        pytest.param(S.CLOSED, record(B.CLOSED, WAGER - 1, WON), id="another wager"),
+        pytest.param(S.OPEN, record(B.OPEN, WAGER + 1), id="another wager of an open bet"),
+    ],
+)
+def test_amounts_are_part_of_a_state(state: ServiceState, kept: BetRecord) -> None:
+    """CLOSED is CLOSED with that credit."""
+    (found,) = differences(dealt_bet(state), kept, BEFORE + _EFFECT[state])
+    assert found.subject == "bet b1"
+    assert not found.expected
+
+
+OK, GONE = ("withdraw", ok()), ("withdraw", LOST)
+#: What was sent, where that leaves the bet for the service, and where a right wallet may have it.
+GIVEN_UP = [
+    pytest.param(S.CLOSED, [OK, ("deposit", LOST)], {S.CLOSED, S.OPEN}, id="deposit"),
+    pytest.param(S.CLOSED, [OK, ("deposit", ok())], {S.CLOSED}, id="nothing"),
+    pytest.param(S.CLOSED, [OK, ("deposit", LOST), ("deposit", ok())], {S.CLOSED}, id="answered the second time"),
+    pytest.param(S.CLOSED, [("deposit", ok("BET_NOT_FOUND")), OK], {S.CLOSED, S.OPEN}, id="deposit too early"),
+    pytest.param(S.ROLLED_BACK, [OK, ("rollback", LOST)], {S.ROLLED_BACK, S.OPEN}, id="rollback"),
+    pytest.param(S.ROLLED_BACK, [GONE, ("rollback", LOST)], {S.ROLLED_BACK, S.OPEN}, id="withdraw and rollback"),
+    pytest.param(S.ROLLED_BACK, [GONE, ("rollback", ok("BET_NOT_FOUND"))], {S.ROLLED_BACK}, id="withdraw, cancelled"),
+    pytest.param(
+        S.PLACING, [("deposit", ok("BET_NOT_FOUND")), GONE], {S.PLACING, S.OPEN, S.CLOSED}, id="both, hurried"
+    ),
+    pytest.param(S.REFUSED, [("deposit", LOST), ("withdraw", ok("LIMIT_EXCEEDED"))], {S.REFUSED}, id="refused"),
+]
+
+
+@pytest.mark.parametrize(("state", "sent", "may_be"), GIVEN_UP)
+def test_what_a_lost_call_excuses(
+    state: ServiceState, sent: list[tuple[str, Answer]], may_be: set[ServiceState]
+) -> None:
+    """States that follow from it alone are expected; any other is a failure, with or without the ledger."""
+    end = BetEnd.ROLLED_BACK if state is S.ROLLED_BACK else BetEnd.CLOSED
+    dealt = dealt_bet(state, *sent, end=end, accepted=("withdraw", ok()) == sent[0] or ("withdraw", ok()) == sent[-1])
+    assert {fate.state for fate in dealt.fates()} == may_be
+    for there, kept, effect in (
+        (S.OPEN, B.OPEN, -WAGER), (S.CLOSED, B.CLOSED, WON - WAGER), (S.ROLLED_BACK, B.ROLLED_BACK, 0),
+        (S.PLACING, None, 0), (S.REFUSED, None, 0),
+    ):  # fmt: skip
+        if there is state:
+            continue
+        if there in {S.PLACING, S.REFUSED} and state in {S.PLACING, S.REFUSED, S.ROLLED_BACK}:
+            continue  # A bet that the wallet never saw is none of these either.
+        won = (WON if end is BetEnd.CLOSED else 0) if kept is B.CLOSED else None
+        found = differences(dealt, record(kept, won=won), BEFORE + effect)
+        if (there, state) == (S.ROLLED_BACK, S.PLACING):
+            assert not found[0].expected
+            continue
+        assert found[0].expected is (there in may_be), (there, found)
+
+
+def test_an_expected_difference_has_the_right_amounts() -> None:
+    """A deposit that was lost may leave the bet OPEN: with its own wager, and no other."""
+    dealt = dealt_bet(S.CLOSED, OK, ("deposit", LOST), accepted=True)
+    (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER)
+    assert found.expected
+    for kept, balance in ((record(B.OPEN, WAGER + 1), BEFORE - WAGER), (record(B.OPEN), BEFORE - WAGER + 1)):
+        assert any(not one.expected for one in differences(dealt, kept, balance))
+
+
+def test_a_lost_jackpot_excuses_its_own_amount_alone() -> None:
+    """The bet is told by the ledger, its jackpot by the balance."""
+    dealt = dealt_bet(S.CLOSED, OK, ("deposit", ok()), ("jackpot", LOST), accepted=True)
+    settled = BEFORE + WON - WAGER
+    kept = record(B.CLOSED, won=WON)
+    assert differences(dealt, kept, settled) == []
+    (paid,) = differences(dealt, kept, settled + JACKPOT)
+    assert (paid.subject, paid.expected) == ("bet b1", True)
+    assert "was paid its jackpot" in paid.wallet
+    for balance in (settled + JACKPOT - 1, settled - WON, settled + 2 * JACKPOT, BEFORE):
+        assert [one.expected for one in differences(dealt, kept, balance)] == [False]
+        assert [one.expected for one in by_balance(dealt, balance)] == [False]
+    assert [one.expected for one in by_balance(dealt, settled + JACKPOT)] == [True]
+
+
+def test_a_lost_claim() -> None:
+    """It was paid or not, and nothing else."""
+    dealt = DealtClaim(planned=claim(1, "p1"))
+    dealt.history.append(Sent(Post((dealt.planned.deposit(),), 1), LOST, dealt.planned.deposit()))
+    won = dealt.planned.won_cents
+    assert by_balance(dealt, BEFORE) == []
+    (paid,) = by_balance(dealt, BEFORE + won)
+    assert (paid.subject, paid.expected) == ("claim f1", True)
+    assert "was paid" in paid.wallet
+    assert [one.expected for one in by_balance(dealt, BEFORE + won + 1)] == [False]
+
+
+def lost_deposits(*wins: int) -> list[Dealt]:
+    """Return bets that each lost the deposit of a win."""
+    found: list[Dealt] = []
+    for number, won in enumerate(wins, 1):
+        planned = bet(number, won_cents=won)
+        dealt = DealtBet(planned=planned, state=S.CLOSED, accepted=True)
+        for call, answer in ((dealt.planned.withdraw(), ok()), (dealt.planned.deposit(won), LOST)):
+            dealt.history.append(Sent(Post((call,), 1), answer, call))
+        found.append(dealt)
+    return found
+
+
+def test_by_balances_the_fewest_bets_are_named() -> None:
+    """3 cents are missing: of deposits of 1, 2 and 3 cents that is one bet, and not two."""
+    dealt = lost_deposits(1, 2, 3)
+    due = BEFORE - 3 * WAGER + 6
+    assert by_balance(dealt, due) == []
+    assert [one.subject for one in by_balance(dealt, due - 3)] == ["bet b3"]
+    assert [one.subject for one in by_balance(dealt, due - 5)] == ["bet b2", "bet b3"]
+    assert [one.expected for one in by_balance(dealt, due - 7)] == [False]
+    assert [one.expected for one in by_balance(dealt, due + 1)] == [False]
+
+
+@pytest.mark.slow
+def test_too_many_lost_calls_to_try_them_all() -> None:
+    """The bounds are left: beyond them it is a failure still; and it takes no time to speak of."""
+    dealt = lost_deposits(*(2**number for number in range(40)))
+    due = BEFORE - 40 * WAGER + 2**40 - 1
+    (found,) = by_balance(dealt, due - 12_345)
+    assert found.expected
+    assert "too many calls were given up" in found.service
+    assert [one.expected for one in by_balance(dealt, due - 2**40)] == [False]
+    assert [one.expected for one in by_balance(dealt, due + 1)] == [False]
+
+
+def test_a_bet_that_nobody_placed() -> None:
+    """A wallet that makes bets up."""
+    made_up = record(B.OPEN)
+    assert made_up is not None
+    found = differences([], made_up, BEFORE)
+    assert [one.service for one in found] == ["the service never placed it"]
+    assert not found[0].expected
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        pytest.param(None, True, id="the call itself"),
+        pytest.param(Fault.DUPLICATE, True, id="its duplicate"),
+        pytest.param(Fault.FORGED, False, id="a stranger's"),
+    ],
+)
+def test_another_status_than_200_is_a_difference(extra: Fault | None, named: bool) -> None:
+    """Spec §4.1: HTTP 200 always; to a stranger one may answer otherwise (docs/decisions/0011)."""
+    dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
+    call = dealt.planned.withdraw()
+    dealt.history.append(Sent(Post((call,), 2, 1, None, extra), ok(status=401), call))
+    found = differences(dealt, record(B.OPEN), BEFORE - WAGER)
+    assert [one.wallet for one in found] == [
+        "a call was answered with HTTP 401, which must be 200 always (spec §4.1)"
+    ] * named
+
+
+def test_a_balance_that_cannot_be_had() -> None:
+    """It is no 0."""
+    (found,) = by_balance([], None)
+    assert found.wallet == "its balance could not be read"
+    assert not found.expected
+
+
+def test_a_balance_told_wrongly_on_the_way() -> None:
+    """That the last one is right does not fix it; what a lost call did cannot be told from it."""
+    dealt = dealt_bet(S.OPEN, OK, end=BetEnd.OPEN, accepted=True)
+    wrong = wrong_since(dealt)
+    (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER, wrong)
+    assert (found.service, found.wallet) == (
+        "0.02 was due on the way",
+        "the wallet reported 0.01, first wrong after bet b1",
+    )
+    assert found.history[0].startswith("bet b1 of p1, wager 5.00")
+    lost = lost_deposits(5)
+    assert audit(lost, {"p1": BEFORE}, Closing({"p1": BEFORE - WAGER + 5}), {"p1": wrong}) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        pytest.param(1, ", first wrong after bet b1", id="one"),
+        pytest.param(3, ", first wrong after bet b1 or bet b2 or bet b3", id="three"),
+        pytest.param(4, ", first wrong after one of 4 bets", id="four"),
+    ],
+)
+def test_suspects_are_named_or_counted(number: int, told: str) -> None:
+    """On the way and at the end, up to three by their ids; all of them are in the history."""
+    dealt = lost_deposits(*[1] * number)
+    wrong = wrong_since(*dealt)
+    (found,) = audit(dealt, {"p1": BEFORE}, Closing({"p1": 1}), {"p1": wrong})
+    assert found.wallet == f"the wallet has 0.01{told}"
+    assert sum(line.startswith("bet b") for line in found.history) == number
+    (unfinished,) = audit(dealt, {"p1": BEFORE}, None, {"p1": wrong})
+    assert unfinished.wallet == f"the wallet reported 0.01{told}"
+
+
+def test_a_history_has_the_order_of_sending() -> None:
+    """However answers came in; with each call's bytes."""
+    dealt = dealt_bet(S.CLOSED, OK, ("deposit", ok()), accepted=True)
+    dealt.history.reverse()
+    (found,) = differences(dealt, record(B.OPEN), BEFORE + WON - WAGER)
+    told = "\n".join(found.history)
+    assert told.index("#1 withdraw") < told.index("#2 deposit") < told.index("in the wallet's ledger: OPEN, wager 5.00")
+    for sent in dealt.history:
+        assert f"POST {sent.post.path} {sent.post.signed.decode()}" in told
+
+
+def test_calls_that_are_no_longer_in_doubt() -> None:
+    """What was answered once is known; a forged one's answer says nothing of the call."""
+    dealt = dealt_bet(S.OPEN, GONE)
+    assert dealt.given_up() == {"withdraw"}
+    call = dealt.planned.withdraw()
+    dealt.history.append(Sent(Post((call,), 2, 1, None, Fault.FORGED), ok(), call))
+    assert dealt.given_up() == {"withdraw"}
+    dealt.history.append(Sent(Post((call,), 3, 2), ok(), call))
+    assert dealt.given_up() == frozenset()

@@ -1,0 +1,328 @@
+"""What is told of balances beside what they should be: what is called wrong, and what is not."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from game_operator_testkit.sandbox.dealing.balances import BalanceBoard, PlayerBalance, ReportedBalance
+
+Step = Callable[[BalanceBoard], None]
+
+
+def begin(may_move_cents: int = 0) -> Step:
+    return lambda board: board.begin("p", may_move_cents)
+
+
+def told(balance_cents: int, *, repeated: bool = False) -> Step:
+    return lambda board: board.reported("p", balance_cents, repeated=repeated)
+
+
+def end(moved_cents: int | None = 0) -> Step:
+    return lambda board: board.end("p", moved_cents)
+
+
+def accept() -> Step:
+    return lambda board: board.accept("p")
+
+
+def call(moves_cents: int, balance_cents: int) -> list[Step]:
+    """A call that nothing overlaps, and that moves what it should."""
+    return [begin(moves_cents), told(balance_cents), end(moves_cents)]
+
+
+def refused(would_move_cents: int, balance_cents: int) -> list[Step]:
+    """A call that nothing overlaps, and that is refused with a balance."""
+    return [begin(would_move_cents), told(balance_cents), end(0)]
+
+
+def after(*steps: Step | Sequence[Step]) -> BalanceBoard:
+    """Return a board after these steps, of which some are told together."""
+    board = BalanceBoard(lambda: 1)
+    for step in steps:
+        for single in (step,) if callable(step) else step:
+            single(board)
+    return board
+
+
+def standing(board: BalanceBoard) -> PlayerBalance:
+    """Return how it stands with the only player."""
+    (player,) = board.players()
+    return player
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected_cents"),
+    [
+        pytest.param([told(1000)], 1000, id="the first balance is believed"),
+        pytest.param([told(1000), told(1000)], 1000, id="told twice, and nothing happened"),
+        pytest.param([told(1000), *call(-300, 700)], 700, id="a withdraw"),
+        pytest.param([*call(-300, 700), *call(500, 1200)], 1200, id="a withdraw, told first of all, and its deposit"),
+        pytest.param([told(1000), *call(-300, 700), *call(300, 1000)], 1000, id="a withdraw and its rollback"),
+        pytest.param([told(1000), *refused(-2000, 1000), *call(-300, 700)], 700, id="a refused withdraw"),
+        pytest.param([told(1000), begin(-300), end(0), told(1000)], 1000, id="a refusal without a balance"),
+        pytest.param([told(1000), begin(0), told(1000), end(0)], 1000, id="a forged call, refused"),
+        pytest.param(
+            [told(1000), begin(-300), told(700), told(700), end(-300)], 700, id="a duplicate that moved nothing"
+        ),
+        pytest.param(
+            [told(1000), *call(-300, 700), *call(500, 1200), told(700, repeated=True), told(1200)],
+            1200,
+            id="a late repeat answered as it was at first",
+        ),
+        pytest.param(
+            [told(1000), *call(-300, 700), told(700, repeated=True)], 700, id="a late repeat answered as it is today"
+        ),
+        pytest.param(
+            [told(1000), begin(-300), begin(-200), told(700), told(500), end(-300), end(-200)],
+            500,
+            id="two calls, answered in order",
+        ),
+        pytest.param(
+            [told(1000), begin(-300), begin(-200), told(500), told(700), end(-200), end(-300)],
+            500,
+            id="two calls, whose answers crossed",
+        ),
+        pytest.param(
+            [told(1000), begin(-300), begin(-200), told(700), end(-300), told(700), end(0)],
+            700,
+            id="two calls, of which one is refused",
+        ),
+        pytest.param(
+            [told(1000), begin(-300), begin(300), told(1000), end(300), told(1000), end(-300)],
+            1000,
+            id="a withdraw whose answer was lost, and its rollback",
+        ),
+        pytest.param(
+            [begin(-300), begin(-200), told(700), told(500), end(-300), end(-200), told(500)],
+            500,
+            id="nothing was known, two calls crossed, and the next answer decides",
+        ),
+    ],
+)
+def test_a_right_wallet_is_never_called_wrong(steps: Sequence[Step], expected_cents: int) -> None:
+    """Repeats, refusals, rollbacks and crossing answers: all explained, and the balance known at the end."""
+    player = standing(after(*steps))
+    assert (player.agrees, player.expected_cents, player.wrong_count) == (True, expected_cents, 0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "reported_cents", "expected_cents"),
+    [
+        pytest.param([told(1000), told(1001)], 1001, 1000, id="a cent from nowhere"),
+        pytest.param([told(1000), *call(-300, 1000)], 1000, 700, id="a withdraw that took nothing"),
+        pytest.param([told(1000), *call(-300, 400)], 400, 700, id="a withdraw that took twice"),
+        pytest.param([told(1000), *call(500, 2000)], 2000, 1500, id="a credit that was doubled"),
+        pytest.param([told(1000), *refused(-300, 700)], 700, 1000, id="a refused withdraw that took"),
+        pytest.param(
+            [told(1000), begin(500), told(1500), told(2000), end(500)], 2000, 1500, id="a duplicate that paid again"
+        ),
+        pytest.param(
+            [told(1000), *call(500, 1500), told(2000, repeated=True)], 2000, 1500, id="a late repeat that paid again"
+        ),
+        pytest.param([told(1000), begin(0), told(1300), end(0)], 1300, 1000, id="a forged call that moved"),
+        pytest.param(
+            [told(1000), begin(-300), begin(-200), told(700), told(800), end(-300), end(-200)],
+            800,
+            500,
+            id="two calls at once, of which one was lost (a lost update)",
+        ),
+        pytest.param(
+            [told(1000), begin(-300), begin(-200), told(700), told(400), end(-300), end(-200)],
+            400,
+            500,
+            id="two calls at once, and a balance that no order of them leaves",
+        ),
+    ],
+)
+def test_a_wrong_balance_is_found(steps: Sequence[Step], reported_cents: int, expected_cents: int) -> None:
+    """It is named with what it should have been."""
+    player = standing(after(*steps))
+    assert not player.agrees
+    assert player.first_wrong == ReportedBalance(1, reported_cents, expected_cents)
+    assert player.wrong_count == 1
+
+
+def test_a_balance_that_is_compared_says_what_it_should_be() -> None:
+    """The first one cannot be compared, nor one that a later call may already have changed."""
+    board = after(told(1000), call(-300, 700), [begin(-300), begin(-200), told(400), told(200), end(-300), end(-200)])
+    assert [point.expected_cents for point in board.series("p")] == [None, 700, None, 200]
+
+
+def test_what_should_be_goes_on_after_a_wrong_balance() -> None:
+    """Money that is missing stays missing: every later balance is wrong until it is back."""
+    board = after(told(1000), call(500, 2000), call(-100, 1900), call(0, 1400))
+    assert [(point.reported_cents, point.expected_cents) for point in board.series("p")] == [
+        (1000, None),
+        (2000, 1500),
+        (1900, 1400),
+        (1400, 1400),
+    ]
+    player = standing(board)
+    assert player.last == ReportedBalance(1, 1400, 1400)
+    assert (player.wrong_count, player.expected_cents) == (2, 1400)
+
+
+def test_a_call_under_way_leaves_open_what_is_right() -> None:
+    """Its answer may have been lost after the wallet acted: both balances are possible until it has ended."""
+    board = after(told(1000), begin(-300), told(1000), told(700), told(1000))
+    assert standing(board).agrees
+    assert standing(board).expected_cents is None
+    assert standing(board).under_way == 1
+    assert standing(after(told(1000), begin(-300), told(999))).first_wrong == ReportedBalance(1, 999, 1000)
+
+
+def test_after_a_call_that_was_given_up_the_next_balance_is_believed() -> None:
+    """Nobody will know whether it moved money."""
+    board = after(told(1000), begin(-300), end(None), told(700), told(701))
+    assert standing(board).first_wrong == ReportedBalance(1, 701, 700)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([told(1000), told(1500), accept(), told(1500), told(1500)], id="between calls"),
+        pytest.param([told(1000), begin(), told(1500), accept(), end(), told(1500), told(1500)], id="during a call"),
+    ],
+)
+def test_a_balance_that_somebody_changed_can_be_accepted(steps: Sequence[Step]) -> None:
+    """A top-up by hand is no fault of the wallet; nothing is wrong afterwards, until something is."""
+    board = after(*steps)
+    assert (standing(board).agrees, standing(board).wrong_count, standing(board).expected_cents) == (True, 0, 1500)
+    told(1501)(board)
+    assert not standing(board).agrees
+
+
+@dataclass
+class Wallet:
+    """A wallet of one player that is right, or doubles what it pays."""
+
+    balance_cents: int = 1_000
+    factor: int = 1
+    seen: set[int] = field(default_factory=set)
+
+    def take(self, number: int, moves_cents: int) -> tuple[int, int]:
+        """Return what was moved, and the balance afterwards; a repeat moves nothing."""
+        if number not in self.seen and self.balance_cents + moves_cents >= 0:
+            self.seen.add(number)
+            self.balance_cents += moves_cents * (self.factor if moves_cents > 0 else 1)
+        return (moves_cents if number in self.seen else 0), self.balance_cents
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None)
+@given(
+    moves=st.lists(st.integers(-400, 400), min_size=1, max_size=12),
+    # Per call: when it reaches the wallet, when its answer comes, how often it is delivered.
+    times=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 3)), min_size=12, max_size=12),
+)
+def test_a_right_wallet_is_not_called_wrong_in_any_order(moves: list[int], times: list[tuple[int, int, int]]) -> None:
+    """Calls start one after another, arrive late, are answered late and are repeated; the sums are the wallet's."""
+    board, wallet = BalanceBoard(lambda: 1), Wallet()
+    board.reported("p", wallet.balance_cents)
+    events: list[tuple[int, int, str, int]] = []
+    for number, (_, (late, slow, often)) in enumerate(zip(moves, times, strict=False)):
+        events.append((number, 0, "begin", number))
+        events += [(number + late + again, 1, "act", number) for again in range(often)]
+        events.append((number + late + slow + often, 2, "end", number))
+    answers: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(moves))}
+    for _, _, kind, number in sorted(events):
+        if kind == "begin":
+            board.begin("p", moves[number])
+        elif kind == "act":
+            answers[number].append(wallet.take(number, moves[number]))
+        else:
+            for _, balance_cents in answers[number]:
+                board.reported("p", balance_cents)
+            board.end("p", answers[number][-1][0])
+    board.reported("p", wallet.balance_cents)
+    player = standing(board)
+    assert player.agrees
+    assert player.expected_cents == wallet.balance_cents
+
+
+@settings(max_examples=50, deadline=None)
+@given(moves=st.lists(st.integers(-400, 400).filter(bool), min_size=1, max_size=12))
+def test_a_wallet_that_doubles_what_it_pays_is_called_wrong(moves: list[int]) -> None:
+    """Calls one after another, each answered: the first payment gives it away, and nothing before does."""
+    board, wallet = BalanceBoard(lambda: 1), Wallet(factor=2)
+    board.reported("p", wallet.balance_cents)
+    for number, moves_cents in enumerate(moves):
+        board.begin("p", moves_cents)
+        moved, balance_cents = wallet.take(number, moves_cents)
+        board.reported("p", balance_cents)
+        board.end("p", moved)
+        assert standing(board).agrees == (max(moves[: number + 1]) < 0)
+
+
+def test_points_are_bounded() -> None:
+    """The newest are kept; what was wrong first is still known."""
+    board = BalanceBoard(lambda: 1, kept_points=3)
+    for balance_cents in (1000, 1001, 1000, 1000, 1000):
+        told(balance_cents)(board)
+    assert [point.reported_cents for point in board.series("p")] == [1000, 1000, 1000]
+    assert standing(board).first_wrong == ReportedBalance(1, 1001, 1000)
+
+
+def test_players_are_bounded() -> None:
+    """Who has calls under way stays, then whose balance is wrong, then who was heard of last."""
+    board = BalanceBoard(lambda: 1, kept_players=3)
+    board.begin("busy")
+    for balance_cents in (1, 2):
+        board.reported("wrong", balance_cents)
+    for player_id in ("early", "late"):
+        board.reported(player_id, 1)
+    assert [player.player_id for player in board.players()] == ["wrong", "late", "busy"]
+    assert board.series("early") == []
+
+
+def test_players_under_way_may_exceed_the_bound() -> None:
+    """To forget one of them would be to misjudge it later."""
+    board = BalanceBoard(lambda: 1, kept_players=1)
+    for player_id in "ab":
+        board.begin(player_id)
+    assert {player.player_id for player in board.players()} == {"a", "b"}
+    board.end("a")
+    board.reported("c", 1)
+    assert {player.player_id for player in board.players()} == {"b", "c"}
+
+
+def test_so_many_calls_at_once_that_anything_is_possible() -> None:
+    """Twelve calls have 4,096 outcomes: told balances go unjudged then, and their sum is still held against them."""
+    board = after(told(10**6), *[begin(-(2**number)) for number in range(12)], told(10**6 + 1))
+    assert standing(board).agrees
+    for number in range(12):
+        end(-(2**number))(board)
+    assert standing(board).first_wrong == ReportedBalance(1, 10**6 + 1, 10**6 - 4095)
+
+
+def test_an_end_without_a_beginning_is_nothing() -> None:
+    """Neither of a player nobody knows, nor of one with nothing under way."""
+    board = after(end(500))
+    assert board.players() == []
+    board = after(told(1000), end(500), told(1000))
+    assert standing(board).agrees
+
+
+def test_threads_may_share_it() -> None:
+    """Eight threads of calls that overlap: no movement is lost, and the last balance is the right one."""
+    board, wallet, lock = BalanceBoard(lambda: 1), Wallet(balance_cents=0), threading.Lock()
+    board.reported("p", 0)
+
+    def play(thread: int) -> None:
+        for number in range(100):
+            board.begin("p", 7)
+            with lock:
+                _, balance_cents = wallet.take(thread * 100 + number, 7)
+            board.reported("p", balance_cents)
+            board.end("p", 7)
+
+    with ThreadPoolExecutor(8) as threads:
+        for job in [threads.submit(play, thread) for thread in range(8)]:
+            job.result()
+    board.reported("p", 5600)
+    assert (standing(board).agrees, standing(board).expected_cents) == (True, 5600)

@@ -1,0 +1,1076 @@
+"""
+The dealer against wallets in process: what is laid over deliveries, what is repeated and when, and who is to blame.
+
+The wallet is the real one over a ledger in memory, behind the real receiver; only the network is played.
+"""
+
+import hmac
+import json
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+import pytest
+
+from game_operator.codes import WebhookErrorCode
+from game_operator.errors import WebhookSignatureError
+from game_operator.ledger import MemoryLedger
+from game_operator.models.webhooks import MAX_AMOUNT_CENTS, DepositCall, Reply, RollbackCall, WithdrawCall
+from game_operator.profile import Profile
+from game_operator.protocol.signing import Signature
+from game_operator.wallet import Wallet
+from game_operator.webhooks import HmacSignature, RsaSignature, WebhookHandler, error, success
+from game_operator.webhooks.authenticators import WebhookRequest
+from game_operator_testkit.provider.delivery import Answer, Post
+from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
+from game_operator_testkit.provider.keys import ServiceKeys, new_key
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
+from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, PendingCall, ServiceState
+from game_operator_testkit.sandbox.dealing.plan import BetEnd, Plan, PlannedItem
+from game_operator_testkit.sandbox.service.seed import catalogue
+from testkit.tests.sandbox.dealing import (
+    OPENING_CENTS,
+    SECRETS,
+    START_MILLIS,
+    InProcess,
+    Listened,
+    bet,
+    claim,
+    deal,
+    disagreements,
+    faults,
+    problems,
+    round_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the receiver refuse thousands of calls without a word: writing them down takes longer than all else."""
+    monkeypatch.setattr(logging.getLogger("game_operator.webhooks"), "disabled", True)
+
+
+HOUR = 3_600_000
+#: But for those after which service and wallet differ on purpose.
+OF_WEBHOOKS = tuple(fault for fault in Fault if fault not in (*API_FAULTS, *LASTING_FAULTS))
+LOSE = faults(Fault.REPLY_LOST)
+
+CLOSED = round_of(bet())
+LOST = round_of(bet(won_cents=0))
+CANCELLED = round_of(bet(end=BetEnd.ROLLED_BACK))
+OPEN = round_of(bet(end=BetEnd.OPEN))
+JACKPOT = round_of(bet(jackpot_cents=7_000))
+ITEMS: dict[str, PlannedItem] = {
+    "closed": CLOSED, "lost": LOST, "cancelled": CANCELLED, "open": OPEN, "jackpot": JACKPOT, "claim": claim(),
+}  # fmt: skip
+END = {
+    "closed": (ServiceState.CLOSED, 750),
+    "lost": (ServiceState.CLOSED, -500),
+    "cancelled": (ServiceState.ROLLED_BACK, 0),
+    "open": (ServiceState.OPEN, -500),
+    "jackpot": (ServiceState.CLOSED, 7_750),
+    "claim": (ServiceState.PAID, 375),
+}
+
+
+def genuine(courier: InProcess) -> list[Post]:
+    return [post for post, _, _ in courier.posts if post.extra is None]
+
+
+def operations(posts: Iterable[Post]) -> list[str]:
+    return [post.calls[0].operation for post in posts]
+
+
+def only(dealer: Dealer) -> Dealt:
+    (dealt,) = dealer.dealt
+    return dealt
+
+
+def the_bet(dealer: Dealer) -> DealtBet:
+    dealt = only(dealer)
+    assert isinstance(dealt, DealtBet)
+    return dealt
+
+
+def answering(code: str | None, operation: str, deliveries: int = 1_000) -> Callable[[Post, bytes], bytes | None]:
+    """Return what makes the first *deliveries* of an operation be answered with *code*; None is a SUCCESS."""
+
+    def replace(post: Post, _body: bytes) -> bytes | None:
+        if post.calls[0].operation != operation or post.extra is not None or post.attempt > deliveries:
+            return None
+        said = {"type": "SUCCESS"} if code is None else {"type": "ERROR", "code": code}
+        return json.dumps(said | {"balance": 1, "timestamp": 7}).encode()
+
+    return replace
+
+
+# --- a fault is laid over a delivery, never in its place --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_without_faults_each_call_is_posted_once(name: str) -> None:
+    """Withdraw, then deposit or rollback (spec §3); a jackpot and a claim are deposits besides."""
+    courier = InProcess()
+    dealer = deal(courier, ITEMS[name])
+    told = {
+        "closed": ["withdraw", "deposit"],
+        "lost": ["withdraw", "deposit"],
+        "cancelled": ["withdraw", "rollback"],
+        "open": ["withdraw"],
+        "jackpot": ["withdraw", "deposit", "deposit"],
+        "claim": ["deposit"],
+    }
+    assert operations(genuine(courier)) == told[name]
+    assert len(courier.posts) == len(told[name]) == dealer.faults.calls == courier.arrived.total()
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert not dealer.faults.struck
+
+
+@pytest.mark.parametrize("name", ITEMS)
+@pytest.mark.parametrize("fault", OF_WEBHOOKS, ids=str)
+def test_each_fault_at_full_rate_leaves_both_sides_agreeing(fault: Fault, name: str) -> None:
+    """Whatever strikes, and however often, each call reaches the wallet, and service and wallet agree in the end."""
+    courier = InProcess()
+    dealer = deal(courier, ITEMS[name], plan=faults(fault))
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert not only(dealer).lost
+    assert {post.calls[0] for post in genuine(courier)} <= {
+        post.calls[0] for post in genuine(courier) if courier.arrivals(post.calls[0])
+    }
+    late = {"closed", "lost", "jackpot"}
+    where = {Fault.EARLY_ROLLBACK: {"cancelled"}, Fault.EARLY_DEPOSIT: late, Fault.LATE_DEPOSIT: late}
+    assert bool(dealer.faults.struck[fault]) is (name in where.get(fault, set(ITEMS)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "deliveries", "arrivals"),
+    [
+        pytest.param(Fault.REQUEST_LOST, 6, 1, id="request-lost"),
+        pytest.param(Fault.REPLY_LOST, 6, 6, id="reply-lost"),
+        pytest.param(Fault.TIMEOUT, 6, 6, id="timeout"),
+        pytest.param(Fault.RESET, 6, 6, id="reset"),
+        pytest.param(Fault.SLOW, 1, 1, id="slow"),
+        pytest.param(Fault.DUPLICATE, 1, 2, id="duplicate"),
+        pytest.param(Fault.OTHER_CONTENT, 1, 1, id="other-content"),
+        pytest.param(Fault.FORGED, 1, 2, id="forged, which has the same bytes"),
+        pytest.param(Fault.OLD_KEY, 1, 2, id="old-key, which has the same bytes"),
+        pytest.param(Fault.RESERIALISED, 1, 1, id="reserialised, which has other bytes"),
+        pytest.param(Fault.LATE_DEPOSIT, 1, 1, id="late-deposit"),
+    ],
+)
+def test_what_a_fault_does_to_a_call(fault: Fault, deliveries: int, arrivals: int) -> None:
+    """At full rate a fault strikes the first five deliveries; then the network is calm (docs/decisions/0017)."""
+    courier = InProcess()
+    dealer = deal(courier, CLOSED, plan=faults(fault))
+    for call in (the_bet(dealer).planned.withdraw(), the_bet(dealer).planned.deposit(CLOSED.bets[0].won_cents)):
+        assert sum(post.calls == (call,) for post in genuine(courier)) == deliveries
+        assert courier.arrivals(call) == arrivals
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.3])
+def test_all_faults_at_once(rate: float) -> None:
+    """They do not get in each other's way."""
+    courier = InProcess(random=Random(5))
+    dealer = deal(courier, *ITEMS_OF_MANY, plan=faults(*OF_WEBHOOKS, rate=rate), concurrency=4)
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert not [dealt.key for dealt in dealer.dealt if dealt.lost]
+    assert set(dealer.faults.struck) >= set(OF_WEBHOOKS) - {Fault.RESET, Fault.SLOW, Fault.TIMEOUT, Fault.REPLY_LOST}
+
+
+def bets_of_each_end(number: int) -> PlannedItem:
+    at_millis = START_MILLIS + number
+    return round_of(*(bet(10 * number + each, end, at_millis=at_millis) for each, end in enumerate(BetEnd)))
+
+
+ITEMS_OF_MANY = tuple(map(bets_of_each_end, range(20)))
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_the_nth_call_is_struck_and_no_other(number: int) -> None:
+    """Calls are counted as they are planned: withdraw, its deposit, the next withdraw … (docs/decisions/0017)."""
+    rounds = [round_of(bet(1), bet(2, jackpot_cents=100))]
+    courier = InProcess()
+    dealer = deal(courier, *rounds, plan=faults(nth={Fault.REPLY_LOST: number}))
+    planned = ["b1 withdraw BET", "b1 deposit BET", "b2 withdraw BET", "b2 deposit BET", "b2 deposit JACKPOT"]
+    struck = [post for post in genuine(courier) if post.manner is Fault.REPLY_LOST]
+    assert [f"{post.calls[0].bet_id} {post.calls[0].operation} {post.calls[0].action}" for post in struck] == [
+        planned[number - 1]
+    ]
+    assert dealer.faults.struck_nth == [Fault.REPLY_LOST]
+    assert dealer.faults.calls == 5
+
+
+@pytest.mark.parametrize(
+    ("fault", "number", "operation", "bet_id"),
+    [
+        pytest.param(
+            Fault.LATE_DEPOSIT, 1, "deposit", "b1", id="a withdraw cannot be a late deposit, so the next call"
+        ),
+        pytest.param(Fault.EARLY_ROLLBACK, 2, "rollback", "b2", id="only a bet that is cancelled can be early"),
+        pytest.param(Fault.EARLY_DEPOSIT, 2, "deposit", "b3", id="only a bet that is settled can be early"),
+        pytest.param(Fault.OTHER_CONTENT, 4, "withdraw", "b3", id="a rollback has no other content"),
+    ],
+)
+def test_the_nth_call_is_the_next_that_can_be_struck(fault: Fault, number: int, operation: str, bet_id: str) -> None:
+    """A fault that waits for a call of another kind takes the next of its own."""
+    courier = InProcess()
+    items = round_of(bet(1)), round_of(bet(2, BetEnd.ROLLED_BACK)), round_of(bet(3))
+    dealer = deal(courier, *items, plan=faults(nth={fault: number}))
+    assert dealer.faults.struck == {fault: 1}
+    by_bet = defaultdict(list)
+    for post, _, _ in courier.posts:
+        by_bet[post.calls[0].bet_id].append(post)
+    odd = by_bet[bet_id]
+    match fault:
+        case Fault.OTHER_CONTENT:
+            assert [post.calls[0].operation for post in odd if post.extra is fault] == [operation]
+        case Fault.LATE_DEPOSIT:
+            assert dealer.now_millis > START_MILLIS + 9 * HOUR
+        case _:
+            assert operations(odd)[0] == operation
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_a_number_beyond_the_plan_strikes_nothing() -> None:
+    """The fault still waits when all is played."""
+    dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 3}))
+    assert (dealer.faults.calls, dealer.faults.struck_nth) == (2, [])
+    dealer = deal(InProcess(), CLOSED, plan=faults(nth={Fault.RESET: 2}))
+    assert dealer.faults.struck_nth == [Fault.RESET]
+
+
+# --- when a call is sent again ----------------------------------------------------------------------------------------
+
+
+def times_of(courier: InProcess, item: PlannedItem, operation: str, **options: Any) -> list[int]:
+    """Return when the deliveries of an operation were sent, in simulated ms since the first of them."""
+    at: list[int] = []
+
+    def on_answer(order: Order, _answers: list[tuple[Answer, ...]]) -> None:
+        if order.posts[0].calls[0].operation == operation:
+            at.append(order.at_millis)
+
+    deal(courier, item, on_answer=on_answer, **options)
+    return [millis - at[0] for millis in at]
+
+
+S, M = 1_000, 60_000
+SCHEDULES = {
+    "none": [0],
+    "three": [0, 1 * S, 3 * S, 7 * S, 7 * S + 10 * M, 7 * S + 20 * M, 7 * S + 30 * M],
+    "ten": [0, *(number * S for number in range(1, 11)), 10 * S + M, 10 * S + 2 * M],
+    "exponential": [(2**number - 1) * S for number in range(18)]
+    + [(2**17 - 1) * S + 24 * HOUR, (2**17 - 1) * S + 48 * HOUR],
+}
+
+
+@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback"])
+@pytest.mark.parametrize("preset", SCHEDULES)
+def test_when_a_call_is_sent_again(preset: str, operation: str) -> None:
+    """Each redelivery comes when the preset says, to the millisecond, and hours of it take no time."""
+    schedule = SCHEDULES[preset]
+    item = CANCELLED if operation == "rollback" else CLOSED
+    courier = InProcess(replace=answering("SYSTEM_ERROR", operation, len(schedule) - 1 if preset != "none" else 9))
+    began = time.monotonic()
+    assert times_of(courier, item, operation, retries=preset) == schedule
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Fault.REQUEST_LOST,
+        Fault.REPLY_LOST,
+        Fault.TIMEOUT,
+        Fault.RESET,
+        "SYSTEM_ERROR",
+        "INVALID_SIGNATURE",
+        "<html>",
+        "",
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("name", ["closed", "cancelled", "claim"])
+def test_a_call_is_repeated_until_it_is_answered_definitely(name: str, how: str) -> None:
+    """Lost requests and replies, timeouts, SYSTEM_ERROR, what asks for the call again, and what is no reply."""
+    item, operation = ITEMS[name], {"closed": "deposit", "cancelled": "rollback", "claim": "deposit"}[name]
+    if isinstance(how, Fault):
+        courier = InProcess()
+        number = 1 if name == "claim" else 2
+        dealer = deal(courier, item, plan=faults(nth={how: number}))
+        told = 2
+    else:
+        spoilt = answering(how, operation, 3)
+        courier = InProcess(replace=spoilt if how.isupper() else lambda p, b: spoilt(p, b) and how.encode())
+        dealer = deal(courier, item)
+        told = 4
+    assert operations(genuine(courier)).count(operation) == told
+    assert [post.attempt for post in genuine(courier) if post.calls[0].operation == operation] == [*range(1, told + 1)]
+    assert (only(dealer).state, only(dealer).fates()[0].cents) == END[name]
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+@pytest.mark.parametrize("extra", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED], ids=str)
+@pytest.mark.parametrize("code", ["INVALID_REQUEST", None], ids=["refused", "accepted"])
+def test_what_is_answered_to_an_extra_does_not_answer_the_call(extra: Fault, code: str | None) -> None:
+    """The call's own reply was lost, so it is sent again, whatever a forger was told."""
+
+    def replace(post: Post, _body: bytes) -> bytes | None:
+        said = {"type": "SUCCESS"} if code is None else {"type": "ERROR", "code": code}
+        return None if post.extra is not extra else json.dumps(said | {"balance": 1, "timestamp": 7}).encode()
+
+    courier = InProcess(replace=replace)
+    dealer = deal(courier, CLOSED, plan=faults(nth={extra: 1, Fault.REPLY_LOST: 1}))
+    assert operations(genuine(courier)) == ["withdraw", "withdraw", "deposit"]
+    assert not disagreements(dealer, courier)
+    assert bool(problems(dealer)) is (code is None)
+
+
+FINAL = [
+    code
+    for code in WebhookErrorCode
+    if code not in {"SYSTEM_ERROR", "INVALID_SIGNATURE", "BET_NOT_FOUND", "PLAYER_NOT_FOUND"}
+]
+
+
+@pytest.mark.parametrize("code", [*FINAL, "BET_NOT_FOUND", "PLAYER_NOT_FOUND", "MY_OWN"], ids=str)
+@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback"])
+def test_which_codes_are_repeated(operation: str, code: str) -> None:
+    """A final code is not; to a deposit, no bet and no player are no final ones (docs/decisions/0013)."""
+    again = operation == "deposit" and code in {"BET_NOT_FOUND", "PLAYER_NOT_FOUND"}
+    courier = InProcess(replace=answering(code, operation, 2))
+    dealer = deal(courier, CANCELLED if operation == "rollback" else CLOSED)
+    assert operations(genuine(courier)).count(operation) == (3 if again else 1)
+    if operation == "withdraw":
+        assert the_bet(dealer).state is ServiceState.REFUSED
+        assert operations(genuine(courier)) == ["withdraw"], "nothing follows a bet that was refused"
+
+
+@pytest.mark.parametrize(("deliveries", "complaints"), [(4, 0), (5, 1)])
+@pytest.mark.parametrize("operation", ["withdraw", "deposit", "rollback"])
+def test_a_wallet_that_never_answers_is_given_up(operation: str, deliveries: int, complaints: int) -> None:
+    """After most_attempts deliveries, and not one before: the last may still be answered."""
+    courier = InProcess(replace=answering("SYSTEM_ERROR", operation, deliveries))
+    dealer = deal(courier, CANCELLED if operation == "rollback" else CLOSED, most_attempts=5)
+    assert operations(genuine(courier)).count(operation) == 5
+    assert len(only(dealer).problems) == complaints
+    assert only(dealer).lost is bool(complaints)
+    if complaints:
+        assert only(dealer).problems == [f"{operation} had no definite answer in 5 tries: SYSTEM_ERROR, balance 1.00"]
+    if complaints and operation == "withdraw":
+        assert operations(genuine(courier))[-1] == "rollback", "nobody knows whether it was placed, so it is cancelled"
+
+
+@pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET], ids=str)
+@pytest.mark.parametrize("name", ["closed", "cancelled", "open"])
+def test_without_retries_a_withdraw_in_doubt_is_cancelled(fault: Fault, name: str) -> None:
+    """Lost once is lost; the rollback undoes it, or leaves a tombstone, and nobody is blamed (docs/decisions/0017)."""
+    courier = InProcess()
+    dealer = deal(courier, ITEMS[name], plan=faults(nth={fault: 1}), retries="none")
+    assert operations(genuine(courier)) == ["withdraw", "rollback"]
+    assert the_bet(dealer).state is ServiceState.ROLLED_BACK
+    assert the_bet(dealer).lost
+    assert courier.code_of("b1") == ("TOMBSTONE" if fault is Fault.REQUEST_LOST else "ROLLED_BACK")
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert courier.ledger.balance("p1") == OPENING_CENTS
+
+
+@pytest.mark.parametrize(
+    ("fault", "posted", "state"),
+    [
+        pytest.param(Fault.EARLY_ROLLBACK, ["rollback", "withdraw"], ServiceState.ROLLED_BACK, id="rollback"),
+        pytest.param(Fault.EARLY_DEPOSIT, ["deposit", "withdraw"], ServiceState.PLACING, id="deposit"),
+    ],
+)
+def test_without_retries_a_bet_that_was_ended_already_is_not_cancelled(
+    fault: Fault, posted: list[str], state: ServiceState
+) -> None:
+    """What ends it was on its way before the withdraw was lost: one bet is not ended twice."""
+    courier = InProcess()
+    item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
+    dealer = deal(courier, item, plan=faults(nth={fault: 1, Fault.REQUEST_LOST: 1}), retries="none")
+    assert operations(genuine(courier)) == [posted[0], posted[1]]
+    lost = [post for post in genuine(courier) if post.manner is Fault.REQUEST_LOST]
+    assert operations(lost) == ["withdraw"]
+    assert (the_bet(dealer).state, the_bet(dealer).lost) == (state, True)
+    assert courier.ledger.balance("p1") == OPENING_CENTS
+    assert not problems(dealer)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+@pytest.mark.parametrize("name", ["closed", "cancelled", "claim"])
+def test_without_retries_what_was_lost_may_differ_and_is_named(name: str, arrives: bool) -> None:
+    """A deposit, rollback or claim that is lost is given up at once, and the bet says so."""
+    courier = InProcess()
+    fault = Fault.REPLY_LOST if arrives else Fault.REQUEST_LOST
+    number = 1 if name == "claim" else 2
+    dealer = deal(courier, ITEMS[name], plan=faults(nth={fault: number}), retries="none")
+    assert len(genuine(courier)) == number
+    assert only(dealer).lost
+    assert not problems(dealer)
+    moved = courier.ledger.balance("p1") - OPENING_CENTS
+    assert moved in {fate.cents for fate in only(dealer).fates()}
+    # The service holds a bet for settled once it said so, and a claim for paid once it heard so.
+    assert (moved == only(dealer).fates()[0].cents) is (arrives is (name != "claim"))
+
+
+# --- reordering -------------------------------------------------------------------------------------------------------
+
+
+def test_a_rollback_that_comes_first_leaves_a_tombstone() -> None:
+    """The late withdraw is refused by it, and the player keeps the money (docs/decisions/0014)."""
+    courier = InProcess()
+    dealer = deal(courier, CANCELLED, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
+    assert [(sent.call.operation, str(sent.answer.code)) for sent in the_bet(dealer).history] == [
+        ("rollback", "BET_NOT_FOUND"),
+        ("withdraw", "BET_ROLLED_BACK"),
+    ]
+    assert courier.code_of("b1") == "TOMBSTONE"
+    assert the_bet(dealer).state is ServiceState.ROLLED_BACK
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_a_deposit_that_comes_first_is_credited_once_the_withdraw_came() -> None:
+    """It finds no bet, is repeated, and pays then (docs/decisions/0014)."""
+    courier = InProcess()
+    dealer = deal(courier, CLOSED, plan=faults(nth={Fault.EARLY_DEPOSIT: 1}))
+    assert [(sent.call.operation, sent.answer.code) for sent in the_bet(dealer).history] == [
+        ("deposit", "BET_NOT_FOUND"),
+        ("withdraw", None),
+        ("deposit", None),
+    ]
+    assert courier.ledger.balance("p1") == OPENING_CENTS + 750
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+@pytest.mark.parametrize(
+    ("opening", "calls"), [(500, ["deposit", "withdraw", "deposit"]), (499, ["deposit", "withdraw"])]
+)
+def test_a_deposit_that_came_first_is_dropped_when_its_bet_is_refused(opening: int, calls: list[str]) -> None:
+    """There is nothing to be paid for a bet that was never placed."""
+    courier = InProcess(opening={"p1": opening})
+    listened = Listened()
+    plan = faults(nth={Fault.EARLY_DEPOSIT: 1})
+    dealer = deal(courier, round_of(bet(jackpot_cents=100)), plan=plan, balances=listened)
+    assert operations(genuine(courier))[:3] == calls
+    assert courier.ledger.balance("p1") == (opening + 850 if opening >= 500 else opening)
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert len(listened.begun) == len(listened.ended)
+
+
+@pytest.mark.parametrize("fault", [Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT], ids=str)
+@pytest.mark.parametrize("lost", [Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT], ids=str)
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_comes_first_may_be_lost_as_well(fault: Fault, lost: Fault, number: int) -> None:
+    """Overtaken or overtaking, a call that is lost is repeated, and both sides agree."""
+    courier = InProcess()
+    item = CANCELLED if fault is Fault.EARLY_ROLLBACK else CLOSED
+    dealer = deal(courier, item, plan=faults(nth={fault: 1, lost: number}))
+    assert dealer.faults.struck == {fault: 1, lost: 1}
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_a_deposit_may_come_hours_late() -> None:
+    """Nine hours of simulated time pass at once; what is due before is played before."""
+    courier = InProcess()
+    soon = bet(2, at_millis=START_MILLIS + HOUR, ends_at_millis=START_MILLIS + 2 * HOUR)
+    began = time.monotonic()
+    dealer = deal(courier, CLOSED, round_of(soon, number=2), plan=faults(nth={Fault.LATE_DEPOSIT: 2}))
+    assert [post.calls[0].bet_id for post in genuine(courier)] == ["b1", "b2", "b2", "b1"]
+    assert dealer.now_millis == START_MILLIS + 2_000 + 9 * HOUR
+    assert time.monotonic() - began < 2
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+# --- determinism ------------------------------------------------------------------------------------------------------
+
+
+def a_plan(bets: int = 120, seed: int = 3, players: int = 12) -> Plan:
+    names = [f"p{number}" for number in range(players)]
+    return Plan(seed=seed, start_millis=START_MILLIS, games=catalogue(seed), players=names, bets=bets)
+
+
+def opening(players: int = 12) -> dict[str, int]:
+    """Every tenth has next to nothing, and soon cannot bet."""
+    return {f"p{number}": 500 if number % 10 == 9 else 100_000 for number in range(players)}
+
+
+@pytest.mark.slow
+def test_at_concurrency_1_the_same_seed_gives_the_same_bytes() -> None:
+    """Posts, their order, their bytes and their signatures are the same; with another seed none is."""
+    keys = ServiceKeys(new_key(), new_key())
+    plan = faults(*OF_WEBHOOKS, rate=0.1, nth={Fault.RESET: 7})
+
+    def wire(seed: int) -> list[tuple[str, bytes, bytes]]:
+        authenticator = RsaSignature(keys.current.public_key_pem())
+        courier = InProcess(opening=opening(), keys=keys, authenticator=authenticator)
+        deal(courier, *a_plan(60, seed), plan=plan, seed=seed)
+        # What a stranger signs is his own; his key is made anew for each run of a service.
+        return [(post.path, body, signature) for post, body, signature in courier.posts]
+
+    first, again, other = wire(3), wire(3), wire(4)
+    assert first == again
+    assert len(first) > 150
+    assert not {body for _, body, _ in first} & {body for _, body, _ in other}
+    assert not {signature for _, _, signature in first} & {signature for _, _, signature in other}
+
+
+def test_faults_are_drawn_by_the_seed() -> None:
+    """The same plan with another seed for its faults is struck elsewhere."""
+
+    def struck(seed: int) -> list[int]:
+        courier = InProcess(opening=opening())
+        deal(courier, *a_plan(60), plan=faults(*OF_WEBHOOKS, rate=0.1), seed=seed)
+        return [post.serial for post, _, _ in courier.posts if post.manner or post.extra]
+
+    assert struck(1) == struck(1) != struck(2)
+
+
+@pytest.mark.slow
+def test_which_call_gets_which_fault_does_not_depend_on_concurrency() -> None:
+    """With many calls under way the interleaving is the network's; the plan and the faults are the seed's."""
+    plan = faults(*OF_WEBHOOKS, rate=0.1, nth={Fault.RESET: 17, Fault.OTHER_CONTENT: 60, Fault.EARLY_ROLLBACK: 5})
+
+    def struck(concurrency: int, random: Random | None) -> tuple[set[Any], list[str]]:
+        courier = InProcess(opening=dict.fromkeys(opening(), 10**9), random=random)
+        dealer = deal(courier, *a_plan(), plan=plan, concurrency=concurrency, seed=3)
+        assert not problems(dealer) + disagreements(dealer, courier)
+        ends = sorted(f"{dealt.key} {dealt.state} {dealt.fates()[0].cents}" for dealt in dealer.dealt)
+        first = {(post.calls, post.manner, post.extra) for post, _, _ in courier.posts if post.attempt == 1}
+        return first, ends
+
+    alone = struck(1, None)
+    assert struck(8, Random(1)) == alone == struck(8, Random(2)) == struck(16, Random(3))
+    assert len(alone[0]) > 300
+
+
+# --- jackpots, claims, batches ----------------------------------------------------------------------------------------
+
+
+def test_a_jackpot_is_paid_besides() -> None:
+    """It is a deposit of its own action, after the one that settles the bet, and touches no bet."""
+    courier = InProcess()
+    dealer = deal(courier, JACKPOT)
+    jackpot = genuine(courier)[-1].calls[0]
+    assert isinstance(jackpot, DepositCall)
+    assert (jackpot.action, jackpot.amount_cents, jackpot.jackpot_id) == ("JACKPOT", 7_000, "pool:crash")
+    assert the_bet(dealer).jackpot_paid
+    assert courier.ledger.balance("p1") == OPENING_CENTS + 7_750
+
+
+@pytest.mark.parametrize("won", [(300, 0, 75), (0, 0), (1,)], ids=str)
+def test_a_claim_pays_the_sum_of_its_free_bets_once(won: tuple[int, ...]) -> None:
+    """One deposit of action FREE_BET_CLAIM names each of them; nothing is withdrawn."""
+    courier = InProcess()
+    dealer = deal(courier, claim(won=won), plan=faults(Fault.REPLY_LOST, Fault.DUPLICATE))
+    (call,) = {post.calls[0] for post in genuine(courier)}
+    assert isinstance(call, DepositCall)
+    assert (call.action, call.amount_cents) == ("FREE_BET_CLAIM", sum(won))
+    assert [(each.wager_cents, each.won_cents) for each in call.free_bets] == [(100, cents) for cents in won]
+    assert courier.arrivals(call) > 1
+    assert courier.ledger.balance("p1") == OPENING_CENTS + sum(won)
+    assert not problems(dealer)
+
+
+BATCHES = Profile(deposit_batch=True)
+ROUND_OF_FIVE = round_of(*(bet(number, won_cents=100 * number) for number in range(5)), bet(5, BetEnd.ROLLED_BACK))
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_deposits_that_are_due_together_go_in_a_batch(supported: bool) -> None:
+    """A wallet that knows none gets them singly, for the batch is not answered; each is credited once."""
+    courier = InProcess(profile=BATCHES if supported else Profile())
+    dealer = deal(courier, ROUND_OF_FIVE, batches=True)
+    deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
+    assert [len(post.calls) for post in deposits] == ([5] if supported else [5, 1, 1, 1, 1, 1])
+    assert deposits[0].path == "/deposit-batch"
+    assert not problems(dealer) + disagreements(dealer, courier)
+    assert courier.ledger.balance("p1") == OPENING_CENTS - 5 * 500 + 1_000
+
+
+def test_without_the_profile_no_deposit_goes_in_a_batch() -> None:
+    """Each is a call of its own."""
+    courier = InProcess(profile=BATCHES)
+    deal(courier, ROUND_OF_FIVE)
+    assert all(len(post.calls) == 1 for post in genuine(courier))
+
+
+@pytest.mark.parametrize("acted", [True, False])
+def test_what_is_left_out_of_the_answer_to_a_batch_is_sent_again_singly(acted: bool) -> None:
+    """Whether the wallet had acted on it or not, it is credited once (docs/decisions/0010)."""
+
+    class LeavesOut(Wallet):
+        def deposit(self, call: DepositCall) -> Reply:
+            if call.bet_id == "b3" and not acted and self.ledger.bet("b2").state == "CLOSED" and len(seen) == 0:  # type: ignore[union-attr]
+                seen.append(call)
+                raise OSError("the database is gone for a moment")
+            return super().deposit(call)
+
+    seen: list[DepositCall] = []
+
+    def without_b3(post: Post, body: bytes) -> bytes | None:
+        if len(post.calls) == 1:
+            return None
+        return json.dumps([item for item in json.loads(body) if not item["tx_id"].endswith("b3")]).encode()
+
+    courier = InProcess(profile=BATCHES, handler=LeavesOut, replace=without_b3)
+    dealer = deal(courier, ROUND_OF_FIVE, batches=True)
+    deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
+    assert [[call.bet_id for call in post.calls] for post in deposits] == [["b0", "b1", "b2", "b3", "b4"], ["b3"]]
+    assert deposits[1].attempt == 2
+    assert bool(seen) is not acted
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_an_extra_goes_in_no_batch() -> None:
+    """A deposit with other content that is due together with another deposit is judged as the extra that it is."""
+    courier = InProcess(profile=BATCHES)
+    bets = bet(1), bet(2, ends_at_millis=START_MILLIS + 2_001), bet(3, ends_at_millis=START_MILLIS + 2_001)
+    dealer = deal(courier, round_of(*bets), plan=faults(nth={Fault.OTHER_CONTENT: 2}), batches=True)
+    assert [[call.bet_id for call in post.calls] for post, _, _ in courier.posts[3:]] == [["b1"], ["b2", "b3"], ["b1"]]
+    assert courier.posts[-1][0].extra is Fault.OTHER_CONTENT
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def in_order(courier: InProcess) -> list[list[str]]:
+    """Return what deposits were posted, each with its action."""
+    return [
+        [f"{call.bet_id} {call.action}" for call in post.calls]
+        for post in genuine(courier)
+        if isinstance(post.calls[0], DepositCall)
+    ]
+
+
+@pytest.mark.parametrize(("number", "order"), [(2, [["b1"], ["b2", "b3"]]), (4, [["b1"], ["b2"], ["b3"]])])
+def test_a_deposit_with_a_fault_goes_alone(number: int, order: list[list[str]]) -> None:
+    """Its fault is laid over it, and over no other call; those before and behind it may still go together."""
+    courier = InProcess(profile=BATCHES)
+    plan = faults(nth={Fault.SLOW: number})
+    dealer = deal(courier, round_of(bet(1), bet(2), bet(3)), plan=plan, batches=True)
+    assert in_order(courier) == [[f"{bet_id} BET" for bet_id in each] for each in order]
+    (struck,) = (post for post in genuine(courier) if post.manner is Fault.SLOW)
+    assert [call.bet_id for call in struck.calls] == [f"b{number // 2}"]
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_jackpots_and_claims_go_in_no_batch() -> None:
+    """They are due together, and each is posted alone."""
+    courier = InProcess(profile=BATCHES)
+    bets = bet(1, jackpot_cents=100), bet(2, jackpot_cents=200)
+    dealer = deal(courier, round_of(*bets), claim(1), claim(2), batches=True)
+    assert sorted(in_order(courier), key=len)[:-1] == [
+        ["f1 FREE_BET_CLAIM"], ["f2 FREE_BET_CLAIM"], ["b1 JACKPOT"], ["b2 JACKPOT"],
+    ]  # fmt: skip
+    assert max(in_order(courier), key=len) == ["b1 BET", "b2 BET"]
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
+    """Else nobody could tell whose fault an answer is."""
+    courier = InProcess(profile=BATCHES, random=Random(2))
+    plan = faults(*OF_WEBHOOKS, rate=0.05)
+    listened = Listened()
+    dealer = deal(courier, *a_batchy_plan(), plan=plan, batches=True, concurrency=8, seed=9, balances=listened)
+    batched = [post for post, _, _ in courier.posts if len(post.calls) > 1]
+    assert sum(len(post.calls) for post in batched) > 20
+    assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
+    in_batches = Counter(call for post in batched for call in post.calls)
+    bets = (dealt for dealt in dealer.dealt if isinstance(dealt, DealtBet))
+    assert set(in_batches) <= {bet.planned.deposit(bet.planned.won_cents) for bet in bets}
+    assert set(in_batches.values()) == {1}
+    assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
+    assert not problems(dealer) + disagreements(dealer, courier)
+
+
+def a_batchy_plan() -> list[PlannedItem]:
+    return [
+        round_of(*(bet(10 * number + each, won_cents=each) for each in range(8)), number=number) for number in range(12)
+    ]
+
+
+# --- who is to blame --------------------------------------------------------------------------------------------------
+
+
+class Anybody:
+    """Lets everybody in."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        """Ask nobody."""
+
+
+class OfTheMeaning:
+    """Checks the signature of what it understood, not of what it received."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
+        canonical = json.dumps(json.loads(request.body), separators=(",", ":")).encode()
+        signature = Signature.of(hmac.digest(SECRETS[None], canonical, sha256)).decode()
+        if request.only(profile.signature_header.encode()) != signature:
+            raise WebhookSignatureError("not signed")
+
+
+class Wrong(Wallet):
+    """A wallet that answers in its own way where a right one would have answered *otherwise*."""
+
+    def __init__(self, ledger: MemoryLedger, **wrong: Callable[["Wrong", Any], Reply | None]) -> None:
+        super().__init__(ledger)
+        self.wrong = wrong
+        self.seen: Counter[str] = Counter()
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        return self._answer("withdraw", call, super().withdraw)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        return self._answer("deposit", call, super().deposit)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        return self._answer("rollback", call, super().rollback)
+
+    def balance(self) -> Any:
+        return self.ledger.balance("p1")
+
+    def _answer(self, operation: str, call: Any, right: Callable[[Any], Reply]) -> Reply:
+        self.seen[operation] += 1
+        said = self.wrong[operation](self, call) if operation in self.wrong else None
+        return right(call) if said is None else said
+
+
+def done(wallet: Wrong, _call: object) -> Reply:
+    return success(balance_cents=wallet.balance())
+
+
+def with_code(code: str, of_delivery: int = 0) -> Callable[[Wrong, Any], Reply | None]:
+    """Return what answers with *code*: always, or the delivery with that number alone."""
+
+    def answer(wallet: Wrong, call: Any) -> Reply | None:
+        if of_delivery and wallet.seen[call.operation] != of_delivery:
+            return None
+        return error(code, balance_cents=wallet.balance())
+
+    return answer
+
+
+def forgetful(wallet: Wrong, call: WithdrawCall) -> Reply | None:
+    """Debit again what comes again with another amount."""
+    return done(wallet, call) if call.amount_cents != 500 else None
+
+
+def wrong(**how: Callable[[Wrong, Any], Reply | None]) -> Callable[[MemoryLedger], WebhookHandler]:
+    return lambda ledger: Wrong(ledger, **how)
+
+
+@pytest.mark.parametrize(
+    ("item", "plan", "wallet", "told"),
+    [
+        pytest.param(
+            CLOSED, faults(Fault.FORGED), {"authenticator": Anybody()},
+            "with the fault forged was accepted", id="forged",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.OLD_KEY), {"authenticator": HmacSignature([SECRETS[None], SECRETS[Fault.OLD_KEY]])},
+            "with the fault old-key was accepted", id="old key",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.RESERIALISED), {"authenticator": OfTheMeaning()},
+            "with the fault reserialised was accepted", id="re-serialised",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.OTHER_CONTENT), {"handler": wrong(withdraw=forgetful)},
+            "withdraw with the fault other-content was accepted", id="another wager",
+        ),
+        pytest.param(
+            claim(), faults(Fault.OTHER_CONTENT), {"handler": wrong(deposit=done)},
+            "deposit with the fault other-content was accepted", id="another claim",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.DUPLICATE), {"handler": wrong(withdraw=with_code("DUPLICATE_TRANSACTION", 2))},
+            "one withdraw, sent again, was answered SUCCESS, balance 9995.00 and DUPLICATE_TRANSACTION",
+            id="a repeat refused",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.DUPLICATE), {"handler": wrong(withdraw=with_code("BET_ROLLED_BACK", 2))},
+            "one withdraw, sent again", id="a repeat refused as cancelled, and nobody cancelled",
+        ),
+        pytest.param(
+            CLOSED, faults(Fault.DUPLICATE), {"handler": wrong(deposit=with_code("BET_ALREADY_CLOSED", 2))},
+            "one deposit, sent again", id="a deposit's repeat refused",
+        ),
+        pytest.param(
+            CLOSED, faults(nth={Fault.REPLY_LOST: 1}),
+            {"handler": wrong(withdraw=with_code("DUPLICATE_TRANSACTION", 2))},
+            "its withdraw was refused with DUPLICATE_TRANSACTION", id="a repeat refused, the first reply lost",
+        ),
+        pytest.param(
+            CLOSED, FaultPlan(), {"handler": wrong(deposit=with_code("BET_ROLLED_BACK"))},
+            "its BET deposit was refused with BET_ROLLED_BACK", id="winnings refused",
+        ),
+        pytest.param(
+            JACKPOT, FaultPlan(), {"handler": wrong(deposit=with_code("LIMIT_EXCEEDED", 2))},
+            "its JACKPOT deposit was refused with LIMIT_EXCEEDED", id="a jackpot refused",
+        ),
+        pytest.param(
+            claim(), FaultPlan(), {"handler": wrong(deposit=with_code("INVALID_REQUEST"))},
+            "its FREE_BET_CLAIM deposit was refused with INVALID_REQUEST", id="a claim refused",
+        ),
+        pytest.param(
+            CANCELLED, FaultPlan(), {"handler": wrong(rollback=with_code("BET_ALREADY_CLOSED"))},
+            "its rollback was refused with BET_ALREADY_CLOSED, and the bet was never settled", id="a rollback refused",
+        ),
+        pytest.param(
+            CANCELLED, FaultPlan(), {"handler": wrong(rollback=with_code("BET_NOT_FOUND"))},
+            "its rollback was answered BET_NOT_FOUND, and its withdraw SUCCESS", id="a bet forgotten",
+        ),
+        pytest.param(
+            CANCELLED, faults(nth={Fault.EARLY_ROLLBACK: 1}), {"handler": wrong(withdraw=done)},
+            "its withdraw was accepted after its rollback had been answered", id="no tombstone",
+        ),
+        pytest.param(
+            CANCELLED, faults(nth={Fault.EARLY_ROLLBACK: 1}), {"handler": wrong(rollback=done, withdraw=done)},
+            "its withdraw was accepted after its rollback had been answered", id="no tombstone, though it said yes",
+        ),
+        pytest.param(
+            CLOSED, faults(nth={Fault.EARLY_DEPOSIT: 1}), {"handler": wrong(deposit=done)},
+            "its deposit was accepted before its withdraw was sent", id="winnings of no bet",
+        ),
+        pytest.param(
+            CLOSED, faults(nth={Fault.EARLY_DEPOSIT: 1, Fault.REPLY_LOST: 1}),
+            {"handler": wrong(deposit=done, withdraw=with_code("INSUFFICIENT_BALANCE"))},
+            "its deposit was accepted, and its withdraw refused", id="winnings of a refused bet",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_sound_wallet_answers_is_a_problem(
+    item: PlannedItem, plan: FaultPlan, wallet: dict[str, Any], told: str
+) -> None:
+    """Each wrong wallet is found out by the fault made for it; a right one is not blamed for the same."""
+    retries = "ten"
+    blamed = deal(InProcess(**wallet), item, plan=plan, retries=retries)
+    assert any(told in problem for problem in only(blamed).problems), only(blamed).problems
+    right = InProcess()
+    dealer = deal(right, item, plan=plan, retries=retries)
+    assert not problems(dealer) + disagreements(dealer, right)
+
+
+@pytest.mark.parametrize("code", ["BET_ROLLED_BACK", "BET_ALREADY_CLOSED"])
+@pytest.mark.parametrize("order", [1, -1], ids=["accepted first", "refused first"])
+def test_a_withdraw_that_was_doubled_and_cancelled_in_between(code: str, order: int) -> None:
+    """One delivery debits, a rollback refunds, the other is refused: whichever is heard first, nobody is blamed."""
+    listened = Listened()
+    plan = faults(nth={Fault.EARLY_ROLLBACK: 1, Fault.DUPLICATE: 1})
+    dealer = Dealer([CANCELLED], faults=plan, balances=listened)
+    done, refused = Answer(success(balance_cents=1), 200), Answer(error(code, balance_cents=1), 200)
+    lost = Answer(None, None, "reply lost")
+    heard = iter([[[lost]], [[done], [refused]][::order], [[done]]])
+    told = []
+    while (now := dealer.next()) is not None:
+        told.append([post.calls[0].operation for post in now.posts])
+        dealer.answered(now, next(heard))
+    assert told == [["rollback"], ["withdraw", "withdraw"], ["rollback"]]
+    assert listened.ended == [("b1", -500), ("b1", 500)]
+    assert the_bet(dealer).accepted
+    assert not problems(dealer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "profile",
+    [
+        pytest.param(Profile(), id="as assumed"),
+        pytest.param(
+            Profile(codes="core", unknown_rollback="success"), id="few codes, and SUCCESS to unknown rollbacks"
+        ),
+        pytest.param(Profile(duplicate_reply="verbatim", early_deposit_code="SYSTEM_ERROR"), id="replies repeated"),
+        pytest.param(Profile(deposit_batch=True), id="batches"),
+    ],
+)
+@pytest.mark.parametrize("retries", ["three", "none"])
+@pytest.mark.drawn(4)
+def test_a_right_wallet_is_never_blamed(profile: Profile, retries: str) -> None:
+    """However its profile is set: every bet agrees, and every balance; without retries all but what was lost."""
+    blameless(11, 100, profile, retries)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("retries", ["three", "ten", "exponential", "none"])
+def test_a_right_wallet_is_never_blamed_in_a_long_run(seed: int, retries: str) -> None:
+    """2,000 bets with every fault at 10 %, eight at once."""
+    profiles = [
+        Profile(),
+        Profile(codes="core", unknown_rollback="success"),
+        Profile(duplicate_reply="verbatim"),
+        BATCHES,
+    ]
+    blameless(seed, 2_000, profiles[seed % 4], retries)
+
+
+def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
+    players = max(12, bets // 20)
+    courier = InProcess(opening=opening(players), random=Random(seed), profile=profile)
+    listened = Listened()
+    dealer = deal(
+        courier,
+        *a_plan(bets, seed, players),
+        plan=faults(*OF_WEBHOOKS, rate=0.1),
+        retries=retries,
+        concurrency=8,
+        seed=seed,
+        batches=profile.deposit_batch,
+        balances=listened,
+    )
+    assert not problems(dealer)
+    assert sorted(key for key, _ in listened.begun) == sorted(key for key, _ in listened.ended)
+    states = Counter(dealt.state for dealt in dealer.dealt)
+    assert min(states[state] for state in (ServiceState.CLOSED, ServiceState.ROLLED_BACK, ServiceState.PAID)) > 0
+    lost = {dealt.key for dealt in dealer.dealt if dealt.lost}
+    if retries != "none":
+        assert not disagreements(dealer, courier)
+        assert not lost
+        return
+    # Without retries only bets whose calls the service itself lost may differ, and each is named.
+    assert lost
+    of_bets = {line.partition(":")[0] for line in disagreements(dealer, courier) if line.startswith("storm-bet-")}
+    assert of_bets <= lost
+    for player_id, before in courier.opening.items():
+        theirs = [dealt for dealt in dealer.dealt if dealt.player_id == player_id]
+        certain = sum(dealt.fates()[0].cents for dealt in theirs if not dealt.lost)
+        ranges = [{fate.cents for fate in dealt.fates()} for dealt in theirs if dealt.lost]
+        moved = courier.ledger.balance(player_id) - before - certain
+        assert sum(map(min, ranges)) <= moved <= sum(map(max, ranges))
+
+
+# --- what is told on the way ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "opening_cents", "states"),
+    [
+        pytest.param("closed", 500, ["OPEN", "CLOSED"], id="closed"),
+        pytest.param("cancelled", 500, ["OPEN", "ROLLED_BACK"], id="cancelled"),
+        pytest.param("open", 500, ["OPEN"], id="left open"),
+        pytest.param("closed", 499, ["REFUSED"], id="refused"),
+        pytest.param("claim", 0, ["PAID"], id="claimed"),
+    ],
+)
+def test_states_on_the_way(name: str, opening_cents: int, states: list[str]) -> None:
+    """A bet is OPEN once its withdraw succeeded, and ends as soon as the service says so (spec §3)."""
+    told: list[str] = []
+    deal(InProcess(opening={"p1": opening_cents}), ITEMS[name], on_change=lambda dealt: told.append(str(dealt.state)))
+    assert told == states
+
+
+def test_the_board_gets_what_may_move_and_what_moved() -> None:
+    """Each call begins and ends once, however often it is delivered."""
+    listened = Listened()
+    plan = faults(Fault.REPLY_LOST, Fault.DUPLICATE, Fault.OTHER_CONTENT)
+    deal(InProcess(), CLOSED, claim(), plan=plan, balances=listened)
+    assert sorted(listened.begun) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
+    assert sorted(listened.ended) == [("b1", -500), ("b1", 1_250), ("f1", 375)]
+
+
+def test_the_board_gets_which_balances_are_of_a_repeat() -> None:
+    """The first definite answer is new. The balance of a duplicate may be old, and that of an extra is left out."""
+    listened = Listened()
+    plan = faults(Fault.DUPLICATE, Fault.FORGED, Fault.OTHER_CONTENT)
+    deal(InProcess(replace=answering("SYSTEM_ERROR", "withdraw", 1)), OPEN, plan=plan, balances=listened)
+    # Indefinite at first; then the duplicate, which is answered.
+    assert listened.heard == [("p1", 100, False), ("p1", OPENING_CENTS - 500, False)]
+    listened = Listened()
+    deal(InProcess(), OPEN, plan=plan, balances=listened)
+    assert listened.heard == [("p1", OPENING_CENTS - 500, False), ("p1", OPENING_CENTS - 500, True)]
+
+
+def test_the_board_gets_what_moved_nothing() -> None:
+    """A refused withdraw moved nothing; of a rollback that came first nobody can say what it moved."""
+    refused, early, lost = Listened(), Listened(), Listened()
+    deal(InProcess(opening={"p1": 499}), CLOSED, balances=refused)
+    assert refused.ended == [("b1", 0)]
+    deal(InProcess(), CANCELLED, balances=early, plan=faults(nth={Fault.EARLY_ROLLBACK: 1}))
+    assert early.ended == [("b1", 0), ("b1", 0)]
+    deal(InProcess(), CLOSED, balances=lost, retries="none", plan=faults(nth={Fault.REPLY_LOST: 1}))
+    assert lost.ended == [("b1", None), ("b1", None)], "the cancelled withdraw was never accepted"
+
+
+def test_what_nobody_can_carry_any_more_is_abandoned() -> None:
+    """The call under way is lost, and ends once."""
+    listened = Listened()
+    dealer = Dealer([CLOSED], balances=listened)
+    dealer.abandon()
+    assert listened.ended == []
+    assert dealer.next() is not None
+    dealer.abandon()
+    dealer.abandon()
+    assert listened.ended == [("b1", None)]
+    assert the_bet(dealer).lost
+
+
+def test_history_holds_every_post_of_a_bet() -> None:
+    """Extras among them, each with what was heard."""
+    courier = InProcess()
+    dealer = deal(courier, CLOSED, plan=faults(Fault.FORGED, Fault.DUPLICATE, Fault.OTHER_CONTENT))
+    assert [sent.post for sent in the_bet(dealer).history] == [post for post, _, _ in courier.posts]
+    assert [(str(sent.post.extra), sent.answer.code) for sent in the_bet(dealer).history][:4] == [
+        ("forged", "INVALID_SIGNATURE"), ("None", None), ("duplicate", None),
+        ("other-content", "DUPLICATE_TRANSACTION"),
+    ]  # fmt: skip
+    assert [post.serial for post, _, _ in courier.posts] == [*range(1, len(courier.posts) + 1)]
+
+
+@pytest.mark.parametrize("amount", [1, MAX_AMOUNT_CENTS - 1, MAX_AMOUNT_CENTS], ids=["least", "below most", "most"])
+def test_other_content_can_be_made_of_any_amount(amount: int) -> None:
+    """It has the identity of the call and another amount, which a call can have."""
+    dealt = DealtBet(planned=bet(wager_cents=amount, won_cents=amount))
+    for call in (
+        dealt.planned.withdraw(),
+        dealt.planned.deposit(amount),
+        claim(won=(amount,)).deposit(),
+    ):
+        other = PendingCall(dealt, call, "1").changed().call
+        assert isinstance(other, WithdrawCall | DepositCall)
+        assert abs(other.amount_cents - amount) == 1
+        assert (other.tx_id, other.bet_id, other.player_id, other.action) == (
+            call.tx_id, call.bet_id, call.player_id, call.action,
+        )  # fmt: skip
+
+
+#: A service whose bodies have other names, whose rollbacks have their own tx_id, and which knows no claims.
+OTHER_NAMES = Profile(
+    fields={
+        "player_id": ("user",),
+        "bet_id": ("bet.id",),
+        "tx_id": ("bet.tx",),
+        "amount_cents": ("cents",),
+        "amount_cents.withdraw": ("stake",),
+        "amount_cents.deposit": ("win",),
+        "action.deposit": (),
+    },
+    rollback_tx_id="own",
+    early_deposit_code="SYSTEM_ERROR",
+    deposit_batch=True,
+)
+
+
+@pytest.mark.parametrize("plan", [FaultPlan(), FaultPlan.parse("all")], ids=["no faults", "all faults"])
+def test_a_provider_with_other_names_is_played(plan: FaultPlan) -> None:
+    """Bodies, batches and tx_ids are those of the profile, and the wallet of that profile agrees on every bet."""
+    items = list(Plan(seed=3, start_millis=START_MILLIS, games=catalogue(3), players=("p1",), bets=150))
+    courier = InProcess(opening={"p1": 10**9}, profile=OTHER_NAMES)
+    dealer = deal(courier, *items, plan=plan, profile=OTHER_NAMES, batches=True)
+    assert (problems(dealer), disagreements(dealer, courier)) == ([], [])
+    assert all(isinstance(dealt, DealtBet) for dealt in dealer.dealt)
+    bodies = [post.signed for post, _, _ in courier.posts]
+    assert any(b'"stake":' in body for body in bodies)
+    assert not any(b"player_id" in body or b"JACKPOT" in body for body in bodies)
+
+
+@pytest.mark.parametrize(("early_code", "is_final"), [("BET_NOT_FOUND", False), ("SYSTEM_ERROR", True)])
+def test_an_early_deposit_is_repeated_as_the_profile_says(early_code: Any, is_final: bool) -> None:
+    """A service whose wallets answer otherwise to an early deposit gives up one that is BET_NOT_FOUND."""
+    courier = InProcess(replace=answering("BET_NOT_FOUND", "deposit"))
+    deal(courier, CLOSED, profile=Profile(early_deposit_code=early_code), most_attempts=3)
+    assert operations(genuine(courier)).count("deposit") == (1 if is_final else 3)

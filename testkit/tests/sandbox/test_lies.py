@@ -1,0 +1,157 @@
+"""Lies of the Operator API: once or for ever, about a bet, a round or all of them; and the truth again."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import httpx
+import pytest
+
+from game_operator import OperatorClient
+from game_operator.errors import AuthenticationError, ConfigurationError, ServiceError, UnexpectedResponseError
+from game_operator.models import BetNotFound, ClosedBet, OpenBet, RoundFound, RoundNotFound
+from game_operator.protocol.exact_json import encode_json
+from game_operator_testkit.provider.keys import ThrowAwayKeys, new_key
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.in_process import InProcessSandbox
+
+KEYS = ThrowAwayKeys()
+
+
+@pytest.fixture
+def sandbox() -> Iterator[InProcessSandbox]:
+    with InProcessSandbox(keys=KEYS) as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("times", [1, 2, None])
+def test_another_win_is_told_so_often(sandbox: InProcessSandbox, times: int | None) -> None:
+    """Once, twice or for ever; other bets are answered truly."""
+    bet_id = sandbox.bet_ids["CLOSED"]
+    with sandbox.client() as client:
+        true, other = client.fetch_bet(bet_id), client.fetch_bet(sandbox.bet_ids["LOST"])
+        assert isinstance(true, ClosedBet)
+        sandbox.lies.about_bet(bet_id, {"won": true.won + 1}, times=times)
+        lie = true.model_copy(update={"won": true.won + 1})
+        told = 4 if times is None else times
+        assert [client.fetch_bet(bet_id) for _ in range(4)] == [lie] * told + [true] * (4 - told)
+        assert client.fetch_bet(sandbox.bet_ids["LOST"]) == other
+        sandbox.lies.clear()
+        assert client.fetch_bet(bet_id) == true
+
+
+def test_another_player_and_another_bet(sandbox: InProcessSandbox) -> None:
+    """A later lie about the same bet replaces the earlier one."""
+    bet_id, other_id = sandbox.bet_ids["OPEN"], sandbox.bet_ids["CLOSED"]
+    with sandbox.client() as client:
+        true, other = client.fetch_bet(bet_id), client.fetch_bet(other_id)
+        sandbox.lies.about_bet(bet_id, {"player_id": "mallory"})
+        told = client.fetch_bet(bet_id)
+        assert isinstance(true, OpenBet)
+        assert told == true.model_copy(update={"player_id": "mallory"})
+        as_this = other.model_copy(update={"reference_id": bet_id})
+        sandbox.lies.about_bet(bet_id, as_this)
+        assert client.fetch_bet(bet_id) == as_this
+        # Our own client sees that the answer belongs to another question.
+        sandbox.lies.about_bet(bet_id, other)
+        with pytest.raises(UnexpectedResponseError, match="was asked for"):
+            client.fetch_bet(bet_id)
+        assert sandbox.live.recent(1)[0].response_body == encode_json(other.model_dump())
+        sandbox.lies.about_bet(bet_id, BetNotFound())
+        assert client.fetch_bet(bet_id) == BetNotFound()
+        known = true.model_copy(update={"reference_id": "bet-of-nobody"})
+        sandbox.lies.about_bet("bet-of-nobody", known)
+        assert client.fetch_bet("bet-of-nobody") == known
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"status":"CLOSED"}', b"\xff\x00"])
+def test_garbage(sandbox: InProcessSandbox, body: bytes) -> None:
+    """Byte for byte; the client reports it as a separate kind of error."""
+    bet_id = sandbox.bet_ids["OPEN"]
+    sandbox.lies.about_bet(bet_id, body)
+    with sandbox.client() as client, pytest.raises(UnexpectedResponseError):
+        client.fetch_bet(bet_id)
+    seen = sandbox.live.recent(1)[0]
+    assert (seen.response_body, seen.status) == (body, 200)
+    assert "lie" in seen.note
+
+
+def test_rounds(sandbox: InProcessSandbox) -> None:
+    """By id and by number; one that is not there too. A bet that is lied about is listed truly."""
+    with sandbox.client() as client:
+        fetched = partial(client.fetch_round_bets, instance_id=sandbox.instance_id)
+        true = fetched(round_id=sandbox.round_id)
+        assert isinstance(true, RoundFound)
+        sandbox.lies.about_bet(true.bets[0].reference_id, b"<html>")
+        assert fetched(round_id=sandbox.round_id) == true
+        sandbox.lies.about_round(sandbox.round_id, {"bets": []}, times=2)
+        empty = true.model_copy(update={"bets": ()})
+        assert fetched(round_id=sandbox.round_id) == empty
+        assert fetched(round_no=sandbox.round_no) == empty
+        assert fetched(round_no=sandbox.round_no) == true
+        known = true.model_copy(update={"round_id": "round-of-nobody"})
+        sandbox.lies.about_round("round-of-nobody", known, times=1)
+        assert fetched(round_id="round-of-nobody") == known
+        assert isinstance(fetched(round_id="round-of-nobody"), RoundNotFound)
+
+
+def test_an_old_copy_of_all(sandbox: InProcessSandbox) -> None:
+    """Bets and rounds are answered as they were; grants are made now."""
+    old = sandbox.world.copy()
+    bet_id = sandbox.bet_ids["OPEN"]
+    with sandbox.client() as client:
+        before = client.fetch_bet(bet_id)
+        assert isinstance(before, OpenBet)
+        closed = ClosedBet.model_validate(before.model_dump() | {"status": "CLOSED", "won": 7})
+        sandbox.world.add_bet(closed)
+        new = before.model_copy(update={"reference_id": "new"})
+        sandbox.world.add_bet(new)
+        assert client.fetch_bet(bet_id) == closed
+        sandbox.lies.answer_from(old)
+        assert client.fetch_bet(bet_id) == before
+        assert client.fetch_bet("new") == BetNotFound()
+        found = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=before.round_id)
+        assert isinstance(found, RoundFound)
+        assert before in found.bets
+        assert new not in found.bets
+        client.grant_free_bet(
+            player_id="p1", instance_id=sandbox.instance_id, count=1, wager_amount_cents=100,
+            expire_duration_millis=60_000, reference_id="r1",
+        )  # fmt: skip
+        assert len(sandbox.world.grants()) == 1
+        assert old.grants() == ()
+        sandbox.lies.answer_from(None)
+        assert client.fetch_bet(bet_id) == closed
+
+
+def test_a_call_that_is_refused_hears_no_lie(sandbox: InProcessSandbox) -> None:
+    """Nor does one that meets a fault; neither counts as told."""
+    bet_id = sandbox.bet_ids["OPEN"]
+    sandbox.lies.about_bet(bet_id, BetNotFound(), times=1)
+    sandbox.faults.set_nth("api-500", 1)
+    http = httpx.Client(transport=sandbox.transport)
+    stranger = OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), http_client=http)
+    with http, stranger, pytest.raises(AuthenticationError):
+        stranger.fetch_bet(bet_id)
+    with sandbox.client(retries=0) as client:
+        with pytest.raises(ServiceError):
+            client.fetch_bet(bet_id)
+        assert client.fetch_bet(bet_id) == BetNotFound()
+        assert isinstance(client.fetch_bet(bet_id), OpenBet)
+
+
+@pytest.mark.parametrize("times", [0, -1])
+def test_a_lie_is_told_at_least_once(sandbox: InProcessSandbox, times: int) -> None:
+    """Never is what clear() is for."""
+    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
+        sandbox.lies.about_bet("b", b"", times=times)
+    with pytest.raises(ConfigurationError, match="Pass 1 or more"):
+        sandbox.lies.about_round("r", b"", times=times)
+
+
+@pytest.mark.outside
+def test_over_http() -> None:
+    """The same sandbox behind a port."""
+    with Sandbox() as sandbox, sandbox.client() as client:
+        bet_id = sandbox.bet_ids["OPEN"]
+        sandbox.lies.about_bet(bet_id, BetNotFound(), times=1)
+        assert [type(client.fetch_bet(bet_id)) for _ in range(2)] == [BetNotFound, OpenBet]

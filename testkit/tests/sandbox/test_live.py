@@ -1,0 +1,177 @@
+"""The live log: the newest exchanges, numbered, from any thread."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from game_operator.errors import MalformedCallError
+from game_operator.models.webhooks import error
+from game_operator_testkit.sandbox.service import exchange_log
+from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
+
+SECRET = b"c2lnbmF0dXJl"
+
+
+def exchange(path: str = "/withdraw") -> Exchange:
+    return Exchange(
+        at_millis=1,
+        direction="webhook",
+        method="POST",
+        path=path,
+        request_headers=((b"signature", SECRET),),
+        request_body=b'{"player_id":"p1"}',
+        signature="valid",
+        status=200,
+        response_body=b'{"type":"SUCCESS"}',
+    )
+
+
+def test_exchanges_are_numbered_and_found() -> None:
+    """From 1 up, the newest first; what there is not is None."""
+    live = LiveLog()
+    assert live.recent() == []
+    recorded = [live.record(exchange(f"/{number}")) for number in range(3)]
+    assert [each.number for each in recorded] == [1, 2, 3]
+    assert live.recent() == recorded[::-1]
+    assert live.recent(2) == recorded[:0:-1]
+    assert live.exchange(2) == recorded[1]
+    assert live.exchange(0) is live.exchange(4) is None
+
+
+def test_what_is_new_is_found() -> None:
+    """After a number, the newest first; and from which number on there are any."""
+    live = LiveLog(kept=3)
+    assert (live.oldest, live.since(0)) == (1, [])
+    for _ in range(5):
+        live.record(exchange())
+    assert live.oldest == 3
+    assert [each.number for each in live.since(0)] == [5, 4, 3]
+    assert [each.number for each in live.since(4)] == [5]
+    assert live.since(5) == live.since(9) == []
+
+
+def test_deliveries_of_one_call() -> None:
+    """They have the same path, bytes and signer; what has left the log is not among them."""
+    live = LiveLog(kept=4)
+    first, other, second = live.record(exchange()), live.record(exchange("/deposit")), live.record(exchange())
+    forged = live.record(replace(exchange(), signature="forged"))
+    assert live.deliveries(first) == live.deliveries(second) == (1, 3)
+    assert (live.deliveries(other), live.deliveries(forged)) == ((2,), (4,))
+    live.record(exchange())
+    assert live.deliveries(second) == (3, 5)
+    for unlike in (
+        exchange("/player-balance"),
+        replace(exchange(), direction="api"),
+        replace(exchange(), request_body=b"{}"),
+    ):
+        assert len(live.deliveries(live.record(unlike))) <= 1
+    for _ in range(4):
+        live.record(exchange("/rollback"))
+    assert live.deliveries(first) == ()
+    assert len(live._deliveries) == 1
+
+
+def test_a_reply_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is recorded; what was not recorded is read each time."""
+    reply = b'{"type":"ERROR","code":"LIMIT_EXCEEDED","balance":1.50,"timestamp":1}'
+    unread = replace(exchange(), response_body=reply)
+    recorded = LiveLog().record(unread)
+    monkeypatch.setattr(exchange_log, "read_reply", lambda _body: error("ANOTHER"))
+    assert (recorded.code, recorded.balance_cents) == ("LIMIT_EXCEEDED", 150)
+    assert (unread.code, unread.balance_cents) == ("ANOTHER", None)
+    assert recorded == replace(unread, number=1)
+
+
+@pytest.mark.parametrize(
+    ("direction", "path", "operation"),
+    [
+        ("webhook", "/withdraw", "withdraw"), ("webhook", "/a/b", "a/b"),
+        ("api", "/api/v0.2/fetch-games", "fetch-games"),
+        ("api", "/api/v0.2/fetch-bet/bet-1", "fetch-bet"), ("api", "/api/v0.2/fetch-bet?x=/y", "fetch-bet"),
+        ("api", "/else/where", "else"),
+    ],
+)  # fmt: skip
+def test_the_operation_of_a_path(direction: Any, path: str, operation: str) -> None:
+    """What was asked, without the id."""
+    assert replace(exchange(path), direction=direction).operation == operation
+
+
+@pytest.mark.parametrize(("count", "oldest"), [(5, 1), (6, 2)])
+def test_only_the_newest_are_kept(count: int, oldest: int) -> None:
+    """What is older is gone, and its number is never given again."""
+    live = LiveLog(kept=5)
+    for _ in range(count):
+        live.record(exchange())
+    assert [each.number for each in live.recent(100)] == [*range(count, oldest - 1, -1)]
+    assert (live.exchange(oldest - 1) is None) is (live.exchange(oldest) is not None) is True
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        pytest.param({"response_body": b"x" * 60}, [3, 2, 1], id="as many bytes as may be"),
+        pytest.param({"response_body": b"x" * 61}, [3, 2], id="a byte of an answer more"),
+        pytest.param({"request_body": b"x" * 61}, [3, 2], id="a byte of a request more"),
+        pytest.param({"response_body": b"x" * 59, "response_headers": ((b"a", b"b"),)}, [3, 2], id="of a header more"),
+        pytest.param({"request_body": b"x" * 59, "request_headers": ((b"a", b"b"),)}, [3, 2], id="of its own header"),
+        pytest.param({"response_body": b"x" * 160}, [3], id="the oldest go first"),
+        pytest.param({"response_body": b"x" * 10_000}, [3], id="the newest stays"),
+    ],
+)
+def test_long_ones_push_out_more(changes: dict[str, Any], kept: list[int]) -> None:
+    """The bytes of all bodies and headers are bounded, on either side; and what went makes room again."""
+    live = LiveLog(kept_bytes=160)
+    empty = replace(exchange(), request_headers=(), request_body=b"", response_body=b"")
+    for size in (40, 60):
+        live.record(replace(empty, response_body=b"x" * size))
+    live.record(replace(empty, **changes))
+    assert [each.number for each in live.recent()] == kept
+    for _ in range(4):
+        live.record(replace(empty, response_body=b"x" * 40))
+    assert [each.number for each in live.recent()] == [7, 6, 5, 4]
+    live.record(replace(empty, request_body=b"x"))
+    assert [each.number for each in live.recent()] == [8, 7, 6, 5]
+
+
+def test_64_mib_are_kept() -> None:
+    """Of answers of a MiB, as long as one may be, 64; and none of those that are short is lost to bytes."""
+    live, mib = LiveLog(), bytes(1024 * 1024)
+    long = replace(exchange(), request_headers=(), request_body=b"", response_body=mib)
+    for _ in range(65):
+        live.record(long)
+    assert [each.number for each in live.recent(1_000)] == [*range(65, 1, -1)]
+    for _ in range(1_000):
+        live.record(exchange())
+    assert [each.number for each in live.recent(2_000)] == [*range(1_065, 65, -1)]
+
+
+def test_many_threads_record() -> None:
+    """None is lost, and no number is given twice."""
+    live = LiveLog(kept=2_000)
+    with ThreadPoolExecutor(8) as threads:
+        recorded = [threads.submit(live.record, exchange()) for _ in range(1_000)]
+    assert (
+        sorted(each.result().number for each in recorded)
+        == [each.number for each in live.recent(2_000)][::-1]
+        == [*range(1, 1_001)]
+    )
+
+
+def test_what_is_secret_is_not_shown() -> None:
+    """Signatures and bodies are for the page, not for logs."""
+    told = repr(exchange())
+    assert SECRET.decode() not in told
+    assert "player_id" in told
+    assert "p1" not in told
+
+
+def test_a_reply_is_read_if_it_is_whole() -> None:
+    """A body that was cut, or is encoded, says nothing, even if its beginning reads well (spec §2.1)."""
+    told = replace(exchange(), response_body=b'{"type":"ERROR","code":"BET_NOT_FOUND"}')
+    assert told.reply().code == "BET_NOT_FOUND"
+    with pytest.raises(MalformedCallError, match="longer than"):
+        replace(told, defect="the body is longer than 1048576 bytes").reply()
+    with pytest.raises(MalformedCallError):
+        replace(told, response_body=b"{").reply()

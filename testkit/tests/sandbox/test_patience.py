@@ -1,0 +1,145 @@
+"""Patience with a wallet that answers nothing of use: it ends, and begins anew with the first answer."""
+
+import asyncio
+from contextlib import suppress
+from threading import get_ident
+
+import pytest
+
+from game_operator.errors import RequestNotSentError, TransportError
+from game_operator.models.webhooks import DepositCall, Reply, WithdrawCall
+from game_operator.money import Cents
+from game_operator_testkit.provider.delivery import Answer, Post
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline
+
+pytestmark = pytest.mark.slow
+
+CALL = WithdrawCall(player_id="p", bet_id="b", amount_cents=1)
+SILENCE = Answer(None, None, "it hung up")
+USE = Answer(Reply(balance_cents=Cents(1)), 200)
+REFUSAL = Answer(Reply(code="INSUFFICIENT_BALANCE", balance_cents=Cents(1)), 200)
+TROUBLE = Answer(Reply(code="SYSTEM_ERROR"), 200)
+STRANGER = Answer(Reply(code="INVALID_SIGNATURE"), 200)
+
+
+class Canned:
+    """Gives its answers in turn, and takes a moment for each."""
+
+    def __init__(self, answers: tuple[Answer, ...], seconds: float) -> None:
+        self._answers, self._seconds = iter(answers), seconds
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        await asyncio.sleep(self._seconds)
+        return (next(self._answers),)
+
+
+def posted(*answers: Answer, patience: float = 0.04, takes: float = 0.06, post: Post | None = None) -> int:
+    """Return how many of the *answers* were heard before patience was at its end."""
+    courier, heard = NotingCourier(Canned(answers, takes).post, Timeline(), patience), 0
+
+    async def everything() -> None:
+        nonlocal heard
+        for _ in answers:
+            await courier.post(post or Post((CALL,)))
+            heard += 1
+
+    with suppress(TransportError):
+        asyncio.run(everything())
+    return heard
+
+
+@pytest.mark.parametrize("answer", [SILENCE, TROUBLE, STRANGER], ids=["silence", "SYSTEM_ERROR", "INVALID_SIGNATURE"])
+def test_patience_ends(answer: Answer) -> None:
+    """After the time that was given, and not with the first."""
+    assert posted(answer, answer, answer) == 1
+    assert posted(answer, answer, answer, patience=60, takes=0) == 3
+
+
+def test_the_end_is_told() -> None:
+    """For how long, and what was heard last."""
+    courier = NotingCourier(Canned((SILENCE, TROUBLE), 0).post, Timeline(), 0)
+
+    async def everything() -> None:
+        for _ in range(2):
+            await courier.post(Post((CALL,)))
+
+    with pytest.raises(TransportError, match=r"no definite answer any more; the last was: (it hung up|SYSTEM_ERROR)"):
+        asyncio.run(everything())
+
+
+class Unreachable:
+    """Answers nothing so many times, and then cannot be reached, after a while."""
+
+    def __init__(self, silent: int) -> None:
+        self._silent = silent
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        self._silent -= 1
+        if self._silent >= 0:
+            return (SILENCE,)
+        await asyncio.sleep(0.2)
+        raise RequestNotSentError("/withdraw: refused", elapsed_seconds=0.0)
+
+
+@pytest.mark.parametrize("silent", [pytest.param(0, id="at once"), pytest.param(1, id="after silence")])
+def test_how_long_a_wallet_was_waited_for_that_cannot_be_reached(silent: int) -> None:
+    """From its last answer of use on, and not the moment of the last attempt; no advice on what never left."""
+    courier = NotingCourier(Unreachable(silent).post, Timeline(), 60)
+
+    async def everything() -> None:
+        for _ in range(silent):
+            await courier.post(Post((CALL,)))
+            await asyncio.sleep(0.3)
+        await courier.post(Post((CALL,)))
+
+    with pytest.raises(TransportError, match="cannot be reached any more: /withdraw: refused") as gone:
+        asyncio.run(everything())
+    assert gone.value.elapsed_seconds >= (0.45 if silent else 0.15)
+    assert gone.value.attempts == 1 + silent
+    assert not isinstance(gone.value, RequestNotSentError)
+
+
+@pytest.mark.parametrize("answer", [USE, REFUSAL], ids=["SUCCESS", "a refusal"])
+def test_an_answer_of_use_begins_it_anew(answer: Answer) -> None:
+    """A refusal is one too."""
+    assert posted(SILENCE, answer, SILENCE, answer, TROUBLE, answer) == 6
+
+
+@pytest.mark.parametrize(
+    ("manner", "extra"),
+    [(Fault.REQUEST_LOST, None), (Fault.TIMEOUT, None), (None, Fault.FORGED), (None, Fault.OLD_KEY)],
+)
+def test_what_a_fault_hid_is_not_the_wallets(manner: Fault | None, extra: Fault | None) -> None:
+    """A reply that we lost ourselves, and the refusal of a stranger."""
+    assert posted(*[SILENCE] * 3, post=Post((CALL,), manner=manner, extra=extra)) == 3
+
+
+def test_many_in_vain_are_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a call would be given up within the second that a database takes to start."""
+    slept: list[float] = []
+    here, real_sleep = get_ident(), asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        # Servers of other tests may still sleep in their own threads.
+        if get_ident() == here:
+            slept.append(seconds)
+        else:
+            await real_sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert posted(*[TROUBLE] * 16, patience=60, takes=0) == 16
+    few_seconds = sum(slept)
+    slept.clear()
+    assert posted(*[TROUBLE] * 36, patience=60, takes=0) == 36
+    assert sum(slept) > few_seconds + 1.0
+
+
+@pytest.mark.parametrize(("early_code", "waits"), [("BET_NOT_FOUND", True), ("SYSTEM_ERROR", False)])
+def test_an_early_deposit_waits_for_its_answer_as_the_profile_says(early_code: str, waits: bool) -> None:
+    """BET_NOT_FOUND answers a deposit for good unless it is the profile's early_deposit_code."""
+    deposit = DepositCall(player_id="p", bet_id="b", amount_cents=1)
+    timeline = Timeline()
+    timeline.note(Post((deposit,)), (Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code),))
+    assert bool(timeline.unanswered) is waits
+    assert (timeline.last_answered is None) is waits

@@ -1,0 +1,705 @@
+"""
+Rounds played over real HTTP against a real wallet: limits, wallets that are down or broken, free bets, and the end.
+
+The wallet is ours behind uvicorn; what it holds and what the service answers must agree.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from game_operator import ClosedBet, ConfigurationError, OperatorClient, RolledBackBet, RoundFound
+from game_operator.errors import RequestNotSentError, TransportError
+from game_operator.ledger import MemoryLedger
+from game_operator.models import BetConfig, BetNotFound
+from game_operator.profile import Profile
+from game_operator.wallet import Wallet
+from game_operator.webhooks import HandledCall, RsaSignature, WebhookReceiver, asgi_app
+from game_operator_testkit import DeliveryInDoubtError
+from game_operator_testkit.provider.delivery import answers_in
+from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault
+from game_operator_testkit.provider.keys import ServiceKeys, new_key
+from game_operator_testkit.sandbox import PlayedRound, Sandbox
+from game_operator_testkit.sandbox import server as server_module
+from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
+from game_operator_testkit.sandbox.games import limits_of
+from game_operator_testkit.sandbox.service.exchange_log import LiveLog
+from game_operator_testkit.sandbox.storm.players import PlayersBooks
+from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS, terms
+from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
+from tests.support.servers import asgi_server
+from tests.support.times import StoppedClock
+
+pytestmark = pytest.mark.outside
+
+OPENING_CENTS = 1_000_000
+#: But for those after which service and wallet differ on purpose.
+OF_WEBHOOKS = [fault for fault in Fault if fault not in (*API_FAULTS, *LASTING_FAULTS)]
+
+
+@dataclass
+class Table:
+    """A sandbox, and the wallet that it plays against."""
+
+    sandbox: Sandbox
+    ledger: MemoryLedger
+    clock: StoppedClock
+    client: OperatorClient
+    handled: list[HandledCall]
+
+    def play(self, **changes: Any) -> PlayedRound:
+        options: dict[str, Any] = {"player_id": "p1", "wager_cents": 500}
+        return self.sandbox.play_round(**options | changes)
+
+    @property
+    def balance(self) -> int:
+        return self.ledger.balance("p1")
+
+    def grant(self, **changes: Any) -> str:
+        granted = self.client.grant_free_bet(**terms(self.sandbox.instance_id, player_id="p1", **changes))
+        return granted.free_bet_id
+
+    def operations(self) -> list[str]:
+        return [handled.path for handled in self.handled]
+
+
+@pytest.fixture(scope="module")
+def keys() -> ServiceKeys:
+    return ServiceKeys(new_key(), new_key())
+
+
+@pytest.fixture(scope="module")
+def served(keys: ServiceKeys) -> Iterator[tuple[str, list[Any]]]:
+    """One server for all tests: the address, and the ledger and calls of now."""
+    now: list[Any] = [None, []]
+
+    class Current(Wallet):
+        """The wallet of the test that runs."""
+
+        @property
+        def ledger(self) -> Any:
+            return now[0]
+
+        @ledger.setter
+        def ledger(self, _ledger: object) -> None:
+            pass
+
+    wallet = Current(MemoryLedger())
+    receiver = WebhookReceiver(
+        authenticator=RsaSignature(keys.current.public_key_pem()), on_call=lambda handled: now[1].append(handled)
+    )
+    with asgi_server(asgi_app(receiver, wallet)) as port:
+        yield f"http://127.0.0.1:{port}", now
+
+
+@pytest.fixture(scope="module")
+def running(
+    served: tuple[str, list[Any]], keys: ServiceKeys, private_key: RSAPrivateKey, public_key: RSAPublicKey
+) -> Iterator[Table]:
+    """A sandbox for all tests, for one takes longer to start and stop than to play."""
+    clock = StoppedClock(NOW_MILLIS)
+    with (
+        Sandbox(operator_public_key=public_key, clock=clock) as sandbox,
+        closing(OperatorClient(sandbox.base_url, "acme", private_key, trust_env=False)) as client,
+    ):
+        yield Table(sandbox, MemoryLedger(), clock, client, [])
+
+
+@pytest.fixture
+def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> Table:
+    """The sandbox as it was when it was new, but for the bets and grants of other tests; and a new wallet."""
+    url, now = served
+    now[0], now[1] = MemoryLedger({"p1": OPENING_CENTS, "poor": 499}), []
+    service = running.sandbox.service
+    running.sandbox.wallet_url, running.clock.now_millis = url, NOW_MILLIS
+    service.keys, service.live, service.balances = keys, LiveLog(), BalanceBoard()
+    service.faults.clear()
+    return replace(running, ledger=now[0], handled=now[1])
+
+
+# --- what is played ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "moved", "paths"),
+    [
+        pytest.param({"won_cents": 1_250}, 750, ["/withdraw", "/deposit"], id="won"),
+        pytest.param({"won_cents": 0}, -500, ["/withdraw", "/deposit"], id="lost"),
+        pytest.param({"cancel": True}, 0, ["/withdraw", "/rollback"], id="cancelled"),
+    ],
+)
+def test_what_was_played_is_what_is_looked_up(
+    table: Table, options: dict[str, Any], moved: int, paths: list[str]
+) -> None:
+    """fetch-bet and fetch-round-bets know the bet as the wallet does (spec §2.4, §2.8)."""
+    played = table.play(**options)
+    assert table.operations() == [delivery.path for delivery in played.deliveries] == paths
+    assert table.balance == OPENING_CENTS + moved
+    assert played.problems == ()
+    bet = table.client.fetch_bet(played.bet_ids[0])
+    assert isinstance(bet, RolledBackBet if "cancel" in options else ClosedBet)
+    assert (bet.player_id, bet.wager, bet.round_id, bet.timestamp) == ("p1", 500, played.round_id, NOW_MILLIS)
+    if isinstance(bet, ClosedBet):
+        assert bet.won == options["won_cents"]
+    by_id = table.client.fetch_round_bets(instance_id=table.sandbox.instance_id, round_id=played.round_id)
+    by_no = table.client.fetch_round_bets(instance_id=table.sandbox.instance_id, round_no=played.round_no)
+    assert by_id == by_no
+    assert isinstance(by_id, RoundFound)
+    assert by_id.bets == (bet,)
+    (record,) = table.ledger.bets()
+    assert (record.bet_id, record.state, record.round_id) == (bet.reference_id, bet.status, played.round_id)
+
+
+def test_the_service_emits_the_four_webhooks(table: Table, keys: ServiceKeys) -> None:
+    """Withdraw, deposit, rollback and player-balance come signed to the operator's address (spec §1, §4.1, §6)."""
+    url = table.sandbox.wallet_url
+    assert url is not None
+    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS}
+    table.play(won_cents=1_250)
+    table.play(cancel=True)
+    assert table.operations() == ["/player-balance", "/withdraw", "/deposit", "/withdraw", "/rollback"]
+    assert [handled.status for handled in table.handled] == [200] * 5
+    assert PlayersBooks(url, keys.current).open({"p1": 0}) == {"p1": OPENING_CENTS + 750}
+
+
+def test_a_refused_bet_is_not_found_and_its_round_is_empty(table: Table) -> None:
+    """The wallet declined, so for the service it was never placed."""
+    played = table.play(player_id="poor", wager_cents=500)
+    assert [delivery.code for delivery in played.deliveries] == ["INSUFFICIENT_BALANCE"]
+    assert isinstance(table.client.fetch_bet(played.bet_ids[0]), BetNotFound)
+    found = table.client.fetch_round_bets(instance_id=table.sandbox.instance_id, round_id=played.round_id)
+    assert isinstance(found, RoundFound)
+    assert found.bets == ()
+    assert played.problems == ()
+    assert len(table.play(player_id="poor", wager_cents=499, won_cents=0).deliveries) == 2
+
+
+def test_a_bet_at_each_stage(table: Table) -> None:
+    """Unknown while it is being placed, OPEN until it ends, and then as it ended (spec §3)."""
+    service = table.sandbox.service
+    planned = service.requested.round(player_id="p1", wager_cents=500, won_cents=1_250, cancel=False, instance_id=None)
+    (planned_bet,) = planned.bets
+    dealer = service.dealer(planned)
+    said = json.dumps({"type": "SUCCESS", "balance": 1, "timestamp": 7}).encode()
+    states = []
+
+    def look() -> None:
+        states.append(table.client.fetch_bet(planned_bet.bet_id).status)
+
+    look()
+    while (order := dealer.next()) is not None:
+        look()
+        dealer.answered(order, [answers_in(post, 200, said) for post in order.posts])
+        look()
+    service.played(planned, dealer, [])
+    assert states == ["NOT_FOUND", "NOT_FOUND", "OPEN", "CLOSED", "CLOSED"]
+
+
+def test_rounds_are_numbered_and_outcomes_follow_the_seed(table: Table, public_key: RSAPublicKey) -> None:
+    """Numbers go up; with the same seed and clock another sandbox posts the same, bet ids and outcomes."""
+
+    def posted(seed: int) -> list[bytes]:
+        sandbox = Sandbox(
+            operator_public_key=public_key, wallet_url=table.sandbox.wallet_url, clock=table.clock, seed=seed,
+            service_private_key=table.sandbox.service.keys.current,
+        )  # fmt: skip
+        with sandbox:
+            played = [sandbox.play_round(player_id="p1", wager_cents=500) for _ in range(4)]
+        assert [each.round_no for each in played] == [*range(played[0].round_no, played[0].round_no + 4)]
+        assert played[0].round_no > sandbox.round_no
+        return [delivery.posted for each in played for delivery in each.deliveries]
+
+    first = posted(1)
+    assert first == posted(1)
+    assert not set(first) & set(posted(2))
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wager", "won", "sound"),
+    [
+        pytest.param(9, 0, False, id="below the least wager"),
+        pytest.param(10, 0, True, id="the least wager"),
+        pytest.param(10_000, 0, True, id="the highest wager"),
+        pytest.param(10_001, 0, False, id="above the highest wager"),
+        pytest.param(100, 1_000_000, True, id="the highest win"),
+        pytest.param(100, 1_000_001, False, id="above the highest win"),
+        pytest.param(100, -1, False, id="a win below 0"),
+    ],
+)
+def test_limits_of_the_instance(table: Table, wager: int, won: int, sound: bool) -> None:
+    """Wagers and wins are within the bet_config (spec §2.7), or nothing is sent."""
+    assert limits_of(config(table)).min_cents == 10
+    assert limits_of(config(table)).max_win_cents == 1_000_000
+    if sound:
+        assert table.play(wager_cents=wager, won_cents=won).problems == ()
+        assert table.balance == OPENING_CENTS - wager + won
+    else:
+        with pytest.raises(ConfigurationError, match=r"out of the limits of .* Pass 0\.\d+ to"):
+            table.play(wager_cents=wager, won_cents=won)
+        assert not table.handled
+
+
+def config(table: Table) -> BetConfig:
+    games = table.client.fetch_games()
+    return next(
+        instance.bet_config for game in games for instance in game.instances if instance.id == table.sandbox.instance_id
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "raised", "told"),
+    [
+        pytest.param({"instance_id": "0" * 24}, ConfigurationError, "is unknown", id="an unknown instance"),
+        pytest.param({"instance_id": "x"}, ConfigurationError, "is unknown", id="no instance id"),
+        pytest.param({"player_id": ""}, ConfigurationError, "cannot be placed: player_id", id="no player"),
+        pytest.param({"player_id": " "}, ConfigurationError, "cannot be placed: player_id", id="a blank player"),
+        pytest.param({"player_id": "p" * 257}, ConfigurationError, "at most 256", id="a player's id too long"),
+        pytest.param({"player_id": "\ud800"}, ConfigurationError, "surrogate", id="a lone surrogate"),
+        pytest.param({"player_id": 7}, TypeError, "player_id", id="a player of another type"),
+        pytest.param({"wager_cents": 5.0}, TypeError, "wager must be an int", id="a float"),
+        pytest.param({"wager_cents": True}, TypeError, "wager must be an int", id="a bool"),
+        pytest.param({"won_cents": 5.0}, TypeError, "win must be an int", id="a win as a float"),
+    ],
+)
+def test_what_cannot_be_played(table: Table, changes: dict[str, Any], raised: type[Exception], told: str) -> None:
+    """It is said before anything is sent, and no round is left behind."""
+    rounds = table.sandbox.world.bets()
+    with pytest.raises(raised, match=told):
+        table.play(**changes)
+    assert not table.handled
+    assert table.sandbox.world.bets() == rounds
+
+
+def test_an_inactive_instance_and_a_game_that_rests(table: Table) -> None:
+    """Nobody can play there (spec §2.5, §2.6)."""
+    games = table.client.fetch_games()
+    asleep = [(game, instance) for game in games for instance in game.instances if not instance.active]
+    assert {game.status for game, _ in asleep} >= {"ACTIVE", "MAINTENANCE", "INACTIVE"} - {
+        game.status for game in games if not game.instances
+    }
+    for _, instance in asleep:
+        with pytest.raises(ConfigurationError, match="cannot be played now"):
+            table.play(instance_id=instance.id)
+    awake = next(
+        instance for game in games for instance in game.instances if instance.active and game.id == "ember-dice"
+    )
+    assert table.play(instance_id=awake.id, wager_cents=100, won_cents=0).problems == ()
+
+
+def test_a_sandbox_that_does_not_run_or_knows_no_wallet(table: Table, public_key: RSAPublicKey) -> None:
+    """It says what to do."""
+    idle = Sandbox(operator_public_key=public_key, wallet_url=table.sandbox.wallet_url)
+    with pytest.raises(ConfigurationError, match="plays only while it runs"):
+        idle.play_round(player_id="p1", wager_cents=100)
+    table.sandbox.wallet_url = None
+    for play in (table.play, lambda: table.sandbox.claim_free_bets("x"), lambda: table.sandbox.redeliver(1)):
+        with pytest.raises(ConfigurationError, match="knows no wallet"):
+            play()
+
+
+# --- faults over real HTTP --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cancel", [False, True], ids=["closed", "cancelled"])
+@pytest.mark.parametrize("fault", OF_WEBHOOKS, ids=str)
+def test_each_fault_on_a_real_wire(table: Table, fault: Fault, cancel: bool) -> None:
+    """At full rate: the round ends with service and wallet agreeing, and nobody is blamed."""
+    table.sandbox.faults.set(fault, 1.0)
+    played = table.play(won_cents=None if cancel else 1_250, cancel=cancel)
+    assert played.problems == ()
+    (record,) = table.ledger.bets()
+    status = table.client.fetch_bet(played.bet_ids[0]).status
+    assert (status, str(record.state)) in {
+        ("CLOSED", "CLOSED"), ("ROLLED_BACK", "ROLLED_BACK"), ("ROLLED_BACK", "TOMBSTONE"),
+    }  # fmt: skip
+    assert (status == "ROLLED_BACK") is cancel
+    assert table.balance == OPENING_CENTS + (0 if cancel else 750)
+    seen = table.sandbox.live.recent()
+    where = {Fault.EARLY_ROLLBACK: False, Fault.EARLY_DEPOSIT: False, Fault.LATE_DEPOSIT: False}
+    assert any(fault in exchange.fault for exchange in seen) is where.get(fault, True)
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
+    assert board.agrees
+    assert board.under_way == 0
+
+
+def test_the_nth_call_from_now_on(table: Table) -> None:
+    """A switch waits over several rounds, strikes once, and is off again."""
+    table.sandbox.faults.set_nth("reply-lost", 4)
+    notes = [[exchange.note for exchange in exchanges] for exchanges in (played_notes(table), played_notes(table))]
+    assert notes == [["", ""], ["", "reply lost", "delivery 2"]]
+    assert table.sandbox.faults.plan.nth == {}
+
+
+def played_notes(table: Table) -> list[Any]:
+    before = len(table.sandbox.live.recent(1_000))
+    table.play(won_cents=100)
+    return table.sandbox.live.recent(1_000)[::-1][before:]
+
+
+def test_after_a_rotation(table: Table) -> None:
+    """A wallet that was not told refuses all, and one that was told accepts; the old key is the fault's."""
+    table.sandbox.rotate_service_key()
+    played = table.play(won_cents=0)
+    assert {delivery.code for delivery in played.deliveries} == {"INVALID_SIGNATURE"}
+    assert len(played.deliveries) == 24, "a withdraw and its rollback, twelve times each"
+    assert [problem.partition(" in ")[0] for problem in played.problems] == [
+        "withdraw had no definite answer", "rollback had no definite answer",
+    ]  # fmt: skip
+    receiver = WebhookReceiver(authenticator=RsaSignature(table.sandbox.service_public_key_pem))
+    with asgi_server(asgi_app(receiver, Wallet(table.ledger))) as port:
+        table.sandbox.wallet_url = f"http://127.0.0.1:{port}"
+        table.sandbox.faults.set("old-key", 1.0)
+        told = table.play(won_cents=0)
+    assert [delivery.code for delivery in told.deliveries] == ["INVALID_SIGNATURE", None] * 2
+    assert told.problems == ()
+
+
+def test_no_key_reaches_the_live_log(table: Table, keys: ServiceKeys) -> None:
+    """Signatures do, for the person at this machine; keys do not."""
+    table.sandbox.faults.set("forged", 1.0)
+    table.play()
+    told = repr([(vars_of(exchange)) for exchange in table.sandbox.live.recent()])
+    assert "signature" in told
+    assert "PRIVATE" not in told
+    assert "ServiceKeys" not in told
+
+
+def vars_of(exchange: object) -> dict[str, object]:
+    return {name: getattr(exchange, name) for name in exchange.__slots__}  # type: ignore[attr-defined]  # A dataclass.
+
+
+def test_what_must_be_refused_must_be_refused_again(table: Table) -> None:
+    """The note stays with it, for its signature may be as right as any."""
+    table.sandbox.faults.set_nth("other-content", 1)
+    table.play(won_cents=1_250)
+    extra = next(each for each in table.sandbox.live.recent() if each.fault == "other-content")
+    again = table.sandbox.redeliver(extra.number)
+    assert again.note == f"number {extra.number}, delivered again; must be refused"
+    assert again.reply().code == "DUPLICATE_TRANSACTION"
+
+
+def test_a_webhook_is_delivered_again(table: Table) -> None:
+    """Byte for byte, signature included: the wallet takes it for the repeat that it is."""
+    table.play(won_cents=1_250)
+    deposit = table.sandbox.live.recent(1)[0]
+    again = table.sandbox.redeliver(deposit.number)
+    assert (again.request_body, again.request_headers) == (deposit.request_body, deposit.request_headers)
+    assert (again.status, again.number) == (200, deposit.number + 1)
+    assert json.loads(again.response_body)["type"] == "SUCCESS"
+    assert f"number {deposit.number}, delivered again" in again.note
+    assert again.url == deposit.url
+    assert table.balance == OPENING_CENTS + 750
+    assert table.operations() == ["/withdraw", "/deposit", "/deposit"]
+    assert "must be refused" not in again.note
+    with pytest.raises(ConfigurationError, match="no webhook number 99"):
+        table.sandbox.redeliver(99)
+    table.client.fetch_games()
+    with pytest.raises(ConfigurationError, match="no webhook number"):
+        table.sandbox.redeliver(table.sandbox.live.recent(1)[0].number)
+
+
+def test_a_webhook_is_delivered_again_to_a_wallet_that_moved(table: Table, keys: ServiceKeys) -> None:
+    """It goes to where the wallet is now, and the log says so: its curl line leads there too."""
+    table.play(won_cents=1_250)
+    deposit = table.sandbox.live.recent(1)[0]
+    receiver = WebhookReceiver(authenticator=RsaSignature(keys.current.public_key_pem()))
+    with asgi_server(asgi_app(receiver, Wallet(table.ledger), prefix="/new")) as port:
+        table.sandbox.wallet_url = f"http://127.0.0.1:{port}/new/"
+        again = table.sandbox.redeliver(deposit.number)
+        assert again.url == f"http://127.0.0.1:{port}/new/deposit" != deposit.url
+        assert again.status == 200
+        assert table.sandbox.redeliver(again.number).url == again.url
+    assert table.balance == OPENING_CENTS + 750
+    assert table.operations() == ["/withdraw", "/deposit"]
+
+
+# --- free bets --------------------------------------------------------------------------------------------------------
+
+
+def test_free_bets_are_claimed_once(table: Table) -> None:
+    """Granted through the API, played, and paid by one FREE_BET_CLAIM; a second claim is refused."""
+    free_bet_id = table.grant(count=50, wager_amount_cents=100)
+    grant = table.sandbox.world.grants()[-1]
+    assert grant.free_bet_id == free_bet_id
+    assert table.sandbox.world.grant_status(grant, now_millis=NOW_MILLIS) == "granted"
+    played = table.sandbox.claim_free_bets(free_bet_id)
+    (delivery,) = played.deliveries
+    body = json.loads(delivery.posted)
+    assert (delivery.path, body["action"]["type"], len(body["action"]["bets"])) == ("/deposit", "FREE_BET_CLAIM", 50)
+    assert body["amount"] == sum(bet["won"] for bet in body["action"]["bets"]) > 0
+    assert table.balance == OPENING_CENTS + body["amount"]
+    assert table.sandbox.world.grant_status(grant, now_millis=NOW_MILLIS) == "claimed"
+    assert played.bet_ids == ()
+    with pytest.raises(ConfigurationError, match="claimed already"):
+        table.sandbox.claim_free_bets(free_bet_id)
+    assert table.operations() == ["/deposit"]
+
+
+def test_the_round_of_a_claim_can_be_looked_up(table: Table) -> None:
+    """Its deposit carries a round_id, which can be used in fetch-round-bets (spec §6); free bets are no bets of it."""
+    played = table.sandbox.claim_free_bets(table.grant())
+    (delivery,) = played.deliveries
+    assert json.loads(delivery.posted)["action"]["round_id"] == played.round_id
+    for key in ({"round_id": played.round_id}, {"round_no": played.round_no}):
+        found = table.client.fetch_round_bets(instance_id=table.sandbox.instance_id, **key)
+        assert isinstance(found, RoundFound)
+        assert (found.round_id, found.round_no, found.bets) == (played.round_id, played.round_no, ())
+
+
+@pytest.mark.parametrize(("later", "sound"), [(DAY_MILLIS - 1, True), (DAY_MILLIS, False)])
+def test_free_bets_expire(table: Table, later: int, sound: bool) -> None:
+    """They can be played until the millisecond before they have expired."""
+    free_bet_id = table.grant(expire_duration_millis=DAY_MILLIS)
+    table.clock.now_millis += later
+    if sound:
+        assert len(table.sandbox.claim_free_bets(free_bet_id).deliveries) == 1
+    else:
+        with pytest.raises(ConfigurationError, match="expired already"):
+            table.sandbox.claim_free_bets(free_bet_id)
+        assert not table.handled
+
+
+def test_free_bets_that_nobody_granted(table: Table) -> None:
+    """There are none."""
+    with pytest.raises(ConfigurationError, match="'x' are unknown"):
+        table.sandbox.claim_free_bets("x")
+
+
+def test_free_bets_of_a_player_that_no_call_can_name(table: Table) -> None:
+    """The API's rules are wider than what a wallet can be told; it is said before anything is sent."""
+    free_bet_id = table.client.grant_free_bet(**terms(table.sandbox.instance_id, player_id="a\0b")).free_bet_id
+    with pytest.raises(ConfigurationError, match="cannot be claimed: player_id must not hold"):
+        table.sandbox.claim_free_bets(free_bet_id)
+
+
+def test_free_bets_are_paid_once_whoever_claims_them(table: Table) -> None:
+    """Claimed from eight threads at once, and with every reply lost at first: one credit, and the board agrees."""
+    table.sandbox.faults.set("reply-lost", 0.5)
+    free_bet_id = table.grant(count=50)
+    with ThreadPoolExecutor(8) as threads:
+        claims = [threads.submit(table.sandbox.claim_free_bets, free_bet_id) for _ in range(8)]
+        errors = [claim.exception() for claim in claims]
+    played = [claim.result() for claim, failed in zip(claims, errors, strict=True) if failed is None]
+    assert len(played) == 1
+    assert {type(failed) for failed in errors if failed} == {ConfigurationError}
+    amount = json.loads(played[0].deliveries[0].posted)["amount"]
+    assert table.balance == OPENING_CENTS + amount
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
+    assert board.agrees
+
+
+def test_a_claim_that_failed_can_be_made_again(table: Table) -> None:
+    """The wallet was down, or did not know the player: the free bets are there still."""
+    free_bet_id, url = table.grant(count=50), table.sandbox.wallet_url
+    with HostileServer() as server:
+        table.sandbox.wallet_url = server.base_url
+    with pytest.raises(TransportError):
+        table.sandbox.claim_free_bets(free_bet_id)
+    table.sandbox.wallet_url = url
+    assert table.sandbox.claim_free_bets(free_bet_id).problems == ()
+    stranger = table.client.grant_free_bet(**terms(table.sandbox.instance_id, player_id="p9")).free_bet_id
+    failed = table.sandbox.claim_free_bets(stranger)
+    assert failed.problems == ("deposit had no definite answer in 12 tries: PLAYER_NOT_FOUND",)
+    table.ledger.open_account("p9")
+    again = table.sandbox.claim_free_bets(stranger)
+    assert [delivery.code for delivery in again.deliveries] == [None]
+    assert again.deliveries[0].posted == failed.deliveries[0].posted
+
+
+# --- wallets that are down or broken ----------------------------------------------------------------------------------
+
+
+def say_nothing(connection: Connection) -> None:
+    connection.read_request()
+
+
+def test_a_wallet_that_is_down(table: Table) -> None:
+    """It is said at once, nothing is left under way, and the next round against a sound one is played."""
+    url = table.sandbox.wallet_url
+    with HostileServer() as server:
+        table.sandbox.wallet_url = server.base_url
+    began = time.monotonic()
+    with pytest.raises(RequestNotSentError, match="wallet's address"):
+        table.play()
+    assert time.monotonic() - began < 15
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
+    assert board.under_way == 0
+    table.sandbox.wallet_url = url
+    assert table.play(won_cents=0).problems == ()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(answer(response_bytes(500, b"Internal Server Error")), id="HTTP 500"),
+        pytest.param(answer(response_bytes(200, b"<html></html>")), id="HTML"),
+        pytest.param(answer(response_bytes(200, b"{}")), id="no reply"),
+        pytest.param(answer(b"garbage\r\n\r\n"), id="garbage"),
+        pytest.param(lambda connection: connection.close(), id="hung up"),
+    ],
+)
+def test_a_wallet_that_answers_nonsense(table: Table, script: Script) -> None:
+    """It is tried a dozen times, then given up and the bet cancelled; the round tells the problem."""
+    with HostileServer(script) as server:
+        table.sandbox.wallet_url = server.base_url
+        played = table.play()
+    assert any("withdraw had no definite answer in 12 tries" in problem for problem in played.problems)
+    assert table.client.fetch_bet(played.bet_ids[0]).status == "ROLLED_BACK"
+
+
+def test_a_wallet_that_answers_nonsense_at_first(table: Table) -> None:
+    """A proxy in front of it may: once it answers, all is well."""
+    said = [response_bytes(502, b"<html>", b"Connection: close")] * 3
+    success = response_bytes(200, b'{"type":"SUCCESS","balance":1.00,"timestamp":7}', b"Connection: close")
+    with HostileServer(*map(answer, [*said, success])) as server:
+        table.sandbox.wallet_url = server.base_url
+        played = table.play(won_cents=0)
+    assert played.problems == ()
+    assert [delivery.status for delivery in played.deliveries] == [502, 502, 502, 200, 200]
+
+
+@pytest.mark.parametrize(
+    ("status", "problems"),
+    [
+        pytest.param(200, [], id="200"),
+        pytest.param(201, ["a call was answered with HTTP 201, which must be 200 always (spec §4.1)"], id="201"),
+        pytest.param(500, ["a call was answered with HTTP 500, which must be 200 always (spec §4.1)"], id="500"),
+    ],
+)
+def test_a_wallet_that_replies_with_another_status(table: Table, status: int, problems: list[str]) -> None:
+    """The reply is read whatever the status says, and the status is told: it is 200 always (spec §4.1)."""
+    success = response_bytes(status, b'{"type":"SUCCESS","balance":1.00,"timestamp":7}')
+    with HostileServer(answer(success)) as server:
+        table.sandbox.wallet_url = server.base_url
+        played = table.play(won_cents=0)
+    assert list(played.problems) == problems
+    assert [delivery.code for delivery in played.deliveries] == [None, None]
+
+
+def test_a_wallet_that_hangs(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever plays waits for a minute at most, here for less."""
+    monkeypatch.setattr(server_module, "_PLAY_SECONDS", 0.3)
+    with HostileServer(say_nothing) as server:
+        table.sandbox.wallet_url = server.base_url
+        began = time.monotonic()
+        with pytest.raises(DeliveryInDoubtError, match=r"nothing definite for 0\.3 s") as late:
+            table.play()
+        assert time.monotonic() - began < 15
+        assert late.value.timed_out
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
+    assert board.under_way == 0
+
+
+# --- threads, and the end ---------------------------------------------------------------------------------------------
+
+
+def test_rounds_from_many_threads(table: Table) -> None:
+    """Each has ids of its own, and the money adds up."""
+    for fault in ("reply-lost", "duplicate", "timeout", "reset"):
+        table.sandbox.faults.set(fault, 0.2)
+    with ThreadPoolExecutor(8) as threads:
+        played = list(threads.map(lambda number: table.play(won_cents=number), range(32)))
+    assert len({each.bet_ids for each in played}) == len({each.round_no for each in played}) == 32
+    assert [problem for each in played for problem in each.problems] == []
+    assert table.balance == OPENING_CENTS - 32 * 500 + sum(range(32))
+    assert {bet.state for bet in table.ledger.bets()} == {"CLOSED"}
+    (board,) = table.sandbox.service.balances.players()
+    assert board.player_id == "p1"
+    assert board.agrees
+    assert board.under_way == 0
+
+
+def test_a_sandbox_that_stops_while_rounds_are_played(public_key: RSAPublicKey) -> None:
+    """Whoever waits is told so, the sandbox stops in time, and its thread is gone."""
+    told: list[BaseException] = []
+
+    def play(sandbox: Sandbox) -> None:
+        try:
+            sandbox.play_round(player_id="p1", wager_cents=100)
+        except ConfigurationError as stopped:
+            told.append(stopped)
+
+    threads_before = set(threading.enumerate())
+    with HostileServer(say_nothing) as server:
+        with Sandbox(operator_public_key=public_key, wallet_url=server.base_url) as sandbox:
+            threads = [threading.Thread(target=play, args=(sandbox,)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: len(server.requests) == 3)
+            began = time.monotonic()
+        assert time.monotonic() - began < 15
+        for thread in threads:
+            thread.join(10)
+    assert len(told) == 3
+    assert all("stopped meanwhile" in str(each) for each in told)
+    assert set(threading.enumerate()) <= threads_before  # One of another test may have ended meanwhile.
+
+
+CTRL_C = """
+import sys
+from game_operator_testkit.sandbox import Sandbox
+with Sandbox(wallet_url=sys.argv[1]) as sandbox:
+    print("playing", flush=True)
+    sandbox.play_round(player_id="p1", wager_cents=100)
+"""
+
+
+def test_ctrl_c_while_a_round_is_played() -> None:
+    """The block ends by KeyboardInterrupt at once, with no other error and no warning."""
+    with HostileServer(say_nothing) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-X", "dev", "-c", CTRL_C, server.base_url],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: bool(server.requests), 30)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.wait()
+    assert time.monotonic() - began < 10
+    assert process.returncode == -signal.SIGINT, errors
+    assert errors.count("Traceback") == 1, errors
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    assert "never awaited" not in errors
+    assert "destroyed" not in errors
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 10.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+def test_the_header_of_the_profile(keys: ServiceKeys, public_key: RSAPublicKey) -> None:
+    """The signature stands where the profile says."""
+    profile = Profile(signature_header="x-hub-signature")
+    receiver = WebhookReceiver(authenticator=RsaSignature(keys.current.public_key_pem()), profile=profile)
+    with asgi_server(asgi_app(receiver, Wallet(MemoryLedger({"p1": 500})))) as port:
+        url = f"http://127.0.0.1:{port}"
+        for sound in (profile, Profile()):
+            with Sandbox(operator_public_key=public_key, wallet_url=url, profile=sound,
+                         service_private_key=keys.current) as sandbox:  # fmt: skip
+                played = sandbox.play_round(player_id="p1", wager_cents=500, won_cents=500)
+            assert (played.problems == ()) is (sound is profile)

@@ -1,0 +1,116 @@
+"""A dealer and a courier brought together: how many posts are under way at once, and how it ends."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+
+import pytest
+
+from game_operator.errors import RequestNotSentError
+from game_operator.models.webhooks import Reply
+from game_operator.webhooks import success
+from game_operator_testkit.provider.delivery import Answer, Post
+from game_operator_testkit.provider.faults import NO_FAULTS, Fault, FaultPlan
+from game_operator_testkit.sandbox.dealing.carrying import play
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
+from game_operator_testkit.sandbox.dealing.dealt import Order
+from testkit.tests.sandbox.dealing import bet, faults, round_of
+
+pytestmark = pytest.mark.slow
+
+DONE: Reply = success(balance_cents=100)
+
+
+class Counting:
+    """A courier that notes what is under way, and answers SUCCESS in its own time."""
+
+    def __init__(self, before: Callable[[Post], None] = lambda _post: None) -> None:
+        self.under_way: list[Post] = []
+        self.most = 0
+        self.together: list[set[str]] = []
+        self.order: list[Post] = []
+        self._before = before
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        self._before(post)
+        self.order.append(post)
+        self.under_way.append(post)
+        self.most = max(self.most, len(self.under_way))
+        await asyncio.sleep(0.005)
+        self.together.append({str(each.extra) for each in self.under_way})
+        self.under_way.remove(post)
+        return tuple(Answer(DONE, 200) for _ in post.calls)
+
+
+def dealer(count: int = 12, plan: FaultPlan = NO_FAULTS) -> Dealer:
+    return Dealer([round_of(bet(number), number=number) for number in range(count)], faults=plan)
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 5])
+def test_so_many_are_under_way_at_once(concurrency: int) -> None:
+    """Never more, and as many as there is work for."""
+    courier = Counting()
+    playing = dealer()
+    asyncio.run(play(playing, courier.post, concurrency=concurrency))
+    assert courier.most == concurrency
+    assert len(courier.order) == 24
+    assert playing.next() is None
+
+
+def test_more_workers_than_work() -> None:
+    """They wait for what follows from the answers, and all go home in the end."""
+    courier = Counting()
+    asyncio.run(asyncio.wait_for(play(dealer(2), courier.post, concurrency=50), 10))
+    assert len(courier.order) == 4
+
+
+def test_nothing_to_play() -> None:
+    """An empty plan is played at once."""
+    courier = Counting()
+    asyncio.run(asyncio.wait_for(play(Dealer([]), courier.post, concurrency=3), 10))
+    assert not courier.order
+
+
+@pytest.mark.parametrize(("concurrency", "at_once"), [(1, False), (2, True)])
+def test_a_duplicate_arrives_beside_its_call_where_that_is_possible(concurrency: int, at_once: bool) -> None:
+    """Alone, posts come one after the other, so that a run can be repeated."""
+    courier = Counting()
+    asyncio.run(play(dealer(1, faults(Fault.DUPLICATE)), courier.post, concurrency=concurrency))
+    assert [str(post.extra) for post in courier.order] == ["None", "duplicate"] * 2
+    assert ({"None", "duplicate"} in courier.together) is at_once
+
+
+def test_what_was_heard_is_told() -> None:
+    """Each order, once, with an answer for each of its posts."""
+    told: list[tuple[Order, list[tuple[Answer, ...]]]] = []
+    plan = faults(Fault.DUPLICATE)
+    asyncio.run(play(dealer(3, plan), Counting().post, on_answer=lambda order, answers: told.append((order, answers))))
+    assert [len(answers) for _, answers in told] == [len(order.posts) for order, _ in told] == [2] * 6
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+def test_a_wallet_that_nobody_can_reach_ends_it(concurrency: int) -> None:
+    """The error is the courier's own, however many met it, and nothing is left under way."""
+    started: list[Post] = []
+
+    def before(post: Post) -> None:
+        started.append(post)
+        if len(started) > 3:
+            raise RequestNotSentError("nobody there")
+
+    courier = Counting(before)
+    with pytest.raises(RequestNotSentError, match="nobody there"):
+        asyncio.run(play(dealer(), courier.post, concurrency=concurrency))
+    gc.collect()
+    assert len(started) <= 3 + concurrency
+
+
+def test_it_can_be_cancelled() -> None:
+    """Whoever does not want to wait gets away at once."""
+
+    async def cancelled() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await play(dealer(500), Counting().post, concurrency=2)
+
+    asyncio.run(asyncio.wait_for(cancelled(), 10))

@@ -1,0 +1,186 @@
+"""The earliest calls of a storm, sent once more at its end: wallets that forget are found, and traces have it all."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
+from game_operator_testkit.provider.diagnosis import MoneyMistake
+from game_operator_testkit.sandbox.storm.report import StormReport
+from game_operator_testkit.sandbox.storm.trace import read_trace
+from testkit.tests.sandbox.dealing import InProcess
+from testkit.tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
+from testkit.tests.sandbox.wrong_wallets import WrongWallet
+
+_MOST = "game_operator_testkit.sandbox.storm.storm._MOST_AGAIN"
+#: No repeat of a network is as old.
+_REMEMBERED = 100
+
+
+class Forgetful(WrongWallet):
+    """Remembers the last hundred calls: one that is older is carried out anew, if it is of the class *forgotten*."""
+
+    forgotten: type[MovingCall] | None = None
+
+    def __init__(self, ledger: Any) -> None:  # Any: as of RightWallet.
+        super().__init__(ledger)
+        self._calls: dict[tuple[str, str | None], int] = {}
+        self._count = 0
+
+    def withdraw(self, call: WithdrawCall) -> Reply:
+        """Debit again if it is forgotten."""
+        return self._remembered(call, super().withdraw(call), -call.amount_cents)
+
+    def deposit(self, call: DepositCall) -> Reply:
+        """Pay a claim again if it is forgotten."""
+        return self._remembered(call, super().deposit(call), call.amount_cents if call.is_claim else 0)
+
+    def rollback(self, call: RollbackCall) -> Reply:
+        """Refund again if it is forgotten."""
+        return self._remembered(call, super().rollback(call), call.amount_cents or 0)
+
+    def _remembered(self, call: MovingCall, reply: Reply, cents: int) -> Reply:
+        self._count += 1
+        first = self._calls.setdefault((call.operation, call.tx_id), self._count)
+        if self._count - first <= _REMEMBERED or not isinstance(call, self.forgotten or ()) or reply.code or not cents:
+            return reply
+        return self._forgot(call, reply, cents)
+
+    def _forgot(self, call: MovingCall, reply: Reply, cents: int) -> Reply:
+        self._slip(call, cents)
+        return reply
+
+
+class ForgetsWithdraws(Forgetful):
+    """Debits once more."""
+
+    forgotten = WithdrawCall
+
+
+class ForgetsClaims(Forgetful):
+    """Pays once more."""
+
+    forgotten = DepositCall
+
+
+class ForgetsRollbacks(Forgetful):
+    """Refunds once more."""
+
+    forgotten = RollbackCall
+
+
+class FailsInOldRepeats(ForgetsWithdraws):
+    """Violates a constraint, and moves nothing."""
+
+    def _forgot(self, call: MovingCall, reply: Reply, cents: int) -> Reply:
+        self._slip(call)
+        return Reply(code="SYSTEM_ERROR", balance_cents=reply.balance_cents)
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(
+    ("wallet", "mistake"),
+    [
+        pytest.param(ForgetsWithdraws, MoneyMistake.DEBITED_AGAIN, id="withdraws"),
+        pytest.param(ForgetsClaims, MoneyMistake.CREDITED_AGAIN, id="claims"),
+        pytest.param(ForgetsRollbacks, MoneyMistake.CREDITED_AGAIN, id="rollbacks"),
+    ],
+)
+@pytest.mark.drawn(3)
+def test_a_wallet_that_forgets_is_found(
+    wallet: type[Forgetful], mistake: MoneyMistake, audit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the audit, with the mistake and the bet; without the calls at the end it passes."""
+    report, courier = storm(wallet, audit=audit)
+    assert not report.passed
+    assert report.fix_first is not None
+    assert report.fix_first.diagnosis is not None
+    assert report.fix_first.diagnosis.mistake is mistake
+    named = {each.partition(" ")[2] for each in report.fix_first.diagnosis.bets}
+    assert named <= slips_of(courier) != set()
+    monkeypatch.setattr(_MOST, 0)
+    assert storm(wallet, audit=audit)[0].passed
+
+
+def test_a_wallet_that_fails_in_old_repeats_is_found() -> None:
+    """It moves nothing, and the service never learns what became of the call."""
+    report, courier = storm(FailsInOldRepeats)
+    told = {one.subject.partition(" ")[2]: one.wallet for one in report.differences}
+    assert told.keys() == slips_of(courier) != set()
+    for problem in told.values():
+        assert problem.startswith("one withdraw, sent again at the end, had no definite answer: SYSTEM_ERROR")
+
+
+def _again(courier: InProcess) -> list[MovingCall]:
+    """Return the calls that were sent more than once, of a storm without faults."""
+    counts = Counter(post.calls[0] for post, *_ in courier.posts)
+    return [call for call, count in counts.items() if count > 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_which_calls_are_sent_again(concurrency: int) -> None:
+    """The first fifty withdraws and rollbacks and claims, once; deposits of bets are not, and nobody minds."""
+    head = head_of(bets=400)
+    report, courier = storm(courier=wallet_in_process(head), concurrency=concurrency, bets=400)
+    assert report.passed
+    again = _again(courier)
+    kinds = Counter("claim" if isinstance(call, DepositCall) else call.operation for call in again)
+    assert kinds["withdraw"] == 50
+    assert 0 < kinds["rollback"] <= 50
+    assert 0 < kinds["claim"] <= 50
+    assert all(call.is_claim for call in again if isinstance(call, DepositCall))
+    assert kinds.keys() == {"withdraw", "rollback", "claim"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"faults": "all"}, id="all faults"),
+        pytest.param({"faults": "all", "retries": "none"}, id="and nobody repeats"),
+        pytest.param({"faults": "settlement-lost=0.1,silent-rollback=0.1,settlement-held=0.1"}, id="lasting faults"),
+        pytest.param({"batches": True}, id="batches"),
+    ],
+)
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.drawn(4)
+def test_a_right_wallet_passes(changes: dict[str, Any], audit: str) -> None:
+    """Whatever went wrong before."""
+    report, _ = storm(audit=audit, concurrency=4, **changes)
+    assert report.differences == ()
+    assert report.passed
+
+
+def _written(report: StormReport, folder: Path, lines: Any = None) -> Path:
+    trace = folder / "storm.trace"
+    trace.write_text("".join(f"{line}\n" for line in (report.trace if lines is None else lines)))
+    return trace
+
+
+@pytest.mark.slow
+def test_a_trace_has_them_and_is_replayed(tmp_path: Path) -> None:
+    """In its order: the wrong wallet fails as before, and the right one passes."""
+    report, courier = storm(ForgetsWithdraws)
+    head, orders = read_trace(_written(report, tmp_path))
+    assert [order.is_again for order in orders] == sorted(order.is_again for order in orders)
+    assert sum(order.is_again for order in orders) >= 50
+    again, replayed = storm(ForgetsWithdraws, trace=(head, orders))
+    assert {str(one) for one in again.differences} == {str(one) for one in report.differences}
+    assert [post.body for post, *_ in replayed.posts] == [post.body for post, *_ in courier.posts]
+    assert storm(trace=(head, orders))[0].passed
+
+
+@pytest.mark.slow
+def test_an_older_trace_is_replayed(tmp_path: Path) -> None:
+    """It has none of them, and they are sent after what it has."""
+    report, courier = storm(ForgetsWithdraws)
+    older = [line for line in report.trace if ' again"]' not in line]
+    assert 0 < len(older) < len(report.trace)
+    head, orders = read_trace(_written(report, tmp_path, older))
+    assert not any(order.is_again for order in orders)
+    again, replayed = storm(ForgetsWithdraws, trace=(head, orders))
+    assert not again.passed
+    assert [post.body for post, *_ in replayed.posts] == [post.body for post, *_ in courier.posts]

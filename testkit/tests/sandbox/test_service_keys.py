@@ -1,0 +1,276 @@
+"""The keys that webhooks are signed with: whose is whose, and that none gets out."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from game_operator.errors import ConfigurationError, SigningKeyError
+from game_operator.protocol.signing import Signature, verify
+from game_operator_testkit.provider import keys as service_keys
+from game_operator_testkit.provider.delivery import Post
+from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.provider.keys import ServiceKeys, new_key
+from game_operator_testkit.sandbox import Sandbox
+from tests.support.calls import withdraw
+from tests.support.leaks import everything_told
+
+EXTRAS = [None, *Fault]
+
+
+@pytest.fixture(scope="module")
+def old_key() -> RSAPrivateKey:
+    return new_key()
+
+
+@pytest.fixture(scope="module")
+def keys(private_key: RSAPrivateKey, old_key: RSAPrivateKey) -> ServiceKeys:
+    return ServiceKeys(private_key, old_key)
+
+
+def made_by(key: RSAPublicKey, signature: Signature, body: bytes) -> bool:
+    return verify(key, body, signature)
+
+
+@pytest.mark.parametrize("extra", EXTRAS, ids=str)
+def test_whose_signature_a_post_bears(keys: ServiceKeys, old_key: RSAPrivateKey, extra: Fault | None) -> None:
+    """The service's own, but for a forgery and a key of old; each verifies under its own key alone."""
+    post = Post((withdraw(),), extra=extra)
+    signature = keys.signature(post.request)
+    current, stranger = (
+        load_pem_public_key(signer.public_key_pem()) for signer in (keys.current, service_keys.stranger())
+    )  # fmt: skip
+    assert isinstance(current, RSAPublicKey)
+    assert isinstance(stranger, RSAPublicKey)
+    makers = [made_by(key, signature, post.signed) for key in (current, old_key.public_key(), stranger)]
+    whose = {Fault.OLD_KEY: 1, Fault.FORGED: 2}.get(extra, 0) if extra else 0
+    assert makers == [number == whose for number in range(3)]
+    told = {0: "valid", 1: "old key", 2: "forged"}
+    assert post.signed_with == ("other bytes" if extra is Fault.RESERIALISED else told[whose])
+
+
+def test_a_rotation_makes_the_current_key_the_old_one(keys: ServiceKeys) -> None:
+    """And once more, the one in between."""
+    once = keys.rotated()
+    twice = once.rotated()
+    assert once.old is keys.current
+    assert twice.old is once.current
+    assert len({signer.public_key_pem() for signer in (keys.old, keys.current, once.current, twice.current)}) == 4
+
+
+def test_a_prepared_key_is_switched_to(public_pem: bytes) -> None:
+    """It is made once, signs nothing before the switch, and is the current one after it; then there is none."""
+    sandbox = Sandbox(operator_public_key=public_pem)
+    before, unprepared = sandbox.service_public_key_pem, sandbox.prepared_service_key_pem
+    prepared = sandbox.prepare_service_key()
+    assert unprepared is None
+    assert prepared == sandbox.prepare_service_key() == sandbox.prepared_service_key_pem
+    assert sandbox.service_public_key_pem == before != prepared
+    assert sandbox.rotate_service_key() == prepared == sandbox.service_public_key_pem
+    assert sandbox.service.keys.old.public_key_pem() == before
+    assert sandbox.prepared_service_key_pem is None
+
+
+@pytest.mark.parametrize("with_current", [True, False], ids=["beside a current one", "alone"])
+def test_a_next_key_that_was_given(private_key: RSAPrivateKey, old_key: RSAPrivateKey, with_current: bool) -> None:
+    """For a wallet that knows both from the start: it is prepared already."""
+    current = private_key if with_current else None
+    sandbox = Sandbox(service_private_key=current, next_service_key=old_key)
+    prepared = sandbox.prepared_service_key_pem
+    assert prepared == ServiceKeys(old_key).current.public_key_pem() != sandbox.service_public_key_pem
+    assert sandbox.rotate_service_key() == prepared
+
+
+def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+    """Once; then there is none, and nothing is made, kept or switched."""
+    keeper = Keeper(full=False)
+    sandbox = Sandbox(operator_public_key=public_pem, next_service_key=old_key, key_keeper=keeper)
+    prepared = sandbox.rotate_service_key(only_prepared=True)
+    assert prepared == ServiceKeys(old_key).current.public_key_pem() == sandbox.service_public_key_pem
+    with pytest.raises(ConfigurationError, match="no next key to switch to"):
+        sandbox.rotate_service_key(only_prepared=True)
+    assert (sandbox.service_public_key_pem, sandbox.prepared_service_key_pem) == (prepared, None)
+    assert keeper.kept == [old_key]
+
+
+def test_a_wallet_in_this_process_is_taught(public_pem: bytes) -> None:
+    """Each key before it signs, and the old one for as long as it may come back; a retired one is left out."""
+    taught: list[set[bytes]] = []
+    sandbox = Sandbox(operator_public_key=public_pem, teach_wallet=lambda pems: taught.append(set(pems)))
+    first, second = sandbox.service_public_key_pem, sandbox.prepare_service_key()
+    assert taught == [{first, second}]
+    assert sandbox.prepare_service_key() == sandbox.rotate_service_key() == second
+    assert taught[1:] == [{first, second}]
+    third = sandbox.prepare_service_key()
+    sandbox.retire_old_service_key()
+    assert sandbox.undo_rotation() == first
+    assert taught[2:] == [{first, second, third}, {second, third}, {first, second}]
+
+
+def test_rotations_are_undone(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+    """One by one, the keeper's too; the key that is given up is the next one."""
+    keeper = Keeper(full=False)
+    sandbox = Sandbox(operator_public_key=public_pem, next_service_key=old_key, key_keeper=keeper)
+    assert not sandbox.can_undo_rotation
+    first, second, third = sandbox.service_public_key_pem, sandbox.rotate_service_key(), sandbox.rotate_service_key()
+    assert len({first, second, third}) == 3
+    keeper.full = True
+    with pytest.raises(ConfigurationError, match="no room"):
+        sandbox.undo_rotation()
+    assert sandbox.service_public_key_pem == third
+    keeper.full = False
+    assert (sandbox.undo_rotation(), sandbox.prepared_service_key_pem) == (second, third)
+    assert (sandbox.undo_rotation(), sandbox.prepared_service_key_pem) == (first, second)
+    assert not sandbox.can_undo_rotation
+    assert keeper.kept == []
+    with pytest.raises(ConfigurationError, match="no switch to undo"):
+        sandbox.undo_rotation()
+    assert sandbox.service_public_key_pem == first
+
+
+class Keeper:
+    """Keeps keys in a list, or cannot."""
+
+    where = "a list"
+
+    def __init__(self, *, full: bool) -> None:
+        self.full = full
+        self.kept: list[RSAPrivateKey] = []
+
+    def keep(self, following: RSAPrivateKey) -> None:
+        if self.full:
+            raise ConfigurationError("no room")
+        self.kept.append(following)
+
+    def undo(self) -> None:
+        if self.full:
+            raise ConfigurationError("no room")
+        self.kept.pop()
+
+
+def test_a_rotation_is_kept_or_does_not_happen(public_pem: bytes) -> None:
+    """The keeper is asked first; if it cannot, the service signs as before, and the next key is still prepared."""
+    keeper = Keeper(full=True)
+    sandbox = Sandbox(operator_public_key=public_pem, key_keeper=keeper)
+    before, prepared = sandbox.service_public_key_pem, sandbox.prepare_service_key()
+    with pytest.raises(ConfigurationError, match="no room"):
+        sandbox.rotate_service_key()
+    assert (sandbox.service_public_key_pem, sandbox.prepared_service_key_pem) == (before, prepared)
+    keeper.full = False
+    assert sandbox.rotate_service_key() == prepared
+    assert [ServiceKeys(key).current.public_key_pem() for key in keeper.kept] == [prepared]
+
+
+@pytest.mark.parametrize(
+    ("private", "public", "hint"),
+    [
+        pytest.param("service.pem", "service.pub.pem", True, id="the private one lies beside"),
+        pytest.param("other.pem", "service.pub.pem", False, id="it does not"),
+        pytest.param("service.pem", "service.pub", False, id="names of another kind"),
+    ],
+)
+def test_a_public_key_of_the_service(
+    private_pem: bytes, public_pem: bytes, tmp_path: Path, private: str, public: str, hint: bool
+) -> None:
+    """It is said whose private key is wanted, and where that is, if it lies beside."""
+    (tmp_path / private).write_bytes(private_pem)
+    (tmp_path / public).write_bytes(public_pem)
+    with pytest.raises(SigningKeyError, match="Pass the service's RSA private key") as refused:
+        ServiceKeys(tmp_path / public)
+    assert (f"'{tmp_path}/service.pem' beside it" in str(refused.value)) == hint
+    assert "operator's" not in str(refused.value)
+
+
+def test_keys_that_nobody_gave_are_made_once(private_key: RSAPrivateKey) -> None:
+    """When first needed, and for good."""
+    keys = ServiceKeys(private_key)
+    assert keys.old is keys.old
+    assert service_keys.stranger() is service_keys.stranger()
+    assert keys.old.public_key_pem() != service_keys.stranger().public_key_pem() != keys.current.public_key_pem()
+
+
+@pytest.mark.parametrize("kind", ["path", "text", "bytes", "object"])
+def test_kinds_of_keys(private_key: RSAPrivateKey, private_pem: bytes, tmp_path: Path, kind: str) -> None:
+    """A path, a PEM as text or bytes, or a key object."""
+    path = tmp_path / "service.pem"
+    path.write_bytes(private_pem)
+    given: Any = {"path": path, "text": private_pem.decode(), "bytes": private_pem, "object": private_key}[kind]
+    assert ServiceKeys(given).current.sign(b"x") == ServiceKeys(private_key).current.sign(b"x")
+
+
+def halves(pem: bytes) -> list[str]:
+    """Return lines of the key itself, any of which gives it away."""
+    return pem.decode().splitlines()[1:-1]
+
+
+def test_no_key_is_told(keys: ServiceKeys, private_pem: bytes) -> None:
+    """Neither by repr nor by pickle, copy or the objects within."""
+    told = repr(keys) + str(keys) + repr(vars(keys)) + repr(keys.current) + repr(keys.old)
+    assert not any(line in told for line in halves(private_pem))
+    for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="not pickled"):
+            leak(keys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "raised"),
+    [
+        pytest.param({"host": "203.0.113.1"}, ConfigurationError, id="a host that is refused"),
+        pytest.param({"port": -1}, ConfigurationError, id="a port that is none"),
+        pytest.param({"operator_id": "a:b"}, ConfigurationError, id="an operator id that is none"),
+        pytest.param({"operator_public_key": "no key"}, SigningKeyError, id="an operator's key that is none"),
+        pytest.param({"old_service_key": "no key"}, SigningKeyError, id="an old key that is none"),
+        pytest.param({"old_service_key": 7}, TypeError, id="an old key of another type"),
+    ],
+)
+def test_no_error_of_a_sandbox_tells_a_key(
+    private_pem: bytes, public_pem: bytes, options: dict[str, object], raised: type[Exception]
+) -> None:
+    """Not even by the locals of the frames it passed, which error trackers send along."""
+    for key in (private_pem, private_pem.decode()):
+        settings: dict[str, object] = {"operator_public_key": public_pem, "service_private_key": key} | options
+        with pytest.raises(raised) as failed:
+            Sandbox(**settings)  # type: ignore[arg-type]  # What a user may pass.
+        told = everything_told(failed.value)
+        assert not any(line in told for line in halves(private_pem))
+
+
+@pytest.mark.parametrize("key", ["no key", b"", Path("/nowhere/service.pem")], ids=["text", "empty", "no file"])
+def test_a_key_that_is_none_is_refused_at_once(public_pem: bytes, key: object) -> None:
+    """And not by the first round that is played."""
+    with pytest.raises(SigningKeyError):
+        Sandbox(operator_public_key=public_pem, service_private_key=key)  # type: ignore[arg-type]  # What a user may pass.
+
+
+def test_a_sandbox_signs_with_the_key_it_was_given(
+    public_pem: bytes, private_key: RSAPrivateKey, old_key: RSAPrivateKey
+) -> None:
+    """Its public half is what the operator registers; the old one is the fault's."""
+    sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_key, old_service_key=old_key)
+    assert sandbox.service_public_key_pem == public_pem
+    assert sandbox.service.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+    rotated = sandbox.rotate_service_key()
+    assert rotated == sandbox.service_public_key_pem != public_pem
+    assert sandbox.service.keys.old.public_key_pem() == public_pem
+
+
+def test_a_sandbox_makes_keys_of_its_own(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+    """Two sandboxes have two; one keeps its own; an old key may be given without a current one."""
+    first, second = (Sandbox(operator_public_key=public_pem, old_service_key=old_key) for _ in range(2))
+    assert first.service_public_key_pem == first.service_public_key_pem != second.service_public_key_pem
+    assert first.service.keys.old.sign(b"x") == ServiceKeys(old_key).current.sign(b"x")
+
+
+def test_neither_sandbox_nor_house_tells_a_key(public_pem: bytes, private_pem: bytes) -> None:
+    """By repr, or by a traceback through them."""
+    sandbox = Sandbox(operator_public_key=public_pem, service_private_key=private_pem)
+    told = repr(sandbox) + repr(vars(sandbox)) + repr(vars(sandbox.service)) + repr(sandbox.service.keys)
+    with pytest.raises(ConfigurationError) as failed:
+        sandbox.play_round(player_id="p1", wager_cents=100)
+    told += everything_told(failed.value)
+    assert not any(line in told for line in halves(private_pem))

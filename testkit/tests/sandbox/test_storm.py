@@ -1,0 +1,654 @@
+"""The storm: a right wallet passes, a wrong one is caught with the history that shows it; traces find it again."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.errors import (
+    ConfigurationError,
+    GameOperatorError,
+    LedgerUnavailableError,
+    RequestNotSentError,
+    TransportError,
+)
+from game_operator.models.webhooks import WithdrawCall
+from game_operator.profile import Profile
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator.webhooks.authenticators import WebhookRequest
+from game_operator_testkit.provider.delivery import Answer, Post, answers_in
+from game_operator_testkit.provider.faults import FAULTS, Fault
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.sandbox.dealing.plan import BetEnd, Plan, PlannedClaim
+from game_operator_testkit.sandbox.service.seed import catalogue
+from game_operator_testkit.sandbox.storm import trace
+from game_operator_testkit.sandbox.storm.audit import Closing
+from game_operator_testkit.sandbox.storm.players import PlayersBooks
+from game_operator_testkit.sandbox.storm.report import StormReport
+from game_operator_testkit.sandbox.storm.storm import Storm, openings
+from game_operator_testkit.sandbox.storm.trace import TraceHead, read_trace
+from testkit.tests.sandbox.dealing import START_MILLIS, InProcess
+from testkit.tests.sandbox.storming import AUDITS, MemoryBooks, head_of, slips_of, storm, wallet_in_process
+from testkit.tests.sandbox.wrong_wallets import (
+    AnswersWithoutCrediting,
+    CreditsWhatIsChanged,
+    ForgetsUnderLoad,
+    KeyedOnTxIdAlone,
+    LeavesLossesOpen,
+    NoTombstone,
+    PaysRepeatsTwice,
+    RefundsTwice,
+    RefusesEverything,
+    RefusesJackpots,
+    RightWallet,
+    SlipsInTheBackground,
+    TellsWhatWasBefore,
+)
+from tests.support.servers import asgi_server
+
+pytestmark = pytest.mark.slow
+
+#: No call of a player overlaps another's repeats: then a wrong balance is narrowed down to the bets it went wrong with.
+NOTHING_LOST = "duplicate=0.1,early-rollback=0.5,other-content=0.1"
+_SUSPECT = re.compile(r"(?:first wrong after| or) (?:bet|claim) (\S+)")
+
+
+@pytest.fixture(autouse=True)
+def settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that was given up is not under way any more at a wallet in this process."""
+    monkeypatch.setattr("game_operator_testkit.sandbox.storm.storm._SETTLING_SECONDS", 0.0)
+
+
+@cache
+def right_wallet(faults: str, audit: str, retries: str = "three") -> StormReport:
+    """The twin's storm, once for all that are held against it."""
+    return storm(audit=audit, faults=faults, retries=retries)[0]
+
+
+def subjects(report: StormReport) -> set[str]:
+    """Return the ids that differences are about."""
+    return {difference.subject.partition(" ")[2] for difference in report.differences}
+
+
+# --- planted bugs: what the calls of one bet show ---------------------------------------------------------------------
+
+WITH_STATES = [
+    pytest.param(NoTombstone, r"#\d+ rollback.*BET_NOT_FOUND[^#]*#\d+ withdraw.*SUCCESS", id="B05 no tombstone"),
+    pytest.param(KeyedOnTxIdAlone, r"#\d+ rollback.*SUCCESS[^#]*ledger: OPEN", id="keyed on tx_id alone"),
+    pytest.param(AnswersWithoutCrediting, r"#\d+ deposit.*SUCCESS[^#]*ledger: OPEN", id="SUCCESS without a credit"),
+    pytest.param(LeavesLossesOpen, r"#\d+ deposit.*SUCCESS[^#]*ledger: OPEN", id="losses are left open"),
+]
+
+
+@pytest.mark.parametrize(("wallet", "shown"), WITH_STATES)
+def test_a_wrong_state_is_named_with_its_bet(wallet: type[RightWallet], shown: str) -> None:
+    """Audited by the ledger: exactly the bets that the bug touched, each with the calls that show it."""
+    faults = "early-rollback=0.5"
+    report, courier = storm(wallet, faults=faults)
+    assert not report.passed
+    named = {one for one in subjects(report) if one.startswith("storm-bet-")}
+    assert named == slips_of(courier)
+    of_bets = [difference for difference in report.differences if difference.subject.startswith("bet ")]
+    for difference in of_bets:
+        assert re.search(shown, "\n".join(difference.history), re.DOTALL), difference
+    assert right_wallet(faults, "ledger").passed
+
+
+WITH_ANSWERS = [
+    pytest.param(NoTombstone, "its withdraw was accepted after its rollback had been answered", id="B05 no tombstone"),
+    pytest.param(RefusesJackpots, "its JACKPOT deposit was refused with BET_ALREADY_CLOSED", id="jackpot refused"),
+    pytest.param(CreditsWhatIsChanged, "deposit with the fault other-content was accepted", id="other content"),
+]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(("wallet", "problem"), WITH_ANSWERS)
+@pytest.mark.drawn(2)
+def test_a_wrong_answer_is_named_with_its_bet(wallet: type[RightWallet], problem: str, audit: str) -> None:
+    """However it is audited, answers are: each bet that was answered so, and no other."""
+    faults = "early-rollback=0.5,other-content=0.1"
+    report, courier = storm(wallet, audit=audit, faults=faults)
+    assert not report.passed
+    answered = {one.subject.partition(" ")[2] for one in report.differences if one.wallet == problem}
+    assert answered == slips_of(courier) != set()
+    assert right_wallet(faults, audit).passed
+
+
+class _Anybody:
+    """Looks at no signature."""
+
+    def authenticate(self, request: WebhookRequest, profile: Profile) -> None: ...
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize("fault", [Fault.FORGED, Fault.OLD_KEY, Fault.RESERIALISED])
+@pytest.mark.drawn(2)
+def test_a_wallet_that_looks_at_no_signature(fault: Fault, audit: str) -> None:
+    """C02: every extra that somebody else could have sent is accepted, and told as such; money agrees all the same."""
+    report, courier = storm(audit=audit, authenticator=_Anybody(), faults=f"{fault}=0.1", bets=100)
+    assert {one.wallet.partition(" ")[2] for one in report.differences} == {f"with the fault {fault} was accepted"}
+    accepted = {post.calls[0].bet_id for post, _, _ in courier.posts if post.extra is fault}
+    assert subjects(report) <= accepted
+    assert f", {fault}: SUCCESS" in "\n".join(report.differences[0].history)
+    assert storm(audit=audit, faults=f"{fault}=0.1", bets=100)[0].passed
+
+
+# --- planted bugs: what only balances show ----------------------------------------------------------------------------
+
+WITH_BALANCES = [
+    pytest.param(PaysRepeatsTwice, "ledger", id="a repeated deposit is credited twice, by the ledger"),
+    pytest.param(PaysRepeatsTwice, "balances", id="a repeated deposit is credited twice"),
+    pytest.param(RefundsTwice, "ledger", id="a refund of both amounts, by the ledger"),
+    pytest.param(RefundsTwice, "balances", id="a refund of both amounts"),
+    pytest.param(SlipsInTheBackground, "ledger", id="a cent that nobody asked for, by the ledger"),
+    pytest.param(SlipsInTheBackground, "balances", id="a cent that nobody asked for"),
+    pytest.param(TellsWhatWasBefore, "ledger", id="a balance from before, by the ledger"),
+    pytest.param(TellsWhatWasBefore, "balances", id="a balance from before"),
+    pytest.param(KeyedOnTxIdAlone, "balances", id="keyed on tx_id alone"),
+    pytest.param(AnswersWithoutCrediting, "balances", id="SUCCESS without a credit"),
+]
+
+
+@pytest.mark.parametrize(("wallet", "audit"), WITH_BALANCES)
+@pytest.mark.drawn(3)
+def test_a_wrong_balance_is_narrowed_down(wallet: type[RightWallet], audit: str) -> None:
+    """One call after the other: a player's first wrong balance has at most three suspects, the bet among them."""
+    report, courier = storm(wallet, audit=audit, faults=NOTHING_LOST)
+    assert not report.passed
+    slips = slips_of(courier)
+    of_players = [one for one in report.differences if one.subject.startswith("player ")]
+    assert len(of_players) >= 3
+    narrowed = [one for one in of_players if "first wrong after" in one.wallet and "after one of" not in one.wallet]
+    # What went wrong with a player's very last call was told in no answer after it.
+    assert len(narrowed) >= len(of_players) * 0.7
+    for difference in narrowed:
+        suspects = set(_SUSPECT.findall(difference.wallet))
+        assert 1 <= len(suspects) <= 3, difference.wallet
+        assert suspects & slips, difference.wallet
+        history = "\n".join(difference.history)
+        assert all(suspect in history for suspect in suspects)
+    assert right_wallet(NOTHING_LOST, audit).passed
+
+
+def test_a_loss_that_is_left_open_moves_nothing() -> None:
+    """What balances alone cannot tell: it is why the wallet's ledger is asked where there is one."""
+    assert storm(LeavesLossesOpen, audit="balances")[0].passed
+    assert not storm(LeavesLossesOpen, audit="ledger")[0].passed
+
+
+def test_everything_refused_is_no_pass() -> None:
+    """States and balances agree, and nothing was tried: that must not look like success."""
+    report, _ = storm(RefusesEverything, bets=50, faults="all")
+    assert not report.differences
+    assert report.all_refused
+    assert not report.passed
+    assert set(report.refusals) == {"PLAYER_BLOCKED"}
+    assert report.trace
+
+
+@pytest.mark.parametrize("guarded", [pytest.param(True, id="with a lock"), pytest.param(False, id="without")])
+@pytest.mark.drawn(1)
+def test_a_wallet_that_forgets_under_load(private_key: RSAPrivateKey, guarded: bool) -> None:
+    """B13: a balance read before a wait and written after it; over HTTP, sixteen calls at once, balances alone."""
+    head = head_of(bets=150, players=2)
+    wallet = ForgetsUnderLoad(head.opening, guarded=guarded)
+    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+    with asgi_server(asgi_app(receiver, wallet)) as port:
+        url = f"http://127.0.0.1:{port}"
+        books = PlayersBooks(url, private_key)
+        report = Storm(url, ServiceKeys(private_key), books, head, concurrency=16).run()
+    assert report.passed is guarded
+    assert {one.subject.partition(" ")[0] for one in report.differences} == (set() if guarded else {"player"})
+    assert all("POST /" in "\n".join(one.history) for one in report.differences)
+
+
+# --- nobody repeats ---------------------------------------------------------------------------------------------------
+
+
+def numbered(head: TraceHead) -> Iterator[tuple[str, str]]:
+    """Yield what the calls of a plan are, in the order in which they are counted, and whose."""
+    plan = Plan(
+        seed=head.seed,
+        start_millis=head.start_millis,
+        games=catalogue(head.seed),
+        players=tuple(head.opening),
+        bets=head.bets,
+        currency=head.currency,
+    )
+    for item in plan:
+        if isinstance(item, PlannedClaim):
+            yield "claim", item.free_bet_id
+            continue
+        for bet in item.bets:
+            yield "withdraw", bet.bet_id
+            if bet.end is BetEnd.ROLLED_BACK:
+                yield "rollback", bet.bet_id
+            elif bet.end is BetEnd.CLOSED:
+                yield ("deposit" if bet.won_cents else "deposit of 0"), bet.bet_id
+            if bet.jackpot_cents:
+                yield "jackpot", bet.bet_id
+
+
+#: Which lost calls leave a difference: a withdraw that was lost is cancelled, and a wallet that acted has what is due.
+LOST = [
+    pytest.param("withdraw", "request-lost", False, id="withdraw lost"),
+    pytest.param("withdraw", "reply-lost", False, id="its reply"),
+    pytest.param("deposit", "request-lost", True, id="deposit lost"),
+    pytest.param("deposit", "reply-lost", False, id="its reply lost"),
+    pytest.param("rollback", "request-lost", True, id="rollback lost"),
+    pytest.param("rollback", "reply-lost", False, id="reply to a rollback"),
+    pytest.param("claim", "request-lost", False, id="claim lost"),
+    pytest.param("claim", "reply-lost", True, id="reply to a claim"),
+    pytest.param("jackpot", "request-lost", False, id="jackpot lost"),
+    pytest.param("jackpot", "reply-lost", True, id="reply to a jackpot"),
+]
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(("kind", "fault", "differs"), LOST)
+@pytest.mark.drawn(5)
+def test_a_call_that_nobody_repeats_is_named_exactly(kind: str, fault: str, differs: bool, audit: str) -> None:
+    """H05, preset none: the one bet or claim whose call was lost, and only where the loss left a difference."""
+    head = head_of(bets=140, players=20)
+    calls = list(numbered(head))
+    rich = {player for player, cents in head.opening.items() if cents == max(head.opening.values())}
+    owners = {bet: player for bet, player in _owners(head).items() if player in rich}
+    wanted = (number for number, (what, whose) in enumerate(calls, 1) if what == kind and whose in owners)
+    number = next(number for number in wanted if number > 20)
+    whose = calls[number - 1][1]
+    report, _ = storm(audit=audit, bets=140, players=20, retries="none", faults=f"{fault}@{number}")
+    assert report.passed
+    assert report.faults == {Fault(fault): 1}
+    assert [one.subject.partition(" ")[2] for one in report.expected] == [whose] * differs
+    for one in report.expected:
+        assert any(fault in line.replace("request lost", "request-lost") for line in one.history)
+
+
+def _owners(head: TraceHead) -> dict[str, str]:
+    plan = Plan(
+        seed=head.seed,
+        start_millis=head.start_millis,
+        games=catalogue(head.seed),
+        players=tuple(head.opening),
+        bets=head.bets,
+    )
+    owners: dict[str, str] = {}
+    for item in plan:
+        if isinstance(item, PlannedClaim):
+            owners[item.free_bet_id] = item.player_id
+        else:
+            owners |= {bet.bet_id: bet.player_id for bet in item.bets}
+    return owners
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize("seed", [4])
+def test_lost_calls_make_expected_differences_alone(audit: str, seed: int) -> None:
+    """Every fault, sixteen calls at once, and nobody repeats: what differs had a call that was given up."""
+    head = head_of(seed=seed, bets=300, faults="all", retries="none")
+    courier = wallet_in_process(head, random=Random(seed))
+    report, _ = storm(courier=courier, audit=audit, concurrency=16, seed=seed, bets=300, faults="all", retries="none")
+    assert report.differences == ()
+    assert report.passed
+    assert len(report.expected) > 2
+    for one in report.expected:
+        text = "\n".join(one.history)
+        assert re.search("request lost|reply lost|timeout|reset|BET_NOT_FOUND", text), text
+
+
+@pytest.mark.parametrize("audit", AUDITS)
+@pytest.mark.parametrize(
+    "wallet",
+    [NoTombstone, KeyedOnTxIdAlone, RefundsTwice, PaysRepeatsTwice, AnswersWithoutCrediting, SlipsInTheBackground],
+)
+@pytest.mark.drawn(3)
+def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit: str) -> None:
+    """Preset none, and a fifth of all calls lost: a wrong wallet fails for what it did, not for what was lost."""
+    faults = "request-lost=0.1,reply-lost=0.1,duplicate=0.2,early-rollback=0.5"
+    report, courier = storm(wallet, audit=audit, retries="none", faults=faults, seed=12)
+    assert not report.passed
+    owners = _owners(report.head)
+    slipped = {owners[bet] for bet in slips_of(courier)}
+    accused = {owners.get(one, one) for one in subjects(report)}
+    # Nobody is accused without a reason. By chance, what was lost and what slipped can add up to a right balance.
+    assert accused <= slipped
+    # And of what slipped with a call that was lost, or moved nothing, the service cannot know.
+    assert len(accused) >= len(slipped) * (0.6 if audit == "ledger" else 0.2)
+    assert right_wallet(faults, audit, "none").passed
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+def written(report: StormReport, folder: Path) -> Path:
+    path = folder / "storm.trace"
+    path.write_text("\n".join(report.trace) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("batches", [pytest.param(False, id="one by one"), pytest.param(True, id="in batches")])
+@pytest.mark.drawn(1)
+def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> None:
+    """Sixteen calls at once, then one by one: the same bodies in the order of sending, and the same bug found."""
+    # A deposit that overtakes its withdraw may be refused twice while both are under way, and once when they are not.
+    of_webhooks = (fault for fault in FAULTS if fault.side == "webhook" and not fault.is_lasting)
+    faults = ",".join(fault.name for fault in of_webhooks if fault.name != "early-deposit")
+    settings: dict[str, Any] = {"faults": faults, "bets": 250, "batches": batches}
+    head = head_of(**settings)
+    courier = wallet_in_process(head, PaysRepeatsTwice, random=Random(3))
+    first, _ = storm(courier=courier, concurrency=16, **settings)
+    assert not first.passed
+    kept = read_trace(written(first, tmp_path))
+    kept_head, orders = kept
+    assert kept_head == head
+    again, replayed = storm(PaysRepeatsTwice, trace=kept)
+    bodies = [post.body for order in orders for post in order.posts]
+    assert [body.decode() for _, body, _ in replayed.posts] == bodies
+    assert sorted(body for _, body, _ in replayed.posts) == sorted(body for _, body, _ in courier.posts)
+    assert subjects(again) == subjects(first)
+    assert storm(trace=kept)[0].passed
+    assert any(len(order.calls) > 1 for order in orders) is batches
+
+
+def test_a_passing_storm_keeps_no_trace() -> None:
+    """A trace of a hundred thousand bets is large, and is for looking into a failure."""
+    assert right_wallet("none", "ledger").trace == ()
+
+
+def test_a_trace_holds_no_key_and_no_signature() -> None:
+    """It is sent to colleagues."""
+    report, courier = storm(PaysRepeatsTwice, faults="all", bets=200)
+    text = "\n".join(report.trace)
+    assert report.trace
+    assert not [signature for _, _, signature in courier.posts if signature.decode() in text]
+    assert "PRIVATE" not in text
+
+
+def test_a_trace_of_other_calls_is_refused(tmp_path: Path) -> None:
+    """A body that was changed is none that this plan makes."""
+    report, _ = storm(PaysRepeatsTwice, faults="duplicate=0.2", bets=100)
+    path = written(report, tmp_path)
+    path.write_text(path.read_text().replace('\\"amount\\":', '\\"amount\\":1', 1))
+    with pytest.raises(ConfigurationError, match="The trace was changed, or made by another version"):
+        storm(trace=read_trace(path))
+
+
+def test_a_storm_of_the_same_seed_has_the_same_history() -> None:
+    """One call at a time: each post and each answer, byte for byte; another seed plays otherwise."""
+    first, again, other = (storm(PaysRepeatsTwice, faults="all", bets=100, seed=seed)[0] for seed in (5, 5, 6))
+    assert first.trace == again.trace != ()
+    assert first.differences == again.differences
+    assert first.trace != other.trace
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.9])
+@pytest.mark.drawn(1)
+def test_what_a_trace_lacks_is_played_after_it(tmp_path: Path, kept: float) -> None:
+    """A trace that was cut between two lines: the rest of the plan follows, and all is audited."""
+    report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
+    path = written(report, tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[: int(len(lines) * kept)]))
+    again, _ = storm(trace=read_trace(path))
+    assert again.passed
+    assert again.bets == 200
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def test_what_a_report_counts() -> None:
+    """Bets and claims by where they ended, calls, faults; all adds up."""
+    report, courier = storm(faults="all", bets=300)
+    assert report.bets == 300
+    assert sum(report.states.values()) == report.bets + report.claims
+    assert report.states["REFUSED"] == sum(report.refusals.values())
+    assert report.posts == len(courier.posts)
+    for fault in (Fault.DUPLICATE, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY, Fault.OTHER_CONTENT):
+        assert report.faults[fault] == sum(post.extra is fault for post, _, _ in courier.posts)
+    for fault in (Fault.REQUEST_LOST, Fault.REPLY_LOST, Fault.TIMEOUT, Fault.RESET, Fault.SLOW):
+        assert report.faults[fault] == sum(post.manner is fault for post, _, _ in courier.posts)
+    opened = {bet.bet_id for bet in courier.ledger.bets() if bet.state in {"OPEN", "CLOSED", "ROLLED_BACK"}}
+    assert report.accepted == len(opened)
+
+
+def test_progress_is_told() -> None:
+    """Bets and posts, never fewer than before."""
+    seen: list[tuple[int, int, float]] = []
+    _, courier = storm(bets=60, on_progress=lambda *far: seen.append(far))
+    assert all(max(now, later) == later for column in zip(*seen, strict=True) for now, later in pairwise(column))
+    assert seen[-1][:2] == (60, len(courier.posts))
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"),
+    [(0, 1.0), (1, 1.0), (1.1, 2.0), (50, 50.0), (50.5, 51.0), (99, 99.0), (99.9, 100.0), (100, 100.0)],
+)
+def test_percentiles(percent: float, expected: float) -> None:
+    """Of a hundred latencies from 1 to 100 ms, by nearest rank: the smallest that so many per cent do not exceed."""
+    report, _ = storm(bets=1, players=1)
+    assert replace(report, latencies_ms=tuple(map(float, range(100, 0, -1)))).percentile_ms(percent) == expected
+    assert replace(report, latencies_ms=()).percentile_ms(percent) == 0
+
+
+@pytest.mark.parametrize(
+    ("refusals", "mostly"),
+    [
+        pytest.param({}, False, id="none"),
+        pytest.param({"INVALID_REQUEST": 2}, False, id="two"),
+        pytest.param({"INVALID_REQUEST": 3}, True, id="three"),
+        pytest.param({"INVALID_REQUEST": 9, "INSUFFICIENT_BALANCE": 1}, True, id="nine of ten"),
+        pytest.param({"INVALID_REQUEST": 8, "INSUFFICIENT_BALANCE": 1}, False, id="eight of nine"),
+        pytest.param({"PLAYER_BLOCKED": 50}, False, id="another code"),
+    ],
+)
+def test_when_refusals_look_like_a_setting(refusals: dict[str, int], mostly: bool) -> None:
+    """Nearly all of them say that the call was none, and they are more than a few."""
+    assert replace(right_wallet("none", "ledger"), refusals=refusals).mostly_invalid is mostly
+
+
+def test_who_opens_with_what() -> None:
+    """Every tenth player soon runs out of money; the ids are of this seed and start alone."""
+    opening = openings(20, 7, START_MILLIS)
+    assert sorted(opening.values()) == [500] * 2 + [100_000] * 18
+    assert opening.keys().isdisjoint(openings(20, 8, START_MILLIS))
+    assert opening.keys().isdisjoint(openings(20, 7, START_MILLIS + 1))
+
+
+# --- wallets that cannot be played against ----------------------------------------------------------------------------
+
+
+class _Unopened:
+    """Books of players who must not be opened."""
+
+    def open(self, opening: object) -> dict[str, int]:
+        raise AssertionError("players were opened")
+
+    def close(self, player_ids: object) -> Closing:
+        raise AssertionError("nothing was played")
+
+
+def test_a_wallet_that_is_not_there_is_told_at_once(private_key: RSAPrivateKey) -> None:
+    """Before a player is opened, and without the patience that one in the middle of a restart deserves."""
+    with pytest.raises(RequestNotSentError):
+        Storm("http://127.0.0.1:1", ServiceKeys(private_key), _Unopened(), head_of(), patience=1e9).run()
+
+
+def test_a_post_in_vain_is_no_answer() -> None:
+    """What unheard posts make of a storm without repeats: every bet is given up, and nothing differs but that."""
+
+    class Deaf(InProcess):
+        async def post(self, post: Post) -> tuple[Answer, ...]:
+            return tuple(Answer(None, None, "no reply") for _ in post.calls)
+
+    head = head_of(bets=50)
+    report, _ = storm(courier=Deaf(opening=head.opening), bets=50, retries="none")
+    assert report.passed
+    assert report.accepted == 0
+    assert set(report.states) == {"ROLLED_BACK", "CLAIMING"}
+
+
+# --- a wallet that is wrong, and then gone ----------------------------------------------------------------------------
+
+
+class _Leaves(InProcess):
+    """A wallet that cannot be reached any more from its 150th post on."""
+
+    async def post(self, post: Post) -> tuple[Answer, ...]:
+        if post.serial >= 150:
+            raise TransportError("The wallet has gone", attempts=1, elapsed_seconds=0.0)
+        return await super().post(post)
+
+
+def test_a_wallet_that_is_wrong_and_then_gone_is_reported() -> None:
+    """What is known by then is told, with its history and a trace; of a right one, that it is gone."""
+    head = head_of(bets=300, faults="duplicate=0.3")
+    report, _ = storm(courier=_Leaves(opening=head.opening, handler=PaysRepeatsTwice), bets=300, faults="duplicate=0.3")
+    assert not report.passed
+    assert report.broken_off.startswith("The wallet has gone")
+    assert report.differences[0].history
+    assert len(report.trace) > 100
+    with pytest.raises(TransportError, match="The wallet has gone"):
+        storm(courier=_Leaves(opening=head.opening), bets=300, faults="duplicate=0.3")
+
+
+class _CloseNot(MemoryBooks):
+    """Books that cannot be read any more when all has been played."""
+
+    def __init__(self, courier: InProcess, gone: GameOperatorError) -> None:
+        super().__init__(courier, "ledger")
+        self._gone = gone
+
+    def close(self, player_ids: Iterable[str]) -> Closing:
+        raise self._gone
+
+
+@pytest.mark.parametrize("gone", [RequestNotSentError("It is gone"), LedgerUnavailableError("It is gone")], ids=repr)
+def test_books_that_are_gone_at_the_end(gone: GameOperatorError) -> None:
+    """What answers showed by then is reported as after a break; of a right wallet, that its books are gone."""
+    faults = "duplicate=0.3"
+    wrong, right = (wallet_in_process(head_of(), wallet) for wallet in (PaysRepeatsTwice, RightWallet))
+    report, _ = storm(courier=wrong, books=_CloseNot(wrong, gone), faults=faults)
+    assert not report.passed
+    assert report.broken_off.startswith("It is gone")
+    assert report.bets == 200
+    assert report.differences[0].history
+    assert report.trace
+    with pytest.raises(type(gone), match="It is gone"):
+        storm(courier=right, books=_CloseNot(right, gone), faults=faults)
+
+
+@pytest.mark.parametrize(
+    ("body", "sound"),
+    [
+        pytest.param(b'{"type":"SUCCESS","balance":10.5,"timestamp":1}', True, id="a reply"),
+        pytest.param(b'{"type":"SUCCESS","balance":10.505,"timestamp":1}', False, id="finer than a cent"),
+        pytest.param(b"<html>", False, id="no JSON"),
+    ],
+)
+def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) -> None:
+    """With HTTP 200 too: the service could not read it (spec §2.1), even if the repeat is answered well."""
+
+    class Once(InProcess):
+        async def post(self, post: Post) -> tuple[Answer, ...]:
+            answers = await super().post(post)
+            return answers_in(post, 200, body) if post.serial == 5 and not sound else answers
+
+    head = head_of(bets=50)
+    report, _ = storm(courier=Once(opening=head.opening), bets=50)
+    assert report.passed is sound
+    if not sound:
+        assert "not with a reply of spec §2.1" in report.differences[0].wallet
+    assert len(answers_in(Post((WithdrawCall(player_id="p", bet_id="b", amount_cents=1),)), 200, body)) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"game_operator_storm": 2}, id="another version"),
+        pytest.param({"bets": 10**12}, id="bets without end"),
+        pytest.param({"start_millis": 10**18}, id="a time beyond all time"),
+        pytest.param({"opening": {"": 1}}, id="a player without a name"),
+        pytest.param({"opening": {"\ud800": 1}}, id="a player whom no call can name"),
+        pytest.param({"opening": {"p": 10**15 + 1}}, id="more money than there is"),
+    ],
+)
+def test_a_hostile_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> None:
+    """One sentence, and not an error of its own kind or hours of dealing."""
+    path = tmp_path / "storm.trace"
+    path.write_text(json.dumps(asdict(head_of()) | change) + "\n")
+    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace"):
+        read_trace(path)
+
+
+def test_a_trace_says_that_it_is_one(tmp_path: Path) -> None:
+    """Without its marker a file may be anything that happens to have the same names."""
+    path, head = tmp_path / "storm.trace", asdict(head_of())
+    assert head.pop("game_operator_storm") == 1
+    path.write_text(json.dumps(head) + "\n")
+    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace of this version"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize("at_millis", [-1, 10**18])
+def test_a_hostile_line_of_a_trace(tmp_path: Path, at_millis: int) -> None:
+    """A time up to which nobody would deal."""
+    path = tmp_path / "storm.trace"
+    line = json.dumps({"calls": ["bet withdraw BET"], "at_millis": at_millis, "posts": []})
+    path.write_text(f"{json.dumps(asdict(head_of()))}\n{line}\n")
+    with pytest.raises(ConfigurationError, match="line 2 is not of a storm's trace"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(("more", "accepted"), [(0, True), (1, False)])
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        pytest.param("LONGEST_LINE", r"it has a line of more than \d+ characters", id="line"),
+        pytest.param("LARGEST_TRACE", r"it has more than \d+ characters", id="file"),
+    ],
+)
+def test_the_largest_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, sentence: str, more: int, accepted: bool
+) -> None:
+    """As much as the limit, and one character more; the sentence says what to do."""
+    path = tmp_path / "storm.trace"
+    path.write_text(f"{json.dumps(asdict(head_of()))}\n")
+    monkeypatch.setattr(trace, limit, path.stat().st_size - more)
+    if accepted:
+        assert read_trace(path)[1] == ()
+        return
+    with pytest.raises(ConfigurationError, match=f"{sentence}. Pass a file that a storm wrote"):
+        read_trace(path)
+
+
+def test_a_trace_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device: it is not read for ever."""
+    monkeypatch.setattr(trace, "LONGEST_LINE", 1_000_000)
+    with pytest.raises(ConfigurationError, match="it has a line of more than 1000000 characters"):
+        read_trace(Path("/dev/zero"))
+
+
+def test_a_storm_of_many_players_makes_no_trace_that_is_too_large() -> None:
+    """The limits are beyond what a storm writes: a hundred thousand players, and a million bets."""
+    line = len(json.dumps(asdict(head_of(players=1_000, bets=1)))) * 100
+    report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
+    assert line < trace.LONGEST_LINE
+    assert sum(map(len, report.trace)) * 5_000 < trace.LARGEST_TRACE
+
+
+def test_a_storm_of_a_provider_with_other_names() -> None:
+    """Bodies and trace have the names of the profile, and a right wallet of that profile passes."""
+    profile = Profile(fields={"player_id": ("user",), "bet_id": ("bet.id",), "tx_id": ("bet.tx",)})
+    report, courier = storm(profile=profile, bets=60, faults="reply-lost=0.2,duplicate=0.2,reset=0.1")
+    assert report.passed, report.differences
+    assert report.bets == 60
+    assert all(b'"user":' in body and b"player_id" not in body for _, body, _ in courier.posts)

@@ -1,0 +1,270 @@
+"""Rounds whose settlement a sandbox keeps back, and sends on request: in process, over HTTP, for sync and async."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+from game_operator.errors import ConfigurationError, TransportError
+from game_operator.ledger import AsyncSqlLedger, MemoryLedger
+from game_operator.models import BetNotFound, ClosedBet, RolledBackBet, RoundFound
+from game_operator.models.webhooks import DepositCall
+from game_operator.wallet import AsyncWallet, Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
+from game_operator_testkit.provider.keys import ThrowAwayKeys
+from game_operator_testkit.sandbox import Sandbox
+from game_operator_testkit.sandbox.in_process import InProcessSandbox
+from tests.support.servers import asgi_server
+
+KEYS = ThrowAwayKeys()
+OPENING = 10_000
+
+
+@pytest.fixture
+def ledger() -> MemoryLedger:
+    return MemoryLedger({"p1": OPENING, "p2": OPENING})
+
+
+@pytest.fixture
+def provider(ledger: MemoryLedger) -> Iterator[InProcessSandbox]:
+    with InProcessSandbox(keys=KEYS) as sandbox:
+        sandbox.wallet = Wallet(ledger)
+        yield sandbox
+
+
+SETTLEMENTS = [
+    pytest.param({"won_cents": 700}, 200, id="a win"),
+    pytest.param({"won_cents": 0}, -500, id="a loss"),
+    pytest.param({"cancel": True}, 0, id="a cancelled bet"),
+]
+
+
+@pytest.mark.parametrize("settlement", ["hold", "lose"])
+@pytest.mark.parametrize(("end", "effect"), SETTLEMENTS)
+def test_a_settlement_is_kept_back_and_sent_late(
+    provider: InProcessSandbox, ledger: MemoryLedger, end: dict[str, Any], effect: int, settlement: Any
+) -> None:
+    """The service says how it ended, the wallet has it open; what was lost is sent only if that is asked for."""
+    played = provider.play_round(player_id="p1", wager_cents=500, settlement=settlement, **end)
+    (bet_id,) = played.bet_ids
+    assert (played.unsent, played.problems, played.lost) == ((bet_id,), (), False)
+    assert [delivery.path for delivery in played.deliveries] == ["/withdraw"]
+    assert ledger.balance("p1") == OPENING - 500
+    with provider.client() as client:
+        assert isinstance(client.fetch_bet(bet_id), RolledBackBet if "cancel" in end else ClosedBet)
+    held = settlement == "hold"
+    assert provider.service.held == held
+    sent = provider.release_held()
+    assert len(sent) == held
+    sent = sent or provider.release_held(lost=True)
+    assert [delivery.code for delivery in sent] == [None]
+    assert ledger.balance("p1") == OPENING + effect
+    assert provider.release_held(lost=True) == ()
+    assert provider.service.held == 0
+
+
+def test_a_settlement_is_sent_at_once_by_default(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """As always; and there is nothing to release."""
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700)
+    assert (played.unsent, len(played.deliveries)) == ((), 2)
+    assert provider.release_held(lost=True) == ()
+
+
+def test_the_service_reports_another_win(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """With the deposit sent, or lost."""
+    for settlement, balance in (("send", OPENING + 200), ("lose", OPENING - 300)):
+        played = provider.play_round(
+            player_id="p1",
+            wager_cents=500,
+            won_cents=700,
+            reported_won_cents=900,
+            settlement=settlement,  # type: ignore[arg-type]
+        )
+        assert ledger.balance("p1") == balance
+        with provider.client() as client:
+            found = client.fetch_bet(played.bet_ids[0])
+        assert isinstance(found, ClosedBet)
+        assert found.won == 900
+
+
+def test_what_is_late_moves_nothing_once_the_bet_is_settled(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """The call that the operator applied by hand from fetch-bet's answer comes again from the service."""
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
+    (bet_id,) = played.bet_ids
+    with provider.client() as client:
+        found = client.fetch_bet(bet_id)
+    assert isinstance(found, ClosedBet)
+    assert ledger.apply(
+        DepositCall(player_id="p1", bet_id=bet_id, amount_cents=found.won, round_id=found.round_id)
+    ).applied
+    assert ledger.balance("p1") == OPENING + 200
+    (late,) = provider.release_held()
+    assert late.posted
+    assert ledger.balance("p1") == OPENING + 200
+    # The balance that the operator made right is not called wrong.
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    assert not provider.service.balances.disagrees()
+
+
+def test_a_bet_settled_by_the_operator_makes_no_wrong_balance(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """While a settlement is kept back, the operator may settle the bet at any time."""
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="lose")
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    deposit = DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=played.round_id)
+    assert ledger.apply(deposit).applied
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    assert not provider.service.balances.disagrees()
+
+
+def test_two_bets_settled_by_the_operator_make_no_wrong_balance(
+    provider: InProcessSandbox, ledger: MemoryLedger
+) -> None:
+    """Both late calls of one player move nothing, and the balance is what it was before them."""
+    for _ in range(2):
+        played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
+        with provider.client() as client:
+            found = client.fetch_bet(played.bet_ids[0])
+        assert isinstance(found, ClosedBet)
+        ledger.apply(DepositCall(player_id="p1", bet_id=played.bet_ids[0], amount_cents=700, round_id=found.round_id))
+    provider.release_held()
+    assert ledger.balance("p1") == OPENING + 400
+    assert not provider.service.balances.disagrees()
+    # A balance that is wrong afterwards is found as ever.
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    ledger.adjust("p1", Decimal("1.00"), reference="by hand")
+    provider.play_round(player_id="p1", wager_cents=500, won_cents=0)
+    assert provider.service.balances.disagrees()
+
+
+def test_a_wallet_that_is_down_when_held_calls_are_released(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """They may be released again."""
+    for player_id in ("p1", "p2"):
+        provider.play_round(player_id=player_id, wager_cents=500, won_cents=700, settlement="hold")
+    wallet = provider.wallet
+
+    def down(path: str, headers: object, body: bytes) -> Any:
+        raise ConnectionError("down")
+
+    provider.wallet = down
+    with pytest.raises(ConnectionError):
+        provider.release_held()
+    assert provider.service.held == 2
+    provider.wallet = wallet
+    assert len(provider.release_held()) == 2
+    assert (ledger.balance("p1"), ledger.balance("p2")) == (OPENING + 200, OPENING + 200)
+
+
+def test_faults_by_rate_and_number(provider: InProcessSandbox, ledger: MemoryLedger) -> None:
+    """The switches of a running sandbox have them, too."""
+    provider.faults.set_nth("settlement-held", 1)
+    assert provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
+    assert not provider.play_round(player_id="p1", wager_cents=500, won_cents=700).unsent
+    provider.faults.set("silent-rollback", 1)
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=700)
+    with provider.client() as client:
+        assert isinstance(client.fetch_bet(played.bet_ids[0]), RolledBackBet)
+    provider.faults.clear()
+    assert len(provider.release_held()) == 1
+
+
+def test_several_bets_and_strangers_in_a_round(provider: InProcessSandbox) -> None:
+    """A round that several players share; strangers' bets are listed, and not found by themselves."""
+    first = provider.play_round(player_id="p1", wager_cents=500, won_cents=0, strangers=2)
+    second = provider.play_round(player_id="p2", wager_cents=300, won_cents=600, round_id=first.round_id, strangers=1)
+    assert (second.round_id, second.round_no) == (first.round_id, first.round_no)
+    with provider.client() as client:
+        found = client.fetch_round_bets(instance_id=provider.instance_id, round_id=first.round_id)
+        assert isinstance(found, RoundFound)
+        assert [each.reference_id for each in found.bets[:2]] == [*first.bet_ids, *second.bet_ids]
+        assert {each.player_id for each in found.bets} == {"p1", "p2", "stranger-0", "stranger-1"}
+        assert len(found.bets) == len({each.reference_id for each in found.bets}) == 5
+        assert {type(client.fetch_bet(each.reference_id)) for each in found.bets[2:]} == {BetNotFound}
+    with pytest.raises(ConfigurationError, match="round 'round-of-nobody' of this instance is unknown"):
+        provider.play_round(player_id="p1", wager_cents=500, round_id="round-of-nobody")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_free_bets_in_their_round(provider: InProcessSandbox, listed: bool) -> None:
+    """Listed as closed bets of the round if that is asked for; else the round has none."""
+    with provider.client() as client:
+        granted = client.grant_free_bet(
+            player_id="p1", instance_id=provider.instance_id, count=3, wager_amount_cents=100,
+            expire_duration_millis=60_000, reference_id="r1",
+        )  # fmt: skip
+        played = provider.claim_free_bets(granted.free_bet_id, bets_in_round=listed)
+        found = client.fetch_round_bets(instance_id=provider.instance_id, round_id=played.round_id)
+    assert isinstance(found, RoundFound)
+    assert [(each.status, each.wager) for each in found.bets] == [("CLOSED", 100)] * 3 * listed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        pytest.param({"settlement": "late"}, "settlement 'late' is unknown", id="another settlement"),
+        pytest.param({"cancel": True, "reported_won_cents": 5}, "wins nothing", id="a win of a cancelled bet"),
+        pytest.param({"reported_won_cents": -1}, "Pass 0 to 1000000000000000", id="a win below zero"),
+        pytest.param({"reported_won_cents": 10**15 + 1}, "Pass 0 to 1000000000000000", id="a win beyond all limits"),
+        pytest.param({"strangers": -1}, "Pass 0 to 10000", id="fewer strangers than none"),
+        pytest.param({"strangers": 10_001}, "Pass 0 to 10000", id="too many strangers"),
+    ],
+)
+def test_what_cannot_be_played(provider: InProcessSandbox, wrong: dict[str, Any], told: str) -> None:
+    """Nothing is sent."""
+    with pytest.raises(ConfigurationError, match=told):
+        provider.play_round(player_id="p1", wager_cents=500, **wrong)
+    with pytest.raises(TypeError, match="must be an int, in cents"):
+        provider.play_round(player_id="p1", wager_cents=500, won_cents=5, reported_won_cents=5.0)  # type: ignore[arg-type]
+    assert provider.live.count == 0
+
+
+@pytest.mark.parametrize("reported", [0, 10**15])
+def test_the_least_and_the_highest_reported_win(provider: InProcessSandbox, reported: int) -> None:
+    """What the API can carry is reported, whatever the limits of the game."""
+    played = provider.play_round(player_id="p1", wager_cents=500, won_cents=5, reported_won_cents=reported)
+    with provider.client() as client:
+        found = client.fetch_bet(played.bet_ids[0])
+    assert isinstance(found, ClosedBet)
+    assert found.won == reported
+
+
+def test_nothing_is_released_without_a_wallet() -> None:
+    """Refused as a round would be."""
+    with InProcessSandbox(keys=KEYS) as sandbox, pytest.raises(ConfigurationError, match="knows no wallet"):
+        sandbox.release_held()
+
+
+@pytest.mark.anyio
+async def test_async(tmp_path: Path) -> None:
+    """On the test's own event loop."""
+    async with AsyncSqlLedger(f"sqlite:///{tmp_path}/wallet.db") as ledger:
+        await ledger.open_account("p1", Decimal("100.00"))
+        with InProcessSandbox(keys=KEYS) as sandbox:
+            sandbox.wallet = AsyncWallet(ledger)
+            await sandbox.play_round_async(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
+            assert await ledger.balance("p1") == OPENING - 500
+            assert len(await sandbox.release_held_async()) == 1
+            assert await ledger.balance("p1") == OPENING + 200
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.outside
+def test_over_http(ledger: MemoryLedger, private_key: RSAPrivateKey) -> None:
+    """The same over sockets; a wallet that is gone leaves the call held."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(private_key.public_key()))
+    with Sandbox(service_private_key=private_key) as sandbox:
+        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            sandbox.play_round(player_id="p1", wager_cents=500, won_cents=700, settlement="hold")
+        with pytest.raises(TransportError):
+            sandbox.release_held()
+        with asgi_server(asgi_app(receiver, Wallet(ledger))) as port:
+            sandbox.wallet_url = f"http://127.0.0.1:{port}"
+            assert [delivery.code for delivery in sandbox.release_held()] == [None]
+    assert ledger.balance("p1") == OPENING + 200

@@ -1,0 +1,273 @@
+"""A service and a wallet in one process, whose settlements are lost, held and misreported; and reconcilers between."""
+
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any, NamedTuple
+
+import httpx
+import psycopg
+
+from game_operator import OperatorClient
+from game_operator.backoffice.reconcile.reconciler import Reconciler
+from game_operator.backoffice.reconcile.report import ReconcileReport
+from game_operator.ledger import SqlLedger, TableAccounts
+from game_operator.ledger.engine.address import path_of
+from game_operator.ledger.staff.findings import Finding
+from game_operator.models.webhooks import DepositCall
+from game_operator.wallet import JoinedWallet, Wallet
+from game_operator_testkit.provider.keys import ThrowAwayKeys
+from game_operator_testkit.sandbox.in_process import InProcessSandbox
+from tests.support.callers import sqlalchemy_url
+from tests.support.raw_sql import run
+
+__all__ = ["KEYS", "OPENING", "REPAIR", "WALLETS", "Desk", "Refusing", "TickingClock", "desk_of", "verdicts"]
+
+KEYS = ThrowAwayKeys()
+OPENING = 100_000
+WAGER, WON = 500, 1_250
+#: What repairing needs.
+REPAIR: dict[str, Any] = {
+    "repair": True,
+    "max_bets": 1_000,
+    "max_total_cents": 10_000_000,
+    "actor": "ann",
+    "reason": "deposits were lost",
+}
+_OWN = TableAccounts(table="players", key="id", balance="cents", unit="cents")
+
+
+class TickingClock:
+    """A clock that goes on by itself each time it is asked, so that nobody waits for real."""
+
+    def __init__(self, *, tick_millis: int = 0, ahead: timedelta = timedelta(0)) -> None:
+        self.now_millis = time.time_ns() // 1_000_000 + round(ahead / timedelta(milliseconds=1))
+        self.tick_millis = tick_millis
+
+    def __call__(self) -> int:
+        self.now_millis += self.tick_millis
+        return self.now_millis
+
+    def passes(self, time: timedelta) -> None:
+        """Let some time pass."""
+        self.now_millis += round(time / timedelta(milliseconds=1))
+
+
+class Refusing(httpx.BaseTransport):
+    """The way to the service, which answers what a test says in place of the next calls."""
+
+    def __init__(self, inner: httpx.BaseTransport) -> None:
+        self.inner = inner
+        #: Given in place of the service's answers, the first first; an error is raised.
+        self.instead: list[httpx.Response | Exception] = []
+        #: Called with each endpoint before it is asked.
+        self.before: Callable[[str], object] = lambda _endpoint: None
+        #: The endpoints that were asked, such as ``fetch-bet``.
+        self.asked: list[str] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        endpoint = request.url.path.split("/")[3]
+        self.asked.append(endpoint)
+        self.before(endpoint)
+        if not self.instead:
+            return self.inner.handle_request(request)
+        answer = self.instead.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def fail(self, status: int, times: int, body: bytes = b'{"error": "no"}', retry_after: str = "") -> None:
+        """Answer the next *times* calls with an error."""
+        headers = {"Retry-After": retry_after} if retry_after else {}
+        self.instead += [httpx.Response(status, content=body, headers=headers) for _ in range(times)]
+
+
+class WalletKind(NamedTuple):
+    """A kind of wallet, and the database it is for; ``open`` yields it, with a table ``own_rows`` for the operator."""
+
+    name: str
+    database: str
+    open: Callable[[str], AbstractContextManager[Wallet | JoinedWallet]]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _keep(statement: Callable[[Any, str, str], object], call: Any, outcome: Any, connection: Any) -> None:
+    if outcome.applied and call.operation != "withdraw":
+        statement(connection, call.operation, call.bet_id or "")
+
+
+def _plain(connection: Any, operation: str, bet_id: str) -> None:
+    connection.execute("INSERT INTO own_rows VALUES (?, ?)", (operation, bet_id))
+
+
+def _psycopg(connection: Any, operation: str, bet_id: str) -> None:
+    connection.execute("INSERT INTO own_rows VALUES (%s, %s)", (operation, bet_id))
+
+
+def _alchemy(connection: Any, operation: str, bet_id: str) -> None:
+    from sqlalchemy import text
+
+    connection.execute(text("INSERT INTO own_rows VALUES (:a, :b)"), {"a": operation, "b": bet_id})
+
+
+@contextmanager
+def _wallet(url: str, *, own: bool = False, **options: Any) -> Iterator[Wallet]:
+    statement = _plain if url.startswith("sqlite") else _psycopg
+    if own:
+        run(url, "CREATE TABLE players (id varchar(256) PRIMARY KEY, cents bigint NOT NULL)")
+    with SqlLedger(url, accounts=_OWN if own else None, **options) as ledger:
+        yield Wallet(ledger, after=partial(_keep, statement))
+
+
+@contextmanager
+def _joined(url: str, *, driver: str = "", **options: Any) -> Iterator[JoinedWallet]:
+    with ExitStack() as stack:
+        ledger = stack.enter_context(SqlLedger(url, **options))
+        if driver:
+            from sqlalchemy import create_engine
+
+            engine = create_engine(sqlalchemy_url(url, driver))
+            stack.callback(engine.dispose)
+            yield JoinedWallet(ledger, engine.begin, partial(_keep, _alchemy))
+        elif url.startswith("sqlite"):
+            yield JoinedWallet(ledger, partial(_of_sqlite3, url), partial(_keep, _plain))
+        else:
+            yield JoinedWallet(ledger, partial(_of_psycopg, url), partial(_keep, _psycopg))
+
+
+@contextmanager
+def _of_sqlite3(url: str) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path_of(url), isolation_level=None)) as connection, connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+@contextmanager
+def _of_psycopg(url: str) -> Iterator[Any]:
+    with closing(psycopg.connect(url)) as connection, connection:
+        yield connection
+
+
+WALLETS = [
+    WalletKind("wallet, sqlite", "sqlite", _wallet),
+    WalletKind("wallet, postgres", "postgres", _wallet),
+    WalletKind("own table, sqlite", "sqlite", partial(_wallet, own=True)),
+    WalletKind("own table, postgres", "postgres", partial(_wallet, own=True)),
+    WalletKind("joined, sqlite3", "sqlite", _joined),
+    WalletKind("joined, psycopg", "postgres", _joined),
+    WalletKind("joined, sqlalchemy", "postgres", partial(_joined, driver="psycopg")),
+]
+
+
+class Desk:
+    """
+    What a test of the reconciler has on its desk.
+
+    Attributes:
+        url: The database.
+        sandbox: The service.
+        wallet, ledger: The wallet that it calls, and its ledger; the players p1 to p4 have 1,000.00 each.
+        way: The way from the client to the service.
+        client: A client.
+    """
+
+    def __init__(self, url: str, wallet: Wallet | JoinedWallet, sandbox: InProcessSandbox, stack: ExitStack) -> None:
+        self.url, self.wallet, self.sandbox = url, wallet, sandbox
+        ledger = wallet.ledger
+        assert isinstance(ledger, SqlLedger)
+        self.ledger = ledger
+        self.is_own = not _opened(url, ledger)
+        run(url, "CREATE TABLE own_rows (operation varchar(20), bet_id varchar(256))")
+        sandbox.wallet = wallet
+        self.way = Refusing(sandbox.transport)
+        http_client = stack.enter_context(httpx.Client(transport=self.way))
+        self.client: OperatorClient = stack.enter_context(sandbox.client(http_client=http_client, retries=0))
+
+    def reconciler(self, **options: Any) -> Reconciler:
+        """Return a reconciler of all bets that waits for nothing, with *options*."""
+        quick: dict[str, Any] = {
+            "min_age": timedelta(0),
+            "second_look": timedelta(0),
+            "rate_per_second": 10_000.0,
+            "sample": 1.0,
+            "seed": 1,
+        }
+        wallet = options.pop("wallet", self.wallet)
+        # An account's times are a millisecond apart at least: those of fast calls are ahead of the clock.
+        time.sleep(0.005)
+        return Reconciler(options.pop("client", self.client), wallet, **(quick | options))
+
+    def play(self, settlement: Any = "send", **round_: Any) -> str:
+        """Play a round of one bet of p1 and return the bet's id: 5.00 on it, and 12.50 are won."""
+        values: dict[str, Any] = {"player_id": "p1", "wager_cents": WAGER, "won_cents": WON}
+        if round_.get("cancel"):
+            del values["won_cents"]
+        played = self.sandbox.play_round(settlement=settlement, **(values | round_))
+        return str(played.bet_ids[0])
+
+    def state(self, bet_id: str) -> str | None:
+        """Return the ledger's state of a bet."""
+        bet = self.ledger.bet(bet_id)
+        return None if bet is None else bet.state.value
+
+    def balance(self, player_id: str = "p1") -> int:
+        """Return a balance less what it was opened with."""
+        return int(self.ledger.balance(player_id)) - OPENING
+
+    def own_rows(self) -> Counter[tuple[str, str]]:
+        """Return what the operator's own statements have written of settlements."""
+        from tests.support.raw_sql import rows
+
+        return Counter((row[0], row[1]) for row in rows(self.url, "SELECT operation, bet_id FROM own_rows"))
+
+    def deposit(self, bet_id: str, cents: int = WON, **more: Any) -> Any:
+        """Let a deposit come that the service did not send."""
+        return self.wallet.deposit(DepositCall(player_id="p1", bet_id=bet_id, amount_cents=cents, **more))
+
+    def findings(self, *, resolved: bool = False) -> list[Finding]:
+        """Return the findings."""
+        return list(self.reconciler().findings(resolved=resolved))
+
+    def kinds(self) -> dict[str, str]:
+        """Return the open findings' kinds by their bets."""
+        return {each.subject: each.kind for each in self.findings()}
+
+    def check(self) -> None:
+        """Assert that the books are right."""
+        assert self.ledger.verify().findings == ()
+
+
+def _opened(url: str, ledger: SqlLedger) -> bool:
+    """Open the players' accounts; return whether they are the ledger's own."""
+    from game_operator.errors import ConfigurationError
+
+    players = ["p1", "p2", "p3", "p4"]
+    try:
+        for player_id in players:
+            ledger.open_account(player_id, Decimal(OPENING) / 100)
+    except ConfigurationError:
+        for player_id in players:
+            run(url, "INSERT INTO players VALUES (?, ?)", player_id, OPENING)
+        return False
+    return True
+
+
+@contextmanager
+def desk_of(kind: WalletKind, url: str, **options: Any) -> Iterator[Desk]:
+    """Return a desk with a wallet of a kind, whose ledger has *options*."""
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(InProcessSandbox(keys=KEYS))
+        wallet = stack.enter_context(kind.open(url, **options))
+        yield Desk(url, wallet, sandbox, stack)
+
+
+def verdicts(report: ReconcileReport) -> dict[str, str]:
+    """Return the verdict of each bet of a run."""
+    return {row["bet_id"]: row["verdict"] for row in report.rows()}

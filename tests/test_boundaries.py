@@ -1,0 +1,56 @@
+"""What needs the testkit stands with the testkit: the SDK is tried without it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: The tests of the SDK's packages. Beside them, `tests` looks at the repository as a whole.
+_OF_SDK = (
+    "backoffice",
+    "cli",
+    "client",
+    "ledger",
+    "models",
+    "protocol",
+    "reliability",
+    "signers",
+    "telemetry",
+    "webhooks",
+)
+
+
+def _imports(file: Path) -> Iterator[str]:
+    """Yield the modules that *file* imports when it is imported itself."""
+    for node in ast.parse(file.read_bytes()).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _path_to_testkit(file: Path, seen: set[Path]) -> str:
+    """Return how *file* leads to the testkit; "" if it does not."""
+    seen.add(file)
+    for name in _imports(file):
+        if name.partition(".")[0] in ("game_operator_testkit", "testkit"):
+            return f"{file.relative_to(ROOT)}: {name}"
+        module = (ROOT / name.replace(".", "/")).with_suffix(".py")
+        if module.is_file() and module not in seen and (way := _path_to_testkit(module, seen)):
+            return f"{file.relative_to(ROOT)} > {way}"
+    return ""
+
+
+def test_tests_of_the_sdk_need_no_testkit() -> None:
+    """Those that do are in testkit/tests/integration."""
+    files = [file for folder in _OF_SDK for file in sorted((ROOT / "tests" / folder).rglob("*.py"))]
+    assert len(files) > 150
+    assert [way for file in files if (way := _path_to_testkit(file, set()))] == []
+
+
+def test_a_test_that_needs_it_is_found() -> None:
+    """Directly, or by way of a module of support."""
+    tests = ROOT / "testkit" / "tests"
+    assert _path_to_testkit(tests / "sandbox" / "test_http.py", set())
+    assert " > " in _path_to_testkit(ROOT / "tests" / "test_reference_pages.py", set())
