@@ -11,7 +11,7 @@ from functools import partial
 import httpx
 
 from game_operator import FreeBetRejectedError, OutcomeUnknownError
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 class LosesTheFirstAnswer(httpx.HTTPTransport):

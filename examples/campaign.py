@@ -6,7 +6,7 @@ from pathlib import Path
 
 from game_operator.backoffice import Campaign, CampaignRefusedError
 from game_operator.ledger import SqlLedger
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 database = f"sqlite:///{Path(tempfile.mkdtemp()) / 'wallet.db'}"
 with Sandbox() as sandbox, sandbox.client() as client, SqlLedger(database) as ledger:

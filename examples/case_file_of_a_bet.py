@@ -13,9 +13,9 @@ from pathlib import Path
 from game_operator import DepositCall, Reply
 from game_operator.backoffice import case_file, check_case_file
 from game_operator.ledger import SqlLedger
-from game_operator.testing import InProcessSandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature
+from game_operator_testkit import InProcessSandbox
 
 
 class Forgetful(Wallet):

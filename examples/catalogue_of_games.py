@@ -3,7 +3,7 @@
 from game_operator import GameStatus, WithdrawCall
 from game_operator.backoffice import Catalogue, CatalogueChange
 from game_operator.backoffice.catalogue import GameStatusChanged, InstanceGone
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 def report(change: CatalogueChange) -> None:

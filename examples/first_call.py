@@ -5,7 +5,7 @@ For the real service use `with OperatorClient.from_env() as client:`, which read
 GAME_OPERATOR_ID and GAME_OPERATOR_PRIVATE_KEY_FILE.
 """
 
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 with Sandbox() as sandbox, sandbox.client() as client:
     games = client.fetch_games()

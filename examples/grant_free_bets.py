@@ -3,7 +3,7 @@
 from functools import partial
 
 from game_operator import FreeBetRejectedError
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 with Sandbox() as sandbox, sandbox.client() as client:
     welcome = partial(

@@ -8,7 +8,7 @@ program does not handle.
 from typing import assert_never
 
 from game_operator import BetNotFound, ClosedBet, OpenBet, RolledBackBet
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 def story(bet: OpenBet | ClosedBet | RolledBackBet | BetNotFound) -> str:

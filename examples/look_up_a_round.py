@@ -1,7 +1,7 @@
 """Look up a round by its id, by the number that players see, and in a wrong instance."""
 
 from game_operator import ClosedBet, RoundFound
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 with Sandbox() as sandbox, sandbox.client() as client:
     found = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=sandbox.round_id)

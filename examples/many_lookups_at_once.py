@@ -3,7 +3,7 @@
 import anyio
 
 from game_operator import AsyncOperatorClient
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 async def look_up(client: AsyncOperatorClient, bet_ids: list[str], *, at_once: int) -> dict[str, str]:

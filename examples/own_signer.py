@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from game_operator import OperatorClient
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 class OpensslSigner:

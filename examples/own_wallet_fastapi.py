@@ -2,7 +2,7 @@
 A complete back end: your own table of balances, your own transaction for each call, your own routes, in FastAPI.
 
 Calls run in several threads, so each opens its own connection. A pool works too. A shared connection does not.
-In addition to game-operator[serve] it needs the package fastapi.
+In addition to game-operator[serve] it needs the package fastapi, and game-operator-testkit to call itself.
 """
 
 import socket
@@ -22,9 +22,9 @@ from fastapi import FastAPI
 
 from game_operator import BalanceCall, DepositCall, MovingCall, RollbackCall, WithdrawCall
 from game_operator.ledger import Outcome, SqlLedger, TableAccounts
-from game_operator.provider.caller import WebhookCaller
 from game_operator.wallet import JoinedWallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
+from game_operator_testkit import WebhookCaller
 
 PLAYERS = TableAccounts(table="players", key="id", balance="cents", unit="cents")
 

@@ -5,9 +5,9 @@ from threading import Thread
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from game_operator.ledger import MemoryLedger
-from game_operator.sandbox import Sandbox
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
+from game_operator_testkit import Sandbox
 
 
 class Quiet(WSGIRequestHandler):

@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 
 from game_operator.backoffice import Reconciler
 from game_operator.ledger import SqlLedger
-from game_operator.testing import InProcessSandbox
 from game_operator.wallet import Wallet
+from game_operator_testkit import InProcessSandbox
 
 AT_ONCE = timedelta(0)  # in production: 2 hours until a bet is looked up, and 60 seconds between the two looks
 

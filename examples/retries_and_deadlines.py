@@ -7,7 +7,7 @@ The service in this example fails twice, then answers.
 import httpx
 
 from game_operator import OperatorClient, RetryPolicy, ServiceError
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 statuses = [503, 503, 200]
 

@@ -8,7 +8,7 @@ gives you the address of the game.
 from decimal import Decimal
 
 from game_operator import SessionTokenBuilder, SessionTokenError, launch_url
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 sandbox = Sandbox()  # Not started: a token needs the operator's key, but no service.
 tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from game_operator import BalanceCall, DepositCall, RollbackCall, WithdrawCall
 from game_operator.ledger import AsyncSqlLedger
-from game_operator.provider.caller import AsyncWebhookCaller
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
+from game_operator_testkit import AsyncWebhookCaller
 
 SERVICE_KEY = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 CALLS: list[WebhookCall] = [

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from game_operator import Exchange
-from game_operator.sandbox import Sandbox
+from game_operator_testkit import Sandbox
 
 
 def watch(exchange: Exchange) -> None:
