@@ -82,15 +82,24 @@ class AsyncOwnClient(httpx.AsyncClient):
 
 
 def maker_of(
-    kind: type[AnyOwnClient], proxy: httpx.Proxy | None, context: ssl.SSLContext
+    kind: type[AnyOwnClient],
+    proxy: httpx.Proxy | None,
+    context: ssl.SSLContext,
+    watch: Callable[[Any], Any] | None = None,
 ) -> Callable[[], AnyOwnClient]:
-    """Return what makes an HTTP client of *kind* with one connection, which is opened when it is used."""
+    """
+    Return what makes an HTTP client of *kind* with one connection, which is opened when it is used.
+
+    *watch* returns the network backend to use in place of the one that it is given.
+    """
     import httpcore  # Here, because httpcore loads trio where that is installed.
 
     options: dict[str, Any] = {"ssl_context": context, "max_connections": 1, "keepalive_expiry": KEPT_SECONDS}
     prefix = "Async"
     if kind is OwnClient:
         prefix, options["network_backend"] = "", DeadlineBackend(httpcore.SyncBackend())
+    if watch is not None:
+        options["network_backend"] = watch(options.get("network_backend") or httpcore.AnyIOBackend())
     pool = "ConnectionPool"
     if proxy is not None:
         url = proxy.url

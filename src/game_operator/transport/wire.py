@@ -89,7 +89,7 @@ class BaseWire:
     The connections of a client, made when they are first used; sync and async ones share everything but the awaits.
 
     *owner* is what an error calls the client, *limit_of* returns how many bytes of an endpoint's answer are read, and
-    *proxy_of* the proxy, or raises a ConfigurationError.
+    *proxy_of* the proxy, or raises a ConfigurationError. *watch* is that of ``maker_of``.
     """
 
     _client_kind: ClassVar[str]
@@ -105,6 +105,7 @@ class BaseWire:
         trust_env: bool,
         limit_of: Callable[[str], int],
         proxy_of: Callable[[], httpx.Proxy | None],
+        watch: Callable[[Any], Any] | None = None,
     ) -> None:
         self._owner = owner
         self._base_url = base_url
@@ -128,6 +129,7 @@ class BaseWire:
             ) from None
         self._closed = False
         self._proxy_of = proxy_of
+        self._watch = watch
         self._proxy: httpx.Proxy | None = None
 
     def _request(self, step: Send, trace: Callable[..., Any], give_up_seconds: float | None = None) -> Any:
@@ -192,7 +194,7 @@ class BaseWire:
         self._proxy = self._proxy_of()
         is_secure = self._secure or (self._proxy is not None and self._proxy.url.scheme == "https")
         context = self._ssl_context or default_ssl_context(is_secure=is_secure, trust_env=self._trust_env)
-        return maker_of(self._own, self._proxy, context)
+        return maker_of(self._own, self._proxy, context, self._watch)
 
 
 @cache

@@ -30,6 +30,9 @@ from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookCall, WebhookReceiver, asgi_app
 from game_operator_testkit.provider.caller import AsyncWebhookCaller, Delivery, DeliveryInDoubtError, WebhookCaller
+from game_operator_testkit.provider.http import HttpCarrier
+from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.requests import Request
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
@@ -330,6 +333,83 @@ def test_connections_are_kept(private_key: RSAPrivateKey) -> None:
                 assert caller.send(WITHDRAW).problem == ""
         assert len(server.connections) == 1
         assert server.wait_until_closed()
+
+
+def _closes_after(answered: int, end: Callable[[Connection], object], *, partly: bytes = b"") -> Script:
+    """Return a script that answers so many calls, reads one more, begins an answer with *partly*, and ends."""
+
+    def script(connection: Connection) -> None:
+        for _ in range(answered):
+            connection.read_request()
+            connection.send(response_bytes(200, SUCCESS))
+        if connection.read_request():
+            connection.send(partly)
+            end(connection)
+
+    return script
+
+
+def _twice(url: str, key: RSAPrivateKey, backend: str) -> list[Delivery]:
+    """Send a call twice by one caller."""
+
+    async def post() -> list[Delivery]:
+        async with AsyncWebhookCaller(url, key, timeout=_PATIENT) as caller:
+            return [await caller.send(WITHDRAW), await caller.send(WITHDRAW)]
+
+    if backend != "sync":
+        return anyio.run(post, backend=backend)
+    with WebhookCaller(url, key, timeout=_PATIENT) as caller:
+        return [caller.send(WITHDRAW), caller.send(WITHDRAW)]
+
+
+_ENDS = pytest.mark.parametrize("end", [Connection.close, Connection.reset], ids=["closed", "reset"])
+_BACKENDS = pytest.mark.parametrize("backend", ["sync", "asyncio", "trio"])
+
+
+@_ENDS
+@_BACKENDS
+def test_a_kept_connection_closed_unanswered(backend: str, end: Any, private_key: RSAPrivateKey) -> None:
+    """The same bytes go over a new connection once, and the delivery says so: the first ones may have arrived."""
+    with HostileServer(_closes_after(1, end), answer(response_bytes(200, SUCCESS))) as server:
+        first, second = _twice(server.base_url, private_key, backend)
+    assert [first.sent_again, second.sent_again] == [False, True]
+    assert (second.code, second.problem) == (None, "")
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in server.requests]
+    assert bodies == [encode_call(WITHDRAW)] * 3
+    assert [len(connection.requests) for connection in server.connections] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "attempts", "requests"),
+    [
+        pytest.param([_closes_after(0, Connection.close)], 1, 1, id="the connection is new"),
+        pytest.param([_closes_after(1, Connection.close, partly=b"H")], 1, 2, id="one byte of an answer came"),
+        pytest.param([_closes_after(1, Connection.reset, partly=b"H")], 1, 2, id="one byte, and a reset"),
+        pytest.param([_closes_after(1, Connection.close), _closes_after(0, Connection.close)], 2, 3, id="twice"),
+    ],
+)
+@_BACKENDS
+def test_no_other_end_is_sent_again(
+    backend: str, private_key: RSAPrivateKey, scripts: list[Script], attempts: int, requests: int
+) -> None:
+    """The outcome is in doubt, and the caller of the caller decides; a second try is the last one."""
+    with HostileServer(*scripts) as server:
+        with pytest.raises(DeliveryInDoubtError) as raised:
+            _twice(server.base_url, private_key, backend)
+        assert len(server.requests) == requests
+    assert raised.value.attempts == attempts
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answered then", "not answered then either"])
+def test_a_carrier_reports_a_call_that_was_sent_again(*, answers: bool, private_key: RSAPrivateKey) -> None:
+    """With an answer or without one; a call that was sent once says so too."""
+    second = answer(response_bytes(200, SUCCESS)) if answers else _closes_after(0, Connection.close)
+    with HostileServer(_closes_after(1, Connection.close), second) as server:
+        carrier = HttpCarrier(server.base_url, ServiceKeys(private_key))
+        carried = [carrier.carry([Request("", "/withdraw", b"{}")])[0] for _ in range(2)]
+        carrier.close()
+    assert [each.sent_again for each in carried] == [False, True]
+    assert [each.answer is not None for each in carried] == [True, answers]
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -8,6 +8,7 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final, Self, TypeAlias
 
@@ -24,6 +25,7 @@ from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.async_ import AsyncWire
 from game_operator.transport.sync import Wire
 from game_operator_testkit.provider.delivery import Delivery, DeliveryInDoubtError, delivered
+from game_operator_testkit.provider.kept_connections import AsyncWatchingBackend, ClosedUnansweredError, WatchingBackend
 from game_operator_testkit.provider.keys import SigningKey, loaded
 
 __all__ = ["AsyncWebhookCaller", "Delivery", "DeliveryInDoubtError", "WebhookCaller"]
@@ -94,7 +96,8 @@ class WebhookCaller(_Caller):
     """
     Posts webhooks to a wallet, signed as the service signs them. Threads may share one.
 
-    A call is posted once: redirects are not followed, and nothing is repeated.
+    A call is posted once, and redirects are not followed. If the wallet closed a kept connection before one byte of an
+    answer, the call is sent once more, on a new connection: see ``Delivery.sent_again``.
 
     Args:
         url: The address that the paths of spec §4.1 are below; plain http only to this machine. It is an attribute too.
@@ -121,9 +124,8 @@ class WebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        self._wire = Wire(
-            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
-        )
+        proxy_of = partial(proxy_of_environment, self.url)
+        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, proxy_of, WatchingBackend)
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -152,8 +154,12 @@ class WebhookCaller(_Caller):
         """
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
-        result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
-        return _delivery(self.url, step.request, result, time.monotonic() - began)
+        try:
+            result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
+        except ClosedUnansweredError:
+            step = _on_new_connection(step, began)
+            result = self._wire.send(step, give_up_seconds=began + self._timeout)
+        return _delivery(self.url, step, result, time.monotonic() - began)
 
     def close(self) -> None:
         """Close the connections."""
@@ -184,8 +190,9 @@ class AsyncWebhookCaller(_Caller):
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
+        proxy_of = partial(proxy_of_environment, self.url)
         self._wire = AsyncWire(
-            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, self.url)
+            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, proxy_of, AsyncWatchingBackend
         )
 
     async def send(self, call: WebhookCall) -> Delivery:
@@ -196,8 +203,12 @@ class AsyncWebhookCaller(_Caller):
         """Post *body* to *path* and return the answer, as ``WebhookCaller.post`` does."""
         step = self._step(path, body, headers, signed=signed)
         began = time.monotonic()
-        result = await self._wire.send(step)
-        return _delivery(self.url, step.request, result, time.monotonic() - began)
+        try:
+            result = await self._wire.send(step)
+        except ClosedUnansweredError:
+            step = _on_new_connection(step, began)
+            result = await self._wire.send(step)
+        return _delivery(self.url, step, result, time.monotonic() - began)
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
@@ -210,14 +221,24 @@ class AsyncWebhookCaller(_Caller):
         await self.aclose()
 
 
-def _delivery(url: str, request: HttpRequest, result: HttpReply | TransportFailed, seconds: float) -> Delivery:
+def _on_new_connection(step: Send, began: float) -> Send:
+    """Return *step* once more, on a new connection, within what is left of the timeout that *began* then."""
+    left = max(step.timeout_seconds - (time.monotonic() - began), 0.0)
+    return replace(step, attempt=2, fresh=True, timeout_seconds=left)
+
+
+def _delivery(url: str, step: Send, result: HttpReply | TransportFailed, seconds: float) -> Delivery:
+    request, sent_again = step.request, step.attempt > 1
     if isinstance(result, HttpReply):
-        return delivered(request.path, request.body, result, seconds)
+        return delivered(request.path, request.body, result, seconds, sent_again=sent_again)
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
     reason = result.reason_without(signature)
-    if result.sent:
-        raise DeliveryInDoubtError(f"{request.path}: {reason}", elapsed_seconds=seconds, timed_out=result.timed_out)
+    # The first try may have arrived, even if the second one did not leave.
+    if result.sent or sent_again:
+        raise DeliveryInDoubtError(
+            f"{request.path}: {reason}", attempts=step.attempt, elapsed_seconds=seconds, timed_out=result.timed_out
+        )
     raise not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=result.timed_out)
 
 

@@ -112,16 +112,16 @@ class HttpCarrier:
     async def carry_one(self, request: Request) -> Carried:
         """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
-        problem, timed_out, unreachable = "", False, False
+        problem, timed_out, unreachable, attempts = "", False, False, 1
         headers = self._keys.headers(request, self._header)
         began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
         try:
             every = (*headers, *self._headers)
             rough = _is_rough(request)
             answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
-            problem = answer.defect if answer else _NOT_AWAITED[request.manner]
+            problem, attempts = (answer.defect, answer.attempts) if answer else (_NOT_AWAITED[request.manner], 1)
         except TransportError as failed:
-            problem, timed_out = failed.reason, failed.timed_out
+            problem, timed_out, attempts = failed.reason, failed.timed_out, failed.attempts
             unreachable = isinstance(failed, RequestNotSentError)
         except TimeoutError:
             problem, timed_out = f"no answer within {self._timeout:g} s", True
@@ -131,8 +131,18 @@ class HttpCarrier:
         if answer is not None and self._secrets:
             answer = redacted(answer, self._without_values)
         problem = self._without_values(problem.encode()).decode()
-        url = self._url_of(request)
-        return Carried(request, headers, answer, problem, elapsed_seconds, began_millis, url, timed_out, unreachable)
+        return Carried(
+            request,
+            headers,
+            answer,
+            problem,
+            elapsed_seconds,
+            began_millis,
+            self._url_of(request),
+            timed_out,
+            unreachable,
+            sent_again=attempts > 1,
+        )
 
     async def carry_post(self, post: Post) -> Carried:
         """
@@ -181,7 +191,8 @@ class HttpCarrier:
                 if time.monotonic() + pause > deadline:
                     raise
             else:
-                return HttpReply(delivery.status, delivery.headers, delivery.body, delivery.defect)
+                attempts = 2 if delivery.sent_again else 1
+                return HttpReply(delivery.status, delivery.headers, delivery.body, delivery.defect, attempts=attempts)
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
 

@@ -251,7 +251,8 @@ class SandboxService:
                 self.health.unreachable(_machine_millis())
                 raise
             if carried.answer is not None:
-                deliveries.append(delivered(post.path, post.body, carried.answer, carried.elapsed_seconds))
+                seconds, again = carried.elapsed_seconds, carried.sent_again
+                deliveries.append(delivered(post.path, post.body, carried.answer, seconds, sent_again=again))
             number = self.saw(post, carried).number
             return tuple(replace(answer, number=number) for answer in answers_to(post, carried))
 
