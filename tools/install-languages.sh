@@ -1,7 +1,7 @@
 #!/bin/sh
-# The wallets in other languages (examples/wallets) run on Node.js, PHP, Go and Java with a database driver each: those
-# of Debian, and for Node.js better-sqlite3 from npm, in a folder that all checkouts share. Rules of Prometheus
-# (examples/telemetry) are a language, too: promtool evaluates them.
+# The wallets in other languages (examples/wallets) run on Node.js, with better-sqlite3 from npm in a folder that all
+# checkouts share, and on Debian's PHP. Rules of Prometheus (examples/telemetry) are a language, too: promtool evaluates
+# them.
 set -eu
 CACHE="${XDG_CACHE_HOME:-$HOME/.cache}/game-operator-tests"
 BETTER_SQLITE3="better-sqlite3@12.6.2"
@@ -12,11 +12,6 @@ command -v npm >/dev/null || missing="$missing npm"
 for module in pdo_sqlite pcntl openssl; do
     php -m 2>/dev/null | grep -qx "$module" || missing="$missing php-cli php-sqlite3"
 done
-command -v go >/dev/null || missing="$missing golang-go"
-[ -d /usr/share/gocode/src/github.com/mattn/go-sqlite3 ] || missing="$missing golang-github-mattn-go-sqlite3-dev"
-command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
-command -v javac >/dev/null || missing="$missing default-jdk-headless"
-[ -e /usr/share/java/sqlite-jdbc.jar ] || missing="$missing libxerial-sqlite-jdbc-java"
 command -v promtool >/dev/null || missing="$missing prometheus"
 if [ -n "$missing" ]; then
     if ! command -v apt-get >/dev/null; then

@@ -17,13 +17,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tests.support.documents import ROOT
 
-__all__ = ["CACHE", "JAR", "LANGUAGES", "WALLETS", "Language", "Running", "need"]
+__all__ = ["CACHE", "LANGUAGES", "WALLETS", "Language", "Running", "need"]
 
 WALLETS = ROOT / "examples" / "wallets"
 #: Where tools/install-languages.sh puts what Debian has no package for.
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "game-operator-tests"
-#: Of Debian's packages golang-github-mattn-go-sqlite3-dev and libxerial-sqlite-jdbc-java.
-_GO_PATH, JAR = Path("/usr/share/gocode"), Path("/usr/share/java/sqlite-jdbc.jar")
 _TABLES = ("accounts", "bets", "calls", "postings")
 _DAY_MILLIS = 86_400_000
 _PATIENCE_SECONDS = 60
@@ -84,20 +82,6 @@ def _php_driver() -> str:
     return f"PHP's extensions {lacking} not installed" if lacking else ""
 
 
-def _go(folder: Path) -> Sequence[str]:
-    """Build with Debian's go-sqlite3, which uses the system's SQLite, without a network."""
-    environ = os.environ | {"GOPATH": str(_GO_PATH), "GO111MODULE": "off", "GOFLAGS": ""}
-    build = ["go", "build", "-tags", "libsqlite3", "-o", str(folder / "wallet"), "wallet.go"]
-    subprocess.run(build, cwd=WALLETS, env=environ, timeout=300, check=True)
-    return (str(folder / "wallet"),)
-
-
-def _java(folder: Path) -> Sequence[str]:
-    """Compile once: with the file as its argument, which a reader passes, `java` compiles at each start."""
-    subprocess.run(["javac", "-d", str(folder / "classes"), "Wallet.java"], cwd=WALLETS, timeout=300, check=True)
-    return "java", "-cp", f"{JAR}{os.pathsep}{folder / 'classes'}", "Wallet"
-
-
 def _lacking(path: Path) -> Callable[[], str]:
     return lambda: "" if path.exists() else f"{path} not installed"
 
@@ -116,20 +100,6 @@ LANGUAGES: Mapping[str, Language] = {
         _php_driver,
         lambda _: ("php", "-l", "wallet.php"),
         lambda _: ("php", str(WALLETS / "wallet.php")),
-    ),
-    "Go": Language(
-        "wallet.go",
-        ["go", "gofmt"],
-        _lacking(_GO_PATH / "src" / "github.com" / "mattn" / "go-sqlite3"),
-        lambda _: ("gofmt", "-l", "-e", "wallet.go"),
-        _go,
-    ),
-    "Java": Language(
-        "Wallet.java",
-        ["java", "javac"],
-        _lacking(JAR),
-        lambda folder: ("javac", "-Xlint:all,-serial", "-d", str(folder), "Wallet.java"),
-        _java,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The wallets by hand in Node.js, PHP, Go and Java (examples/wallets): each passes a certification in full."""
+"""The wallets by hand in Node.js and PHP (examples/wallets): each passes a certification in full."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from wallet_by_hand import PlainWallet
 
 from game_operator_testkit.certifier import Supplies, certify
 from testkit.tests.certifier.harness import old_key, retired_key, service_key
-from testkit.tests.certifier.other_languages import JAR, LANGUAGES, WALLETS, Language, Running, need
+from testkit.tests.certifier.other_languages import LANGUAGES, WALLETS, Language, Running, need
 from testkit.tests.certifier.test_wallet_by_hand import OPENING, Answer, Step, histories, opened, told
 from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
@@ -59,8 +59,8 @@ def test_there_is_a_wallet_for_each_language() -> None:
     assert {each.file for each in LANGUAGES.values()} == {path.name for path in WALLETS.iterdir()}
 
 
-_EXCERPT = re.compile(r"^```(js|php|go|java)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILES = {"js": "wallet.mjs", "php": "wallet.php", "go": "wallet.go", "java": "Wallet.java"}
+_EXCERPT = re.compile(r"^```(js|php)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILES = {"js": "wallet.mjs", "php": "wallet.php"}
 
 
 def _excerpts() -> Iterator[tuple[str, str]]:
@@ -83,8 +83,6 @@ def test_the_page_shows_what_the_files_have(language: str) -> None:
 _TRAPS: Mapping[str, tuple[str, Sequence[str]]] = {
     "Node.js": ("node traps.mjs", ["9007199254740992", "2", "true", "a%uFFFD", "2"]),
     "PHP": ("php traps.php", ["true"] * 7),
-    "Go": ("go run traps.go", ["<nil>", r'"b\ufffd\ufffd"', "9007199254740992", "true 4"]),
-    "Java": ("java Traps.java", ["false", "false", "true", "true"]),
 }
 
 
@@ -160,7 +158,7 @@ class Ready(NamedTuple):
 
 @pytest.fixture(scope="module", params=["Python", *_OTHERS])
 def ready(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ready:
-    """One of the five wallets, built once."""
+    """One of the three wallets, made ready once."""
     folder = tmp_path_factory.mktemp("wallet")
     _write_key_files(folder)
     if request.param == "Python":
@@ -214,11 +212,9 @@ def test_the_wallet_in_python_says_how_to_start_it(tmp_path: Path) -> None:
 @pytest.mark.outside
 @_each_language
 def test_a_wallet_says_how_to_start_it(language: Language, tmp_path: Path) -> None:
-    """Started without arguments, Java's by its file, as docs/tutorials/own-wallet.md has it."""
+    """Started without arguments."""
     need(language.missing)
-    is_java = language.file == "Wallet.java"
-    command = ("java", "-cp", str(JAR), str(WALLETS / "Wallet.java")) if is_java else language.command(tmp_path)
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run(language.command(tmp_path), capture_output=True, text=True, timeout=50, check=False)
     assert ran.returncode != 0
     assert re.search(r"Usage: .*service\.pub\.pem PORT PLAYER", ran.stderr)
 
