@@ -4,7 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import httpx
 import pytest
@@ -85,23 +85,21 @@ class _Raising(dict[str, str]):
 
 
 _WRONG = [
-    pytest.param(None, "returned NoneType", id="nothing"),
+    pytest.param(None, r"returned NoneType .* return receiver\.handle", id="nothing"),
     pytest.param((200, {}, b""), "returned tuple", id="a tuple"),
     pytest.param(httpx.Response(200), "returned Response", id="a test client's response"),
     pytest.param("{}", "returned str", id="a body of text"),
     pytest.param(b"{}", "returned bytes", id="a body"),
-    pytest.param(reply(status="200"), "the status '200'", id="a status of text"),
-    pytest.param(reply(status=True), "the status True", id="a bool for a status"),
-    pytest.param(reply(headers=(("a", "b"),)), "headers of type tuple", id="pairs"),
-    pytest.param(reply(headers={"a": 1}), "values that are not str", id="a number in the headers"),
-    pytest.param(reply(headers={b"a": "b"}), "names or values that are not str", id="a name of bytes"),
-    pytest.param(reply(body="{}"), "a body of type str", id="text"),
-    pytest.param(reply(body=bytearray()), "a body of type bytearray", id="bytes that can change"),
-    pytest.param(reply(body=None), "a body of type NoneType", id="no body"),
-    pytest.param(reply(status=99), "the status 99", id="a status below all"),
-    pytest.param(reply(status=1000), "the status 1000", id="a status above all"),
-    pytest.param(reply(headers=_Raising()), "headers raise ZeroDivisionError", id="headers that raise"),
-    pytest.param(HttpReply(200, {}, b"", cast("Any", None)), "a defect of type NoneType", id="no defect"),
+    pytest.param(reply(status="200"), "The status of", id="a status of text"),
+    pytest.param(reply(status=True), "The status of", id="a bool for a status"),
+    pytest.param(reply(headers={"a": 1}), "The headers of", id="a number in the headers"),
+    pytest.param(reply(headers={b"a": "b"}), "The headers of", id="a name of bytes"),
+    pytest.param(reply(body="{}"), "The body of", id="text"),
+    pytest.param(reply(body=bytearray()), "The body of", id="bytes that can change"),
+    pytest.param(reply(body=None), "The body of", id="no body"),
+    pytest.param(reply(status=99), "The status of", id="a status below all"),
+    pytest.param(reply(status=1000), "The status of", id="a status above all"),
+    pytest.param(reply(headers=_Raising()), "The headers of", id="headers that raise"),
 ]
 
 
@@ -124,11 +122,8 @@ def test_anything_but_a_reply_is_a_type_error(answer: Any, told: str, is_async: 
     async def deliver_async(path: str, headers: Mapping[str, str], body: bytes) -> Any:
         return deliver(path, headers, body)
 
-    with pytest.raises(TypeError, match=told) as raised:
+    with pytest.raises(TypeError, match=told):
         certified(deliver_async if is_async else deliver)
-    assert "return receiver.handle(path, headers, body, handler), or HttpReply(status, headers, body)" in str(
-        raised.value
-    )
     assert calls == ["/player-balance"]
 
 

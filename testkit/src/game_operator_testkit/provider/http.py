@@ -167,11 +167,7 @@ class HttpCarrier:
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
-        return await self.carry_or_raise(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
-
-    async def carry_or_raise(self, request: Request) -> Carried:
-        """Carry *request*; raise as ``carry_post`` does."""
-        return _delivered(await self.carry_one(request))
+        return await self.carry_request(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""

@@ -147,14 +147,15 @@ def answer_of(response: Any) -> HttpReply:
     try:
         pairs = headers.items() if hasattr(headers, "items") else headers
         fields = joined_headers((name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs)
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # A mapping of the wallet's own can raise anything.
         fields = None
-    if fields is None or not _is_status(status) or not isinstance(body, bytes):
-        raise WrongReplyError(
-            "a wallet must return its response, or (status, headers, body) with an int, str in str and bytes, "
-            f"not {shown(response)}"
-        )
-    return HttpReply(status, fields, body)
+    if _is_status(status) and fields is not None and isinstance(body, bytes):
+        return HttpReply(status, fields, body)
+    wrong = ("body" if fields is not None else "headers") if _is_status(status) else "status"
+    raise WrongReplyError(
+        "a wallet must return its response, or (status, headers, body) with an int, str in str and bytes. "
+        f"The {wrong} of {shown(response)} cannot be used."
+    )
 
 
 def _is_status(status: object) -> bool:
@@ -311,40 +312,16 @@ def _not_awaited(answer: Awaitable[Any]) -> ConfigurationError:
 
 
 def _checked(begun: Begun, answer: Any) -> Carried:
-    wrong = _wrong_in(answer)
-    if wrong:
+    if not isinstance(answer, HttpReply):
         raise WrongReplyError(
-            f"The wallet returned {wrong} to {begun.request.path}. An HttpReply (game_operator.webhooks) with an int, "
-            "a mapping of str to str and bytes is expected: return receiver.handle(path, headers, body, handler), or "
+            f"The wallet returned {type(answer).__name__} to {begun.request.path}. An HttpReply "
+            "(game_operator.webhooks) is expected: return receiver.handle(path, headers, body, handler), or "
             "HttpReply(status, headers, body)."
         )
+    reply = replace(answer_of(answer), defect=answer.defect)
     if begun.request.manner is Manner.CUT:
         return begun.carried(None, "the answer was dropped, on purpose")
-    # A wallet may write the names as it likes, as HTTP does.
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    return begun.carried(replace(answer, headers=headers), answer.defect)
-
-
-def _wrong_in(answer: object) -> str:
-    """Return why *answer* is not an ``HttpReply`` that can be judged, or ""."""
-    if not isinstance(answer, HttpReply):
-        return type(answer).__name__
-    # Any: a program may pass something else.
-    parts: tuple[Any, ...] = answer.status, answer.headers, answer.body, answer.defect
-    status, headers, body, defect = parts
-    if not _is_status(status):
-        return f"an HttpReply with the status {shown(status)}"
-    if not isinstance(headers, Mapping):
-        return f"an HttpReply with headers of type {type(headers).__name__}"
-    try:
-        pairs = list(headers.items())
-    except Exception as failed:  # A mapping of the wallet's own.
-        return f"an HttpReply whose headers raise {type(failed).__name__}"
-    if not all(isinstance(text, str) for pair in pairs for text in pair):
-        return "an HttpReply with header names or values that are not str"
-    if not isinstance(body, bytes):
-        return f"an HttpReply with a body of type {type(body).__name__}"
-    return "" if isinstance(defect, str) else f"an HttpReply with a defect of type {type(defect).__name__}"
+    return begun.carried(reply, reply.defect)
 
 
 def _problem_of(failed: BaseException) -> str:
