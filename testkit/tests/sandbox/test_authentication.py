@@ -168,13 +168,13 @@ def test_a_newly_registered_key_replaces_the_old(
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_inactive_operator_is_told_so_where_the_specification_has_it(
-    own_sandbox: Sandbox, own_http: SignedHttp, name: str
+    own_sandbox: Sandbox, own_http: SignedHttp, public_key: RSAPublicKey, name: str
 ) -> None:
     """403 from the three calls that have it; fetch-games, which has none, says 401 (spec §4.2, §5, §7.3; assumed)."""
     call = sound_call(name, own_sandbox, own_http)
-    own_sandbox.world.deactivate()
+    own_sandbox.world.add_operator("acme", public_key, active=False)
     assert outcome(own_http.call(call)) == (FAILED if name == "fetch-games" else INACTIVE)
-    own_sandbox.world.activate()
+    own_sandbox.world.add_operator("acme", public_key)
     assert own_http.call(call).status_code == 200
 
 

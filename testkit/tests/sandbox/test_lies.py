@@ -94,35 +94,6 @@ def test_rounds(sandbox: InProcessSandbox) -> None:
         assert isinstance(fetched(round_id="round-of-nobody"), RoundNotFound)
 
 
-def test_an_old_copy_of_all(sandbox: InProcessSandbox) -> None:
-    """Bets and rounds are answered as they were; grants are made now."""
-    old = sandbox.world.copy()
-    bet_id = sandbox.bet_ids["OPEN"]
-    with sandbox.client() as client:
-        before = client.fetch_bet(bet_id)
-        assert isinstance(before, OpenBet)
-        closed = ClosedBet.model_validate(before.model_dump() | {"status": "CLOSED", "won": 7})
-        sandbox.world.add_bet(closed)
-        new = before.model_copy(update={"reference_id": "new"})
-        sandbox.world.add_bet(new)
-        assert client.fetch_bet(bet_id) == closed
-        sandbox.lies.answer_from(old)
-        assert client.fetch_bet(bet_id) == before
-        assert client.fetch_bet("new") == BetNotFound()
-        found = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=before.round_id)
-        assert isinstance(found, RoundFound)
-        assert before in found.bets
-        assert new not in found.bets
-        client.grant_free_bet(
-            player_id="p1", instance_id=sandbox.instance_id, count=1, wager_amount_cents=100,
-            expire_duration_millis=60_000, reference_id="r1",
-        )  # fmt: skip
-        assert len(sandbox.world.grants()) == 1
-        assert old.grants() == ()
-        sandbox.lies.answer_from(None)
-        assert client.fetch_bet(bet_id) == closed
-
-
 def test_a_call_that_is_refused_hears_no_lie(sandbox: InProcessSandbox) -> None:
     """Nor does one that meets a fault; neither counts as told."""
     bet_id = sandbox.bet_ids["OPEN"]

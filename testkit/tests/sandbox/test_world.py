@@ -156,8 +156,6 @@ def test_a_game_is_replaced_under_its_id(public_key: RSAPublicKey) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda world: world.activate("nobody"), id="activate"),
-        pytest.param(lambda world: world.deactivate("nobody"), id="deactivate"),
         pytest.param(lambda world: world.grants(operator_id="nobody"), id="grants"),
     ],
 )

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from functools import partial
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, Unpack
 
 import httpx
 
@@ -31,7 +31,7 @@ from game_operator_testkit.provider.in_process import (
 )
 from game_operator_testkit.provider.keys import ServiceKeys, ThrowAwayKeys
 from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
-from game_operator_testkit.sandbox.service.requested_rounds import Settlement
+from game_operator_testkit.sandbox.service.requested_rounds import RoundRequest
 from game_operator_testkit.sandbox.service.state import PlayedRound
 
 T = TypeVar("T")
@@ -93,36 +93,14 @@ class InProcessSandbox(SandboxBase):
         self._deliver = None if wallet is None else delivery_to(wallet, self._receiver)
         self._wallet = wallet
 
-    async def play_round_async(
-        self,
-        *,
-        player_id: str,
-        wager_cents: int,
-        won_cents: int | None = None,
-        cancel: bool = False,
-        instance_id: str | None = None,
-        round_id: str | None = None,
-        settlement: Settlement = "send",
-        reported_won_cents: int | None = None,
-        strangers: int = 0,
-    ) -> PlayedRound:
+    async def play_round_async(self, **request: Unpack[RoundRequest]) -> PlayedRound:
         """
-        Play a round on the caller's event loop and return it, as ``play_round`` does.
+        Play a round on the caller's event loop and return it, as ``play_round`` does with the same arguments.
 
         The wallet may be sync or async.
         """
         deliver = self._check_ready()
-        planned = self.service.requested.round(
-            player_id=player_id,
-            wager_cents=wager_cents,
-            won_cents=won_cents,
-            cancel=cancel,
-            instance_id=instance_id,
-            round_id=round_id,
-            settlement=settlement,
-            reported_won_cents=reported_won_cents,
-            strangers=strangers,
-        )
+        planned = self.service.requested.round(**request)
         return await self.service.play(planned, partial(self._carry, deliver))
 
     async def claim_free_bets_async(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:

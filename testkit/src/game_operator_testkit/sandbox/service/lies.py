@@ -1,8 +1,7 @@
 """
 What the Operator API answers in place of the truth, for tests of a program that must not believe everything.
 
-A lie is about one bet or one round, and answers calls with a valid signature. A service that answers from an old
-copy of its state is a lie about all of them.
+A lie is about one bet or one round, and answers calls with a valid signature.
 """
 
 from collections.abc import Mapping
@@ -17,7 +16,6 @@ from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator_testkit.provider.service import recognise
-from game_operator_testkit.sandbox.service.world import SandboxWorld
 
 #: Fields in place of the true ones, another bet or round, or a body byte for byte.
 Lie: TypeAlias = Mapping[str, Json] | AnyBet | AnyRound | bytes
@@ -31,7 +29,6 @@ class Lies:
         self._lock = Lock()
         #: What is answered, and how often it is still answered; None for ever.
         self._lies: dict[_About, tuple[Lie, int | None]] = {}
-        self._old: SandboxWorld | None = None
 
     def about_bet(self, bet_id: str, lie: Lie, *, times: int | None = None) -> None:
         """
@@ -52,27 +49,10 @@ class Lies:
         """Let fetch-round-bets answer *lie* for the round *round_id*, by its id or number; see ``about_bet``."""
         self._tell(("round", round_id), lie, times)
 
-    def answer_from(self, old: SandboxWorld | None) -> None:
-        """
-        Answer fetch-bet and fetch-round-bets from an *old* copy of the world, until None is passed.
-
-        ``sandbox.world.copy()`` makes the copy. Grants and games stay those of now.
-        """
-        with self._lock:
-            self._old = old
-
     def clear(self) -> None:
         """Answer the truth again."""
         with self._lock:
             self._lies.clear()
-            self._old = None
-
-    def world_for(self, request: HttpRequest, world: SandboxWorld) -> SandboxWorld:
-        """Return what *request* is answered from: *world*, or the old copy."""
-        call = recognise(request)
-        looks_up = not isinstance(call, HttpReply) and call.endpoint in ("fetch-bet", "fetch-round-bets")
-        with self._lock:
-            return self._old if looks_up and self._old is not None else world
 
     def told(self, request: HttpRequest, true: HttpReply) -> HttpReply:
         """Return the response to *request*: *true*, or a lie, which counts as told."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from itertools import count
 from random import Random
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Required, TypeAlias, TypedDict
 
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
@@ -34,6 +34,20 @@ _KEPT_BACK: Final[Mapping[str, Fault | None]] = {
     "hold": Fault.SETTLEMENT_HELD,
     "lose": Fault.SETTLEMENT_LOST,
 }
+
+
+class RoundRequest(TypedDict, total=False):
+    """The arguments of ``Sandbox.play_round``, which says what they mean."""
+
+    player_id: Required[str]
+    wager_cents: Required[int]
+    won_cents: int | None
+    cancel: bool
+    instance_id: str | None
+    round_id: str | None
+    settlement: Settlement
+    reported_won_cents: int | None
+    strangers: int
 
 
 class RequestedRounds:

@@ -293,12 +293,11 @@ class SandboxService:
             response = _TOO_MANY
         else:
             # The worst case of a 500: the call is carried out all the same.
-            world = self.lies.world_for(request, self.world)
-            response = answer(request, world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
+            response = answer(request, self.world, now_millis=now_millis, inactive=fault is Fault.API_INACTIVE)
             response = _BROKEN if fault is Fault.API_500 else response
         if valid and fault is None:
             true, response = response, self.lies.told(request, response)
-            note = _LIE if response is not true or world is not self.world else ""
+            note = _LIE if response is not true else ""
         self.live.record(
             Exchange(
                 at_millis=began_millis,

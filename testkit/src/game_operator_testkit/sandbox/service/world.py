@@ -9,8 +9,7 @@ digits (docs/decisions/0009).
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
@@ -115,14 +114,6 @@ class SandboxWorld:
             self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
             self._games.setdefault(operator_id, {})
 
-    def activate(self, operator_id: str | None = None) -> None:
-        """Make the operator's account active again."""
-        self._set_active(operator_id, active=True)
-
-    def deactivate(self, operator_id: str | None = None) -> None:
-        """Make the operator's account inactive: 403 from now on, and 401 to fetch-games (spec §5)."""
-        self._set_active(operator_id, active=False)
-
     def add_game(self, game: GameInfo, *, operator_id: str | None = None) -> None:
         """
         Offer *game* with its instances to the operator; a game with the same id is replaced (spec §2.5).
@@ -171,19 +162,6 @@ class SandboxWorld:
         owner = self._known(operator_id)
         with self._lock:
             self._strangers[owner, bet.round_id].append(bet)
-
-    def copy(self) -> "SandboxWorld":
-        """Return all that is known now as another world, which later calls leave as it is."""
-        copied = copy(self)
-        with self._lock:
-            for name, value in vars(self).items():
-                if isinstance(value, dict | set):
-                    setattr(copied, name, copy(value))
-            for nested in ("_games", "_in_round", "_strangers"):
-                held = getattr(copied, nested)
-                held.update({key: copy(value) for key, value in held.items()})
-        copied._lock = Lock()
-        return copied
 
     def bets(self, *, operator_id: str | None = None, limit: int = 100) -> tuple[PlacedBet, ...]:
         """Return up to *limit* of the operator's bets, the one recorded last first."""
@@ -327,11 +305,6 @@ class SandboxWorld:
                 f"The sandbox has no operator {shown(owner)}. Register it with add_operator first."
             )
         return owner
-
-    def _set_active(self, operator_id: str | None, *, active: bool) -> None:
-        owner = self._known(operator_id)
-        with self._lock:
-            self._accounts[owner] = replace(self._accounts[owner], active=active)
 
 
 def _is_gone(at_millis: int, now_millis: int) -> bool:
