@@ -89,10 +89,10 @@ def test_another_operators_bet_is_not_found(
 ) -> None:
     """A bet belongs to one operator, and does not exist for others (spec §4.2; assumed: docs/decisions/0009)."""
     own_sandbox.world.add_operator("rival", public_key)
-    theirs = open_bet("theirs", at_millis=clock())
-    own_sandbox.world.add_bet(theirs, operator_id="rival")
-    assert Asker("sync", own_sandbox, private_key, "rival").fetch_bet("theirs") == theirs
-    assert Asker("sync", own_sandbox, private_key).fetch_bet("theirs") == BetNotFound()
+    ours = open_bet("ours", at_millis=clock())
+    own_sandbox.world.add_bet(ours)
+    assert Asker("sync", own_sandbox, private_key, "rival").fetch_bet("ours") == BetNotFound()
+    assert Asker("sync", own_sandbox, private_key).fetch_bet("ours") == ours
 
 
 @pytest.mark.parametrize(

@@ -94,13 +94,13 @@ def test_of_sixteen_threads_one_is_granted(public_key: RSAPublicKey) -> None:
 
 
 def test_a_grant_is_kept_with_its_time(public_key: RSAPublicKey) -> None:
-    """What was granted, to whom and when, can be looked at afterwards (spec §2.2, §2.3)."""
+    """What was granted, and when, can be looked at afterwards (spec §2.2, §2.3)."""
     world = Sandbox(operator_public_key=public_key).world
     request = GrantRequest(**terms(world.games("acme")[0].instances[0].id))
     granted = world.grant("acme", request, now_millis=NOW_MILLIS)
     assert isinstance(granted, GrantAccepted)
     (grant,) = world.grants()
-    assert (grant.operator_id, grant.request, grant.granted_at_millis) == ("acme", request, NOW_MILLIS)
+    assert (grant.request, grant.granted_at_millis) == (request, NOW_MILLIS)
     assert grant.free_bet_id == granted.free_bet_id
 
 
@@ -134,14 +134,6 @@ def test_an_instance_id_has_a_format(sandbox: Sandbox, instance_id: str) -> None
         sandbox.world.add_game(odd)
 
 
-def test_an_instance_has_one_operator(public_key: RSAPublicKey) -> None:
-    """Two operators cannot have the same instance (spec §2.5)."""
-    world = Sandbox(operator_public_key=public_key).world
-    world.add_operator("rival", public_key)
-    with pytest.raises(ConfigurationError, match="no other operator has"):
-        world.add_game(world.games("acme")[0], operator_id="rival")
-
-
 def test_a_game_is_replaced_under_its_id(public_key: RSAPublicKey) -> None:
     """So its status can change, and an instance that is gone takes no more grants (spec §2.5, §2.6)."""
     world = Sandbox(operator_public_key=public_key).world
@@ -153,20 +145,8 @@ def test_a_game_is_replaced_under_its_id(public_key: RSAPublicKey) -> None:
     assert isinstance(world.grant("acme", GrantRequest(**terms(kept[0].id)), now_millis=1), GrantAccepted)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(lambda world: world.grants(operator_id="nobody"), id="grants"),
-    ],
-)
-def test_an_operator_must_be_registered_first(sandbox: Sandbox, change: Callable[[SandboxWorld], object]) -> None:
-    """The error says how."""
-    with pytest.raises(ConfigurationError, match="add_operator"):
-        change(sandbox.world)
-
-
 def test_state_set_by_hand_is_the_operators_own(public_key: RSAPublicKey) -> None:
-    """Without operator_id the operator of the sandbox is meant (spec §4.2)."""
+    """Another operator does not find it (spec §4.2)."""
     world = SandboxWorld("acme", public_key)
     world.add_operator("rival", public_key)
     bet = OpenBet(
@@ -213,17 +193,6 @@ def test_grants_and_what_became_of_them(seeded: Callable[[int | None], Sandbox])
         assert world.grant_status(two, now_millis=NOW_MILLIS + later) == told
 
 
-def test_whose_grants(seeded: Callable[[int | None], Sandbox], public_key: RSAPublicKey) -> None:
-    """Each operator sees its own, and one that there is not is refused."""
-    world = (sandbox := seeded(0)).world
-    granted(sandbox)
-    world.add_operator("other", public_key)
-    assert world.grants(operator_id="other") == ()
-    assert len(world.grants(operator_id="acme")) == len(world.grants()) == 1
-    with pytest.raises(ConfigurationError, match="no operator 'nobody'"):
-        world.grants(operator_id="nobody")
-
-
 @pytest.mark.parametrize(("later", "sound"), [(999, True), (1_000, False)])
 def test_a_claim_begins_before_the_grant_has_expired(
     seeded: Callable[[int | None], Sandbox], later: int, sound: bool
@@ -241,15 +210,14 @@ def test_a_claim_begins_before_the_grant_has_expired(
 
 
 def test_bets_are_listed_newest_first(seeded: Callable[[int | None], Sandbox]) -> None:
-    """No more than asked for, and of the operator's own alone."""
-    world = (sandbox := seeded(0)).world
+    """No more than asked for."""
+    world = seeded(0).world
     before = world.bets(limit=1_000)
     newest = before[0].model_copy(update={"reference_id": "new"})
     world.add_bet(newest)
     assert world.bets(limit=1_000) == (newest, *before)
     assert world.bets(limit=1) == (newest,)
     assert world.bets(limit=0) == ()
-    assert world.bets(operator_id=sandbox.landmarks.inactive_operator_id) == ()
 
 
 def test_round_numbers_go_up(seeded: Callable[[int | None], Sandbox]) -> None:

@@ -1,8 +1,8 @@
 """
-What the sandbox knows: operators, games, bets, rounds and grants, changed by hand or by calls.
+What the sandbox knows: its operator's games, bets, rounds and grants, changed by hand or by calls.
 
-It answers by the rules of the service: nothing of another operator is ever found, and neither is a bet or round older
-than 90 days. What the specification does not show is chosen here, and said so: an instance id is 24 lower-case hex
+It answers by the rules of the service: other operators find nothing of it, and a bet or round older than 90 days is not
+found either. What the specification does not show is chosen here, and said so: an instance id is 24 lower-case hex
 digits (docs/decisions/0009).
 """
 
@@ -50,13 +50,11 @@ class Grant:
 
     Attributes:
         free_bet_id: Identifies the grant.
-        operator_id: Whose grant it is.
         request: What the operator asked for.
         granted_at_millis: When they were granted, in Unix milliseconds.
     """
 
     free_bet_id: str
-    operator_id: str
     request: GrantRequest
     granted_at_millis: int
 
@@ -68,13 +66,13 @@ class Grant:
 
 class SandboxWorld:
     """
-    The state behind the Operator API, for your operator and any number of others.
+    The state behind the Operator API.
 
-    Every method may be called from any thread while the sandbox serves. Where *operator_id* is left out, the operator
-    the world was made for is meant.
+    All games, bets, rounds and grants are those of one operator. Others may be registered, and have none. Every method
+    may be called from any thread while the sandbox serves.
 
     Args:
-        operator_id: The operator the world is made for.
+        operator_id: The operator whose world it is.
         public_key: The key it has registered.
     """
 
@@ -82,15 +80,15 @@ class SandboxWorld:
         self.operator_id: str = operator_id
         self._lock = Lock()
         self._accounts: dict[str, OperatorAccount] = {}
-        self._games: dict[str, dict[str, GameInfo]] = {}
-        self._instances: dict[str, str] = {}
-        self._bets: dict[tuple[str, str], PlacedBet] = {}
-        self._in_round: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        self._games: dict[str, GameInfo] = {}
+        self._instances: set[str] = set()
+        self._bets: dict[str, PlacedBet] = {}
+        self._in_round: defaultdict[str, dict[str, None]] = defaultdict(dict)
         #: Bets of other operators in each round.
-        self._strangers: defaultdict[tuple[str, str], list[PlacedBet]] = defaultdict(list)
+        self._strangers: defaultdict[str, list[PlacedBet]] = defaultdict(list)
         #: Each round without its bets, and when it started.
-        self._rounds: dict[tuple[str, str], tuple[RoundFound, int]] = {}
-        self._round_ids: dict[tuple[str, str, int], str] = {}
+        self._rounds: dict[str, tuple[RoundFound, int]] = {}
+        self._round_ids: dict[tuple[str, int], str] = {}
         self._round_nos: dict[str, int] = {}
         self._grants: dict[tuple[str, str], Grant] = {}
         self._claimed: set[str] = set()
@@ -112,74 +110,57 @@ class SandboxWorld:
         checked_operator_id(operator_id)
         with self._lock:
             self._accounts[operator_id] = OperatorAccount(operator_id, public_key, active)
-            self._games.setdefault(operator_id, {})
 
-    def add_game(self, game: GameInfo, *, operator_id: str | None = None) -> None:
+    def add_game(self, game: GameInfo) -> None:
         """
-        Offer *game* with its instances to the operator; a game with the same id is replaced (spec §2.5).
+        Offer *game* with its instances; a game with the same id is replaced (spec §2.5).
 
         Raises:
-            ConfigurationError: An instance id is not of the sandbox's format, or another operator's.
+            ConfigurationError: An instance id is not of the sandbox's format.
         """
-        owner = self._known(operator_id)
         for instance in game.instances:
-            if not _INSTANCE_ID.fullmatch(instance.id) or self._instances.get(instance.id, owner) != owner:
+            if not _INSTANCE_ID.fullmatch(instance.id):
                 raise ConfigurationError(
-                    f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits that no other "
-                    "operator has."
+                    f"instance id {shown(instance.id)} cannot be used. Pass 24 lower-case hex digits."
                 )
         with self._lock:
-            replaced = self._games[owner].get(game.id)
-            for instance in () if replaced is None else replaced.instances:
-                del self._instances[instance.id]
-            self._games[owner][game.id] = game
-            self._instances |= {instance.id: owner for instance in game.instances}
+            replaced = self._games.get(game.id)
+            self._instances -= {instance.id for instance in (() if replaced is None else replaced.instances)}
+            self._games[game.id] = game
+            self._instances |= {instance.id for instance in game.instances}
 
-    def add_instances(self, games: Iterable[GameInfo], *, operator_id: str | None = None) -> None:
+    def add_instances(self, games: Iterable[GameInfo]) -> None:
         """Offer *games* as ``add_game`` does, and keep the instances that games with the same ids have already."""
-        offered = {game.id: game.instances for game in self.games(self._known(operator_id))}
+        offered = {game.id: game.instances for game in self.games(self.operator_id)}
         for game in games:
             known = offered.get(game.id, ())
             new = tuple(each for each in game.instances if each.id not in {instance.id for instance in known})
-            self.add_game(game.model_copy(update={"instances": (*known, *new)}), operator_id=operator_id)
+            self.add_game(game.model_copy(update={"instances": (*known, *new)}))
 
-    def add_bet(self, bet: PlacedBet, *, operator_id: str | None = None) -> None:
+    def add_bet(self, bet: PlacedBet) -> None:
         """Record *bet*; one with the same ``reference_id`` is replaced, which is how a bet changes its state."""
-        owner = self._known(operator_id)
         with self._lock:
-            before = self._bets.get((owner, bet.reference_id))
+            before = self._bets.get(bet.reference_id)
             if before is not None and before.round_id != bet.round_id:
-                self._in_round[owner, before.round_id].pop(bet.reference_id, None)
-            self._bets[owner, bet.reference_id] = bet
-            self._in_round[owner, bet.round_id][bet.reference_id] = None
+                self._in_round[before.round_id].pop(bet.reference_id, None)
+            self._bets[bet.reference_id] = bet
+            self._in_round[bet.round_id][bet.reference_id] = None
 
-    def add_bet_of_stranger(self, bet: PlacedBet, *, operator_id: str | None = None) -> None:
+    def add_bet_of_stranger(self, bet: PlacedBet) -> None:
         """
         Record a *bet* of another operator in a round that the operator's players share, as in a crash game.
 
         fetch-round-bets returns it, after the operator's own bets. fetch-bet does not find it.
         """
-        owner = self._known(operator_id)
         with self._lock:
-            self._strangers[owner, bet.round_id].append(bet)
+            self._strangers[bet.round_id].append(bet)
 
-    def bets(self, *, operator_id: str | None = None, limit: int = 100) -> tuple[PlacedBet, ...]:
+    def bets(self, *, limit: int = 100) -> tuple[PlacedBet, ...]:
         """Return up to *limit* of the operator's bets, the one recorded last first."""
-        owner = self._known(operator_id)
         with self._lock:
-            newest = (bet for (whose, _), bet in reversed(self._bets.items()) if whose == owner)
-            return tuple(islice(newest, limit))
+            return tuple(islice(reversed(self._bets.values()), limit))
 
-    def add_round(
-        self,
-        *,
-        round_id: str,
-        round_no: int,
-        instance_id: str,
-        game: str,
-        started_at_millis: int,
-        operator_id: str | None = None,
-    ) -> None:
+    def add_round(self, *, round_id: str, round_no: int, instance_id: str, game: str, started_at_millis: int) -> None:
         """
         Record a round; its bets are those that name its id and instance (spec §2.8).
 
@@ -191,13 +172,11 @@ class SandboxWorld:
             instance_id: The game instance.
             game: The game id.
             started_at_millis: When it started, in Unix milliseconds; after 90 days it is not found.
-            operator_id: Whose round it is.
         """
-        owner = self._known(operator_id)
         found = RoundFound(round_id=round_id, round_no=round_no, instance_id=instance_id, game=game, bets=())
         with self._lock:
-            self._rounds[owner, round_id] = found, started_at_millis
-            self._round_ids[owner, instance_id, round_no] = round_id
+            self._rounds[round_id] = found, started_at_millis
+            self._round_ids[instance_id, round_no] = round_id
             self._round_nos[instance_id] = max(round_no, self._round_nos.get(instance_id, 0))
 
     def next_round_no(self, instance_id: str) -> int:
@@ -206,11 +185,10 @@ class SandboxWorld:
             self._round_nos[instance_id] = self._round_nos.get(instance_id, 0) + 1
             return self._round_nos[instance_id]
 
-    def grants(self, *, operator_id: str | None = None) -> tuple[Grant, ...]:
+    def grants(self) -> tuple[Grant, ...]:
         """Return the operator's grants, oldest first."""
-        owner = self._known(operator_id)
         with self._lock:
-            return tuple(grant for grant in self._grants.values() if grant.operator_id == owner)
+            return tuple(self._grants.values())
 
     def grant_status(self, grant: Grant, *, now_millis: int) -> GrantStatus:
         """Return what became of *grant* by *now_millis*, in Unix milliseconds."""
@@ -247,12 +225,12 @@ class SandboxWorld:
     def games(self, operator_id: str) -> Sequence[GameInfo]:
         """Return the games and instances available to the operator (spec §4.2)."""
         with self._lock:
-            return tuple(self._games.get(operator_id, {}).values())
+            return tuple(self._games.values()) if operator_id == self.operator_id else ()
 
     def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
         """Return the operator's bet as it is found at *now_millis*, or ``BetNotFound`` (spec §4.2)."""
         with self._lock:
-            bet = self._bets.get((operator_id, bet_id))
+            bet = self._bets.get(bet_id) if operator_id == self.operator_id else None
         return BetNotFound() if bet is None or _is_gone(bet.timestamp, now_millis) else bet
 
     def round(
@@ -265,12 +243,12 @@ class SandboxWorld:
         """
         with self._lock:
             if round_id is None and round_no is not None:
-                round_id = self._round_ids.get((operator_id, instance_id, round_no))
-            found, started_at_millis = self._rounds.get((operator_id, round_id or ""), (None, 0))
-            ids = self._in_round.get((operator_id, round_id or ""), {})
-            bets = [self._bets[operator_id, bet_id] for bet_id in ids]
-            bets += self._strangers.get((operator_id, round_id or ""), ())
-        if found is None or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
+                round_id = self._round_ids.get((instance_id, round_no))
+            found, started_at_millis = self._rounds.get(round_id or "", (None, 0))
+            bets = [self._bets[bet_id] for bet_id in self._in_round.get(round_id or "", {})]
+            bets += self._strangers.get(round_id or "", ())
+        is_strange = operator_id != self.operator_id
+        if found is None or is_strange or found.instance_id != instance_id or _is_gone(started_at_millis, now_millis):
             return RoundNotFound()
         in_round = (bet for bet in bets if bet.round_id == found.round_id and bet.instance_id == instance_id)
         kept = tuple(bet for bet in in_round if not _is_gone(bet.timestamp, now_millis))
@@ -290,21 +268,13 @@ class SandboxWorld:
         key = (request.instance_id, request.reference_id)
         # The id is made from the key, so that the same grant has the same id in every run.
         free_bet_id = sha256(":".join(key).encode()).hexdigest()[:24]
-        grant = Grant(free_bet_id, operator_id, request, now_millis)
+        grant = Grant(free_bet_id, request, now_millis)
         with self._lock:
-            if self._instances.get(request.instance_id) != operator_id:
+            if operator_id != self.operator_id or request.instance_id not in self._instances:
                 return GrantErrorCode.INSTANCE_NOT_FOUND
             if self._grants.setdefault(key, grant) is not grant:
                 return GrantErrorCode.DUPLICATE_REFERENCE_ID
         return GrantAccepted(success=True, free_bet_id=grant.free_bet_id, message="Free bet granted successfully")
-
-    def _known(self, operator_id: str | None) -> str:
-        owner = self.operator_id if operator_id is None else operator_id
-        if owner not in self._accounts:
-            raise ConfigurationError(
-                f"The sandbox has no operator {shown(owner)}. Register it with add_operator first."
-            )
-        return owner
 
 
 def _is_gone(at_millis: int, now_millis: int) -> bool:
