@@ -6,7 +6,7 @@ API show the faults that are switched on (docs/decisions/0017). Any thread may u
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -19,7 +19,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest, pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, Post, answers_to, delivered
-from game_operator_testkit.provider.faults import Fault, FaultSwitches
+from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
 from game_operator_testkit.provider.service import answer, signature_verdict
@@ -319,25 +319,16 @@ class SandboxService:
 
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
-        exchange = self._saw(post, carried)
+        notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED)
+        about = fields_about(post.calls)
+        exchange = self._recorded(carried, notes, signature=post.signed_with, fault=post.faults, **about)
         self._judge(exchange, is_genuine=post.is_genuine)
         return exchange
 
     def saw_next_key(self, carried: Carried, player_id: str) -> Exchange:
         """Keep a player-balance that was signed with the next key in the live log."""
-        exchange = self.live.record(
-            Exchange(
-                direction="webhook",
-                method="POST",
-                path=carried.request.path,
-                request_headers=carried.headers,
-                request_body=carried.request.body,
-                signature="next key",
-                note="; ".join(filter(None, ("does the wallet know the next key?", carried.problem))),
-                player_id=player_id,
-                **fields_of_outcome(carried),
-            )
-        )
+        notes = ("does the wallet know the next key?",)
+        exchange = self._recorded(carried, notes, signature="next key", player_id=player_id)
         reply = None if exchange.code is None else exchange.reply()
         if reply is not None and reply.code is None and reply.balance_cents is not None:
             self.balances.reported(player_id, reply.balance_cents)
@@ -347,22 +338,19 @@ class SandboxService:
         """Return the body of a player-balance."""
         return BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
 
-    def _saw(self, post: Post, carried: Carried) -> Exchange:
-        notes = [f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED]
-        return self.live.record(
-            Exchange(
-                direction="webhook",
-                method="POST",
-                path=post.path,
-                request_headers=carried.headers,
-                request_body=carried.request.body,
-                signature=post.signed_with,
-                fault=post.faults,
-                note="; ".join(filter(None, (*notes, carried.problem))),
-                **fields_about(post.calls),
-                **fields_of_outcome(carried),
-            )
+    def _recorded(self, carried: Carried, notes: Iterable[str], **fields: Any) -> Exchange:  # Any: those of Exchange.
+        request = carried.request
+        exchange = Exchange(
+            direction="webhook",
+            method=request.method,
+            path=request.path,
+            request_headers=carried.headers,
+            request_body=request.body,
+            note="; ".join(filter(None, (*notes, carried.problem))),
+            **fields,
+            **fields_of_outcome(carried),
         )
+        return self.live.record(exchange)
 
     def _judge(self, exchange: Exchange, *, is_genuine: bool) -> None:
         """Take notice of what an answer says of the wallet, and of the key that signed the call."""
@@ -381,11 +369,12 @@ class SandboxService:
         # Asked before this one is in the log too.
         same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
         acted = any(each.code == "SUCCESS" for each in same)
-        notes = [f"number {before.number}, delivered again"]
-        notes += [part for part in before.note.split("; ") if part in {MUST_BE_REFUSED, EDITED, WRITTEN}]
-        note = "; ".join([*notes, *filter(None, (carried.problem,))])
-        again = self.live.record(replace(before, fault="", note=note, **fields_of_outcome(carried)))
-        self._judge(again, is_genuine=MUST_BE_REFUSED not in notes and before.signature == "valid")
+        refused = sorted(before.faults & FAULTS_TO_REFUSE)
+        notes = [f"number {before.number}, delivered again", MUST_BE_REFUSED if refused else ""]
+        notes += [part for part in before.note.split("; ") if part in {EDITED, WRITTEN}]
+        note = "; ".join(filter(None, (*notes, carried.problem)))
+        again = self.live.record(replace(before, fault=", ".join(refused), note=note, **fields_of_outcome(carried)))
+        self._judge(again, is_genuine=not refused and before.signature == "valid")
         reply = None if again.code is None else again.reply()
         if not acted and (reply is None or reply.code is None):
             # It may have moved money just now, for the first time.

@@ -33,7 +33,6 @@ class WalletAnswer:
         path: The webhook, such as ``/withdraw``; "" if it could not even be sent.
         number: Its number in the live log; 0 if it is not there.
         is_wrongly_accepted: Whether the wallet accepted what no correct wallet accepts.
-        is_lost: Whether a fault kept the answer from the service, which says nothing of the wallet.
     """
 
     at_millis: int
@@ -43,7 +42,6 @@ class WalletAnswer:
     path: str = ""
     number: int = 0
     is_wrongly_accepted: bool = False
-    is_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,36 +74,25 @@ class HealthWatch:
 
     def saw(self, exchange: Exchange, *, is_genuine: bool) -> WalletAnswer | None:
         """Take notice of a webhook that is over, and return its answer; None if it says nothing of the wallet."""
-        faults = exchange.faults
-        if exchange.status is None and not _UNANSWERED_ON_PURPOSE.isdisjoint(faults):
-            if is_genuine:
-                self._lost(exchange)
-            return None
-        code = exchange.code
-        answer = WalletAnswer(
-            at_millis=exchange.at_millis + round(exchange.elapsed_ms),
-            code=code,
+        ended_millis = exchange.at_millis + round(exchange.elapsed_ms)
+        lost = WalletAnswer(ended_millis, path=exchange.path, number=exchange.number)
+        answer = replace(
+            lost,
+            code=exchange.code,
             status=exchange.status,
             elapsed_ms=exchange.elapsed_ms,
-            path=exchange.path,
-            number=exchange.number,
-            is_wrongly_accepted=code == _SUCCESS and not is_genuine,
+            is_wrongly_accepted=exchange.code == _SUCCESS and not is_genuine,
         )
+        not_awaited = exchange.status is None and not _UNANSWERED_ON_PURPOSE.isdisjoint(exchange.faults)
         with self._lock:
-            if is_genuine:
+            if is_genuine and not not_awaited:
                 self._health = _with_answer(self._health, answer)
-            if (is_genuine and _is_error(answer)) or answer.is_wrongly_accepted:
+            if is_genuine and (not_awaited or Fault.REPLY_LOST in exchange.faults):
+                # The money may be wrong because of it.
+                self._health = replace(self._health, last_error=lost)
+            elif (is_genuine and _is_error(answer)) or answer.is_wrongly_accepted:
                 self._health = replace(self._health, last_error=answer)
-        if is_genuine and Fault.REPLY_LOST in faults:
-            self._lost(exchange)
-        return answer
-
-    def _lost(self, exchange: Exchange) -> None:
-        """Remember a call that a fault kept without an answer: the money may be wrong because of it."""
-        ended = exchange.at_millis + round(exchange.elapsed_ms)
-        lost = WalletAnswer(ended, path=exchange.path, number=exchange.number, is_lost=True)
-        with self._lock:
-            self._health = replace(self._health, last_error=lost)
+        return None if not_awaited else answer
 
     def unreachable(self, at_millis: int) -> None:
         """Take notice that nobody could be reached."""
