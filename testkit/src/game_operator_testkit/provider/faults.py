@@ -119,7 +119,7 @@ FAULT_PRESETS: Final[Mapping[str, FaultPreset]] = {
     for name, entry in tomllib.loads(Path(__file__).with_name("fault_presets.toml").read_text(encoding="utf-8")).items()
 }
 
-_PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9.]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
+_PART: Final = re.compile(r"[a-z0-9-]+(?:=(?P<rate>[0-9]*\.?[0-9]+)(?P<percent>%?)|@(?P<nth>[0-9]{1,9}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +153,16 @@ class FaultPlan:
         rates: dict[Fault, float] = {}
         nth: dict[Fault, int] = {}
         for part in (part.strip() for part in text.split(",")) if text.strip() != "none" else ():
-            _check_part(part, text)
             if part in FAULT_PRESETS:
                 rates |= FAULT_PRESETS[part].rates
                 continue
-            fault = fault_named(re.split("[=@]", part)[0])
-            found = _PART.fullmatch(part)
+            name, found = re.split("[=@]", part)[0], _PART.fullmatch(part)
+            if name in ("", "all", "none"):
+                raise ConfigurationError(
+                    f"{shown(text)} cannot be read. Pass all or none alone, or faults with commas between them, such "
+                    "as reset=5%,forged@3."
+                )
+            fault = fault_named(name)
             if found is None:
                 raise ConfigurationError(
                     f"{shown(part)} cannot be read. Pass {fault}, {fault}=0.05, {fault}=5%, or {fault}@3 for call 3."
@@ -298,37 +302,17 @@ def fault_named(name: str) -> Fault:
         raise ConfigurationError(f"There is no fault {shown(name)}.{hint} Pass some of {known}.") from None
 
 
-def _check_part(part: str, text: str) -> None:
-    """Raise ConfigurationError for a *part* of *text* that names no fault: nothing at all, or what stands alone."""
-    if not part:
-        what = f"In {shown(text)} a fault's name is missing." if text.strip() else "The faults are empty."
-        raise ConfigurationError(f"{what} Pass all, none, or names with commas between them, such as reset,forged=1%.")
-    name = re.split("[=@]", part)[0]
-    if name in ("all", "none"):
-        means = f"each fault in {DEFAULT_RATE:.0%} of deliveries" if name == "all" else "no fault"
-        raise ConfigurationError(
-            f"{shown(text)} cannot be read: {name} takes no rate and stands alone. Pass {name} for {means}, or faults "
-            "with their rates, such as reset=5%,forged=1%."
-        )
-
-
 def _rate(text: str | None, percent: str) -> float:
     if text is None:
         return DEFAULT_RATE
-    try:
-        rate = float(text) / (100 if percent else 1)
-    except ValueError:
-        raise ConfigurationError(
-            f"A fault's rate {shown(text)} is not a number. Pass one from 0 to 1, or 5%."
-        ) from None
+    rate = float(text) / (100 if percent else 1)
     meant = f" For {rate:g} of a hundred write {rate:g}%." if 1 < rate <= 100 and not percent else ""
-    return _checked_rate(rate, meant, given=f"{rate * 100:g}%" if percent else "")
+    return _checked_rate(rate, meant)
 
 
-def _checked_rate(rate: float, meant: str = "", *, given: str = "") -> float:
+def _checked_rate(rate: float, meant: str = "") -> float:
     if not 0 <= rate <= 1:
-        given = given or f"{rate:g}"
-        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {given}.{meant}")
+        raise ConfigurationError(f"A fault's rate must be from 0 to 1, or from 0% to 100%, not {rate:g}.{meant}")
     return rate
 
 
