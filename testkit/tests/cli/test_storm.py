@@ -632,7 +632,7 @@ USAGE = [
     pytest.param({"--faults": "reset=1.5"}, "from 0 to 1", id="a rate above 1"),
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
     pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
-    pytest.param({"--faults": "all=200%"}, "all takes no rate and stands alone", id="all with a rate"),
+    pytest.param({"--faults": "all=200%"}, "Pass all or none alone", id="all with a rate"),
     pytest.param({"--faults": ","}, "a fault's name is missing", id="a comma alone"),
     pytest.param({"--trace": "no/t"}, "--trace: there is no folder 'no'. Make it first.", id="no folder for the trace"),
     pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
