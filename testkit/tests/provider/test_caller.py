@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import pickle
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -12,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
 from game_operator import (
@@ -349,16 +351,16 @@ def _closes_after(answered: int, end: Callable[[Connection], object], *, partly:
     return script
 
 
-def _twice(url: str, key: RSAPrivateKey, backend: str) -> list[Delivery]:
+def _twice(url: str, key: RSAPrivateKey, backend: str, *, ssl_context: ssl.SSLContext | None = None) -> list[Delivery]:
     """Send a call twice by one caller."""
 
     async def post() -> list[Delivery]:
-        async with AsyncWebhookCaller(url, key, timeout=_PATIENT) as caller:
+        async with AsyncWebhookCaller(url, key, timeout=_PATIENT, ssl_context=ssl_context) as caller:
             return [await caller.send(WITHDRAW), await caller.send(WITHDRAW)]
 
     if backend != "sync":
         return anyio.run(post, backend=backend)
-    with WebhookCaller(url, key, timeout=_PATIENT) as caller:
+    with WebhookCaller(url, key, timeout=_PATIENT, ssl_context=ssl_context) as caller:
         return [caller.send(WITHDRAW), caller.send(WITHDRAW)]
 
 
@@ -368,10 +370,17 @@ _BACKENDS = pytest.mark.parametrize("backend", ["sync", "asyncio", "trio"])
 
 @_ENDS
 @_BACKENDS
-def test_a_kept_connection_closed_unanswered(backend: str, end: Any, private_key: RSAPrivateKey) -> None:
+@pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
+def test_a_kept_connection_closed_unanswered(
+    *, secure: bool, backend: str, end: Any, private_key: RSAPrivateKey
+) -> None:
     """The same bytes go over a new connection once, and the delivery says so: the first ones may have arrived."""
-    with HostileServer(_closes_after(1, end), answer(response_bytes(200, SUCCESS))) as server:
-        first, second = _twice(server.base_url, private_key, backend)
+    ca, trusting, serving = trustme.CA(), ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.configure_trust(trusting)
+    ca.issue_cert("127.0.0.1").configure_cert(serving)
+    scripts = _closes_after(1, end), answer(response_bytes(200, SUCCESS))
+    with HostileServer(*scripts, tls=serving if secure else None) as server:
+        first, second = _twice(server.base_url, private_key, backend, ssl_context=trusting)
     assert [first.sent_again, second.sent_again] == [False, True]
     assert (second.code, second.problem) == (None, "")
     bodies = [request.partition(b"\r\n\r\n")[2] for request in server.requests]
