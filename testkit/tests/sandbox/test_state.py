@@ -153,10 +153,11 @@ class Seen(NamedTuple):
     carried: Carried
 
 
-def carried(post: Post, problem: str = "", status: int | None = 200) -> "Seen":
+def carried(post: Post, problem: str = "", status: int | None = 200, *, sent_again: bool = False) -> "Seen":
     answer = None if status is None else HttpReply(status, {"a": "b"}, b"{}")
     headers = ((b"signature", b"x"),)
-    return Seen(post, Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw"))
+    over = Carried(post.request, headers, answer, problem, 0.25, 7, "http://w/withdraw", sent_again=sent_again)
+    return Seen(post, over)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,10 @@ def carried(post: Post, problem: str = "", status: int | None = 200) -> "Seen":
         pytest.param(
             carried(Post((withdraw(),), attempt=3, manner=Fault.RESET), "reset", None),
             ("valid", None, "reset", "delivery 3; reset"), id="a repeat that was reset",
+        ),
+        pytest.param(
+            carried(Post((withdraw(),)), sent_again=True),
+            ("valid", 200, "", "sent twice: the wallet closed a kept connection"), id="a closed connection",
         ),
         pytest.param(
             carried(Post((withdraw(),), manner=Fault.REPLY_LOST), "reply lost"),

@@ -45,6 +45,7 @@ MUST_BE_REFUSED: Final = "must be refused"
 #: What it notes on a webhook that a person made, from another one or from nothing.
 EDITED: Final = "edited by hand"
 WRITTEN: Final = "written by hand"
+_SENT_TWICE: Final = "sent twice: the wallet closed a kept connection"
 #: What it notes on an answer of the Operator API that is not true.
 _LIE: Final = "not the truth: a lie was asked for"
 _JSON: Final = {"content-type": "application/json"}
@@ -339,14 +340,14 @@ class SandboxService:
         return BodyWriter(self.profile).encoded(BalanceCall(player_id=player_id))
 
     def _recorded(self, carried: Carried, notes: Iterable[str], **fields: Any) -> Exchange:  # Any: those of Exchange.
-        request = carried.request
+        request, twice = carried.request, _SENT_TWICE if carried.sent_again else ""
         exchange = Exchange(
             direction="webhook",
             method=request.method,
             path=request.path,
             request_headers=carried.headers,
             request_body=request.body,
-            note="; ".join(filter(None, (*notes, carried.problem))),
+            note="; ".join(filter(None, (*notes, twice, carried.problem))),
             **fields,
             **fields_of_outcome(carried),
         )
