@@ -156,7 +156,6 @@ class SandboxBase(ABC):
         instance_id: str | None = None,
         round_id: str | None = None,
         settlement: Settlement = "send",
-        reported_won_cents: int | None = None,
         strangers: int = 0,
     ) -> PlayedRound:
         """
@@ -173,7 +172,6 @@ class SandboxBase(ABC):
             round_id: A round that was played before, for one more bet in it; a new round if None.
             settlement: ``send`` sends the deposit or rollback. ``hold`` keeps it back until ``release_held``, ``lose``
                 for ever: the bet is then over for the service, and open at the wallet.
-            reported_won_cents: What fetch-bet reports as won where that is to differ from the deposit; None if not.
             strangers: How many bets of other operators' players the round has besides; fetch-round-bets lists them.
 
         Raises:
@@ -190,7 +188,6 @@ class SandboxBase(ABC):
             instance_id=instance_id,
             round_id=round_id,
             settlement=settlement,
-            reported_won_cents=reported_won_cents,
             strangers=strangers,
         )
         return run(partial(self.service.play, planned))

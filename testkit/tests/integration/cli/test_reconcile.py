@@ -43,9 +43,12 @@ class World:
     def __init__(self, run: Run, sandbox: Sandbox, ledger: SqlLedger, options: tuple[str, ...]) -> None:
         self.run_command, self.sandbox, self.ledger, self.options = run, sandbox, ledger, options
 
-    def play(self, wager_cents: int = 500, **changes: Any) -> str:
-        """Play a round, and return the id of its bet."""
-        return self.sandbox.play_round(player_id="p1", wager_cents=wager_cents, **changes).bet_ids[0]
+    def play(self, wager_cents: int = 500, *, reported_won_cents: int | None = None, **changes: Any) -> str:
+        """Play a round, and return the id of its bet; fetch-bet may report another win."""
+        (bet_id,) = self.sandbox.play_round(player_id="p1", wager_cents=wager_cents, **changes).bet_ids
+        if reported_won_cents is not None:
+            self.sandbox.lies.about_bet(bet_id, {"won": reported_won_cents})
+        return bet_id
 
     def lose(self, won_cents: int = 1_250, **changes: Any) -> str:
         """Play a round whose settlement is lost."""

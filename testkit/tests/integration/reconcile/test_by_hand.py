@@ -37,9 +37,8 @@ class World:
 
     def differ(self, won_cents: int = 100, reported_won_cents: int = 300) -> int:
         """Play a round whose win differs, look at it, and return the finding's id."""
-        self.sandbox.play_round(
-            player_id="p1", wager_cents=500, won_cents=won_cents, reported_won_cents=reported_won_cents
-        )
+        played = self.sandbox.play_round(player_id="p1", wager_cents=500, won_cents=won_cents)
+        self.sandbox.lies.about_bet(played.bet_ids[0], {"won": reported_won_cents})
         self.reconciler.run()
         (found,) = self.reconciler.findings()
         return found.id

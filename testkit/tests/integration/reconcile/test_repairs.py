@@ -582,7 +582,7 @@ def test_what_was_paid_for_a_finding_is_no_sign_of_an_old_copy(desk: Desk) -> No
 
     lost = desk.play("lose")
     for _ in range(2):
-        desk.play(reported_won_cents=WON + 50)
+        desk.sandbox.lies.about_bet(desk.play(), {"won": WON + 50})
     clock = TickingClock(ahead=timedelta(hours=1))
     reconciler = desk.reconciler(clock_millis=clock)
     reconciler.run()

@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, Required, TypeAlias, TypedDict
 from game_operator.codes import GameStatus
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models import GameInfo, GameInstance, RoundFound
-from game_operator.models.webhooks import MAX_AMOUNT_CENTS
 from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.plan import (
@@ -46,7 +45,6 @@ class RoundRequest(TypedDict, total=False):
     instance_id: str | None
     round_id: str | None
     settlement: Settlement
-    reported_won_cents: int | None
     strangers: int
 
 
@@ -77,7 +75,6 @@ class RequestedRounds:
         instance_id: str | None = None,
         round_id: str | None = None,
         settlement: Settlement = "send",
-        reported_won_cents: int | None = None,
         strangers: int = 0,
     ) -> PlannedRound:
         """
@@ -86,7 +83,7 @@ class RequestedRounds:
         Raises:
             ConfigurationError: The instance cannot be played, an amount is beyond its limits, or the round is unknown.
         """
-        if cancel and (won_cents or reported_won_cents is not None):
+        if cancel and won_cents:
             raise ConfigurationError("A bet that is cancelled wins nothing. Pass won_cents or cancel, and not both.")
         if settlement not in _KEPT_BACK:
             raise ConfigurationError(f"The settlement {shown(settlement)} is unknown. Pass send, hold or lose.")
@@ -99,7 +96,8 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        _check_extras(reported_won_cents, strangers)
+        if not 0 <= strangers <= _MOST_STRANGERS:
+            raise ConfigurationError(f"A round cannot have {strangers} strangers. Pass 0 to {_MOST_STRANGERS}.")
         joined = None if round_id is None else self._known_round(round_id, instance.id, now_millis)
         round_id = round_id or f"round-{self._run_id}-{number}"
         # Any: fields of round and bet.
@@ -113,7 +111,6 @@ class RequestedRounds:
             at_millis=now_millis,
             ends_at_millis=now_millis + _END_AFTER_MILLIS,
             settlement_fault=_KEPT_BACK[settlement],
-            reported_won_cents=reported_won_cents,
             **where,
         )
         round_no = joined.round_no if joined else self._world.next_round_no(instance.id)
@@ -189,18 +186,6 @@ class RequestedRounds:
                         raise ConfigurationError(f"{instance.name} cannot be played now. Choose an active instance.")
                     return game, instance
         raise ConfigurationError(f"The instance {shown(instance_id)} is unknown. `fetch_games` lists all instances.")
-
-
-def _check_extras(reported_won_cents: int | None, strangers: int) -> None:
-    if reported_won_cents is not None and type(reported_won_cents) is not int:
-        raise TypeError(f"the reported win must be an int, in cents, not {type(reported_won_cents).__name__}")
-    if not 0 <= (reported_won_cents or 0) <= MAX_AMOUNT_CENTS:
-        raise ConfigurationError(
-            f"A reported win of {reported_won_cents} cents cannot be recorded. Pass 0 to {MAX_AMOUNT_CENTS}; "
-            "sandbox.lies answers any other."
-        )
-    if not 0 <= strangers <= _MOST_STRANGERS:
-        raise ConfigurationError(f"A round cannot have {strangers} strangers. Pass 0 to {_MOST_STRANGERS}.")
 
 
 def _check_amount(name: str, cents: int, least: int, most: int, instance: GameInstance) -> None:
