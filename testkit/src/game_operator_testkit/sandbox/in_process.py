@@ -95,7 +95,7 @@ class InProcessSandbox(SandboxBase):
 
     async def play_round_async(self, **request: Unpack[RoundRequest]) -> PlayedRound:
         """
-        Play a round on the caller's event loop and return it, as ``play_round`` does with the same arguments.
+        Play a round on the caller's event loop and return it; *request* are the arguments of ``play_round``.
 
         The wallet may be sync or async.
         """
