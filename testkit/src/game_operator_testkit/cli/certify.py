@@ -60,8 +60,8 @@ def certify(
         ledger = reports.of_ledger(reports.clean_up, reports.table_prefix)
         with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
             pass
+    from game_operator_testkit.certifier.certification import new_run_id
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
-    from game_operator_testkit.certifier.certifying import new_run_id
 
     run_id = new_run_id()
     stop, number = Stop(run_id), count(1)

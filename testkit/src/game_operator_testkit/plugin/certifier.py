@@ -3,14 +3,13 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
-from decimal import Decimal
 from functools import partial
 from threading import Event
-from typing import Any, NamedTuple
+from typing import Any, Final, Unpack
 
 import pytest
 from anyio import to_thread
@@ -23,26 +22,17 @@ from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import WebhookHandler
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.certifier import Outcome, Report, Supplies, Verdict, certify_in_process
+from game_operator_testkit.certifier import Outcome, Report, Verdict
+from game_operator_testkit.certifier.certification import Certification, CertifierSettings
+from game_operator_testkit.certifier.certifying import certified_in_process
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
 from game_operator_testkit.provider.keys import ThrowAwayKeys, loaded
 
 #: Brings a function of the test's to where it can be called.
 _Bridge = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-class _Given(NamedTuple):
-    """What a certification takes as it is."""
-
-    player_id: str
-    other_player_id: str
-    only: Iterable[str]
-    skip: Iterable[str]
-    instance_id: str | None
-    game: str | None
-    wager_amount: Decimal | None
-    deadline: float
+#: For one certification, unless a call says otherwise.
+_SECONDS: Final = 60.0
 
 
 class WalletCertifier:
@@ -70,18 +60,9 @@ class WalletCertifier:
         self,
         wallet: WalletInProcess,
         *,
-        player_id: str,
-        other_player_id: str,
-        only: Iterable[str] = (),
-        skip: Iterable[str] = (),
-        profile: Profile | None = None,
-        supplies: Supplies | None = None,
-        instance_id: str | None = None,
-        game: str | None = None,
-        wager_amount: Decimal | None = None,
         prefix: str = "",
-        deadline: float = 60.0,
         check: bool = True,
+        **settings: Unpack[CertifierSettings],
     ) -> Report:
         """
         Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
@@ -95,18 +76,11 @@ class WalletCertifier:
             wallet: A webhook handler, sync or async, which is put behind a receiver that trusts the service's key; a
                 function of path, headers and body that returns a response; or what ``asgi_wallet`` and ``wsgi_wallet``
                 return.
-            player_id: A player with at least 10.00.
-            other_player_id: Another one.
-            only: Groups (``B``, or ``ABC``) or ids (``B05``) to be played; all if there are none.
-            skip: Groups or ids to be left out.
-            profile: What is assumed of the wallet; the fixture ``operator_profile`` if None.
-            supplies: What more can be done to the wallet; scenarios that need it are skipped without.
-            instance_id: The game instance that is played, for a wallet that knows its own.
-            game: The game that is played, for a wallet that knows its games.
-            wager_amount: A wager in currency units that the wallet takes; None for at most 5.00.
             prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
-            deadline: Seconds for all; what is not played by then failed.
             check: False fails nothing: look at the report yourself.
+            settings: ``player_id`` and ``other_player_id``, who have at least 10.00 each, and if need be ``only``,
+                ``skip``, ``profile``, ``supplies``, ``instance_id``, ``game``, ``wager_amount`` and ``deadline``: as
+                for ``certify``, with a deadline of 60 seconds and the profile of the fixture ``operator_profile``.
 
         Raises:
             ConfigurationError: The wallet does not know key or players, there is no such scenario, or this is an async
@@ -118,8 +92,7 @@ class WalletCertifier:
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
-        report, seen = self._run(wallet, profile, supplies, prefix, given, lambda function: function)
+        report, seen = self._run(wallet, prefix, settings, lambda function: function)
         self._show(report, seen, check=check)
         return report
 
@@ -127,18 +100,9 @@ class WalletCertifier:
         self,
         wallet: WalletInProcess,
         *,
-        player_id: str,
-        other_player_id: str,
-        only: Iterable[str] = (),
-        skip: Iterable[str] = (),
-        profile: Profile | None = None,
-        supplies: Supplies | None = None,
-        instance_id: str | None = None,
-        game: str | None = None,
-        wager_amount: Decimal | None = None,
         prefix: str = "",
-        deadline: float = 60.0,
         check: bool = True,
+        **settings: Unpack[CertifierSettings],
     ) -> Report:
         """
         Certify *wallet* as a call of this object does, in an async test of asyncio, and return the report.
@@ -158,9 +122,8 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        given = _Given(player_id, other_player_id, only, skip, instance_id, game, wager_amount, deadline)
         async with _bridged_to_this_loop() as bridge:
-            run = partial(self._run, wallet, profile, supplies, prefix, given, bridge)
+            run = partial(self._run, wallet, prefix, settings, bridge)
             done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))
         if problem is not None:
             raise problem
@@ -169,16 +132,12 @@ class WalletCertifier:
         return report
 
     def _run(
-        self,
-        wallet: WalletInProcess,
-        profile: Profile | None,
-        supplies: Supplies | None,
-        prefix: str,
-        given: _Given,
-        bridge: _Bridge,
+        self, wallet: WalletInProcess, prefix: str, settings: CertifierSettings, bridge: _Bridge
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
-        profile, supplies = profile or self._profile, supplies or Supplies()
+        settings.setdefault("deadline", _SECONDS)
+        certification = Certification(signing_key=self._keys.service.current, **settings)
+        profile, supplies = certification.profile or self._profile, certification.supplied
         signers = [self._keys.service.current]
         if supplies.old_key is not None:
             signers.append(loaded(supplies.old_key, "old_key"))
@@ -199,13 +158,9 @@ class WalletCertifier:
             done: dict[str, Any] = {name: bridge(deed) for name, deed in given_deeds if callable(deed)}
             if supplies.second_url is not None:
                 done["second_url"] = delivery(supplies.second_url)
-            report = certify_in_process(
+            report = certified_in_process(
                 delivery(wallet),
-                signing_key=self._keys.service.current,
-                profile=profile,
-                supplies=replace(supplies, **done),
-                on_verdict=note,
-                **given._asdict(),
+                replace(certification, profile=profile, supplies=replace(supplies, **done), on_verdict=note),
             )
         return report, seen
 
