@@ -259,9 +259,9 @@ def _is_device(path: Path) -> bool:
     return path.absolute().parent == Path("/dev") or (path.exists() and not path.is_file())
 
 
-def check_writable(option: str, path: Path, *, may_be_device: bool = False, is_appended: bool = False) -> None:
+def check_writable(option: str, path: Path, *, may_be_device: bool = False) -> None:
     """
-    Check before the work that a file can be written to *path*, which *option* names, or *is_appended* to it.
+    Check before the work that a file can be written to *path*, which *option* names.
 
     Raises:
         ConfigurationError: There is no folder for it, nothing can be written there, or *path* is not a file.
@@ -275,8 +275,6 @@ def check_writable(option: str, path: Path, *, may_be_device: bool = False, is_a
             return
         if not path.is_file():
             raise ConfigurationError(f"{option} {shown(str(path))} is not a file. Pass a file that may be overwritten.")
-        if is_appended:
-            return
     try:
         # What the rights of the folder say is not all: a file system may be read-only or full.
         tempfile.TemporaryFile(prefix=".game-operator-", dir=path.parent).close()
@@ -286,28 +284,18 @@ def check_writable(option: str, path: Path, *, may_be_device: bool = False, is_a
         ) from None
 
 
-def _without_umask(mode: int) -> int:
-    """Return *mode* without what this process denies to new files."""
-    # The umask is returned only when it is set. Meanwhile other threads make private files.
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return mode & ~umask
-
-
-def is_written(path: Path, text: str, what: str, *, is_appended: bool = False, is_public: bool = False) -> bool:
+def is_written(path: Path, text: str, what: str) -> bool:
     """
-    Write *text*, the *what* of a run that is over, to *path*, or append it there.
+    Write *text*, the *what* of a run that is over, to *path*: a new file is its owner's alone.
 
-    A new file is its owner's alone, unless it *is_public*. Return whether that was possible, and say why not.
+    Return whether that was possible, and say why not.
     """
     try:
-        if is_appended and not path.exists():
-            path.touch(SECRET_MODE)
-        if is_appended or _is_device(path):
+        if _is_device(path):
             with path.open("ab") as file:
                 file.write(text.encode())
         else:
-            write_privately(path, text, _without_umask(PUBLIC_MODE) if is_public else SECRET_MODE)
+            write_privately(path, text)
     except (OSError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or failed
         say(f"The {what} could not be written to {path}: {problem}.", style="red", error=True)

@@ -186,8 +186,8 @@ def test_hostile_bytes_are_data() -> None:
         assert b64decode(body["data"]) == EVIL_BYTES
     ((name, value),) = evil["answer"]["headers"]
     assert (name.encode("latin-1"), value.encode("latin-1")) == (EVIL_BYTES, EVIL_BYTES)
-    assert long["answer"]["body"] == {"encoding": "utf-8", "data": "\x00" * 2_000}
-    assert long["answer"]["headers"] == [["x-long", "y" * 500 + "... (60000 bytes)"]]
+    assert long["answer"]["body"] == {"encoding": "utf-8", "data": "\x00" * 1_000}
+    assert long["answer"]["headers"] == [["x-long", "y" * 300]]
     assert read["verdicts"][0]["id"].startswith("B<script>")
     assert "\\ud800" in read["run_id"]
 
@@ -215,16 +215,12 @@ def test_each_answer_is_in_one_bucket(
 
 
 def test_the_latency_in_figures() -> None:
-    """Percentiles by nearest rank, how many were above each mark, and a histogram without gaps."""
+    """Percentiles by nearest rank, and how many were above each mark."""
     latency = told(failing_report())["latency"]
     assert (latency["calls"], latency["seconds"], latency["concurrency"]) == (187, 2.0, 8)
     assert latency["percentiles_ms"] == {"50": 12.3, "90": 19.8, "95": 20.7, "99": 501.0}
     assert latency["max_ms"] == 720.0
     assert latency["above"] == {"100": 6, "500": 2}
-    histogram = latency["histogram"]
-    assert sum(bucket["count"] for bucket in histogram) == 187
-    assert [bucket["to_ms"] for bucket in histogram[:-1]] == [bucket["from_ms"] for bucket in histogram[1:]]
-    assert (histogram[0]["from_ms"], histogram[-1]["to_ms"]) == (0, None)
 
 
 def test_a_load_phase_without_an_answer() -> None:

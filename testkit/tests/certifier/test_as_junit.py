@@ -34,23 +34,25 @@ def cases(given: Report) -> dict[str, TestCase]:
     return {str(case.name).split()[0]: case for suite in suites(given).values() for case in suite}
 
 
-def test_each_group_is_a_suite() -> None:
-    """With its name in words, and its counts; a group without scenarios is none."""
+def test_the_failures_come_first_and_then_each_group() -> None:
+    """In the order in which to fix them, each once; a group without other scenarios is not there."""
     read = suites(failing_report())
     counted = {name: (each.tests, each.failures, each.skipped, each.errors) for name, each in read.items()}
     assert counted == {
+        "What to fix, in this order": (4, 4, 0, 0),
         "A flows": (3, 0, 1, 0),
-        "B repeats": (2, 2, 0, 0),
-        "C order and state": (1, 1, 0, 0),
         "D many at once": (1, 0, 0, 0),
-        "E who calls": (1, 1, 0, 0),
         "F hostile input": (1, 0, 0, 0),
     }
-    assert read["B repeats"].time == 0.062
-    assert read["B repeats"].timestamp == "2026-11-21T14:03:59.120Z"
+    first = read["What to fix, in this order"]
+    assert [str(case.name).split()[0] for case in first] == ["B01", "B02", "C06", "E11"]
+    assert [str(case.result[0].message).partition(": ")[0] for case in first] == ["B01", "B01", "C06", "E11"]
+    assert first.time == 0.124
+    assert first.timestamp == "2026-11-21T14:03:59.120Z"
+    assert [each for each in suites(passing_report()) if each.startswith("What")] == []
     root = ElementTree.fromstring(junit(failing_report()).encode())
-    first = {each.get("name"): each.get("value") for each in root.iterfind("testsuite[1]/properties/property")}
-    assert first == {"url": URL, "run_id": "c7k2m9", "version": "1.0.0"}
+    properties = {each.get("name"): each.get("value") for each in root.iterfind("testsuite[1]/properties/property")}
+    assert properties == {"url": URL, "run_id": "c7k2m9", "version": "1.0.0"}
 
 
 def test_the_whole_has_the_counts_of_all() -> None:
@@ -65,7 +67,7 @@ def test_a_failure_says_what_it_costs_and_what_decided() -> None:
     (failure,) = case.result
     assert isinstance(failure, Failure)
     assert failure.type == "money doubled"
-    assert str(failure.message).startswith("The same withdraw of 5.00 was sent twice")
+    assert str(failure.message).startswith("B01: The same withdraw of 5.00 was sent twice")
     text = failure.text or ""
     for part in (
         "What it means: Whenever an answer is lost",
@@ -94,8 +96,8 @@ def test_a_failure_without_an_answer_shows_none() -> None:
     text = failure.text or ""
     assert "\n< " not in text
     assert "Also: It hangs twice." in text
-    assert "x" * 2_000 + "\n… and 63,536 more bytes" in text
-    assert "x" * 2_001 not in text
+    assert "x" * 1_000 + "\n… and 64,536 more bytes" in text
+    assert "x" * 1_001 not in text
 
 
 def test_advice_passes_and_is_told() -> None:
@@ -157,7 +159,7 @@ def test_what_xml_may_not_hold_is_escaped(letter: str) -> None:
     note = replace(verdict.notes[0], reason=letter, weight=Weight.MONEY_LOST)
     given = report(replace(verdict, reason=f"<{letter}>", means=letter, weight=Weight.MONEY_LOST, notes=(note,)))
     (failure,) = cases(given)["F06"].result
-    assert failure.message == f"<{letter.encode('unicode_escape').decode()}>"
+    assert failure.message == f"F06: <{letter.encode('unicode_escape').decode()}>"
 
 
 def test_line_ends_stay_in_messages_and_texts() -> None:
@@ -165,7 +167,7 @@ def test_line_ends_stay_in_messages_and_texts() -> None:
     verdict = next(verdict for verdict in failing_report().verdicts if verdict.id == "C06")
     given = report(replace(verdict, reason="one\ntwo\tthree", exchanges=(exchange(answer=b"a\r\nb"),)))
     (failure,) = cases(given)["C06"].result
-    assert failure.message == "one\ntwo\tthree"
+    assert failure.message == "C06: one\ntwo\tthree"
     assert "a\nb" in (failure.text or "")
 
 

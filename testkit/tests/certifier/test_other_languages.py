@@ -27,8 +27,8 @@ from tests.support.documents import ROOT
 from tests.support.webhooks import encoded, signature_of
 
 _PAGE = ROOT / "docs" / "tutorials" / "own-wallet.md"
-#: What these wallets leave out: batches, and an allow list of addresses. No known service signs a nonce.
-_NOT_PLAYED = {"A11", "E08", "E10"}
+#: What these wallets leave out: batches, and an allow list of addresses.
+_NOT_PLAYED = {"A11", "E10"}
 _INSTANCE = "instance-1"
 _SLOTS = "\U0001f3b0"
 _RANDOM_OPERATIONS = 1_000

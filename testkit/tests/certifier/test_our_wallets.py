@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
 #: What no caller of a wallet in process can supply.
-_NEEDS_A_NETWORK = {"wire", "elsewhere", "nonce"}
+_NEEDS_A_NETWORK = {"wire", "elsewhere"}
 _PROFILES: dict[str, dict[str, Any]] = {
     "core codes": {"codes": "core"},
     "a rollback of nothing succeeds": {"unknown_rollback": "success"},

@@ -19,7 +19,7 @@ from tests.support.seeds import random_of
 pytestmark = pytest.mark.slow
 
 #: What cannot be tried in process, or with nothing that anybody could supply.
-UNTRIED = {"E08", "E10", "F10"}
+UNTRIED = {"E10", "F10"}
 
 
 def test_the_right_wallet_passes() -> None:
@@ -69,7 +69,7 @@ def test_a_scenario_fails_only_the_wallets_that_name_it(scenario: str, tmp_path:
 def test_every_scenario_has_a_wrong_wallet() -> None:
     """No scenario of weight other than advice is there that nothing can fail."""
     caught = {wrong.must for wrong in WRONG_WALLETS.values()}
-    weighty = {each.id for each in scenarios() if each.weight is not Weight.ADVICE and "nonce" not in each.needs}
+    weighty = {each.id for each in scenarios() if each.weight is not Weight.ADVICE}
     assert sorted(weighty - caught - UNTRIED) == []
 
 

@@ -493,11 +493,14 @@ def test_what_a_wallet_raises_is_not_lost(shown: str) -> None:
 
 
 def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
-    """Once, and where somebody begins to read: what money is at risk, and where to begin."""
-    first = re.search(r"^=+ FAILURES =+\n_+ test_wrong \[\w+ [^\n]* _+\n(.*?)\n\n", shown, re.MULTILINE | re.DOTALL)
+    """Once, below the id of the cause and what is wrong: what money is at risk, and where to begin."""
+    first = re.search(
+        r"^=+ FAILURES =+\n_+ test_wrong \[\w+ [^\n]* _+\n(.*?)\n\n(.*?)\n\n", shown, re.MULTILINE | re.DOTALL
+    )
     assert first is not None
-    sentence, urgency = first[1].splitlines()
-    assert re.fullmatch(r"This wallet (loses|doubles) money.*\.", sentence)
+    assert re.match(r"([A-H]\d\d): .*\n\1 .* \(money (lost|doubled)\)$", first[1], re.DOTALL)
+    sentence, urgency = first[2].splitlines()
+    assert re.fullmatch(r"Failed: this wallet (loses|doubles) money.*\.", sentence)
     assert re.fullmatch(r"\d mistakes? puts? money at risk\. Fix .* run this again\.", urgency)
     assert shown.count(urgency) == 1
 

@@ -25,7 +25,6 @@ _NEEDS: Final = {
     "foreign_instance_id": "`--foreign-instance`",
     "batches": "`deposit_batch` in `--profile`",
     "wire": "real HTTP",
-    "nonce": "a scheme that nobody knows yet",
 } | {name: f"`--hook {name}`" for name in HOOKS}
 _BEGIN, _END = "<!-- scenarios: begin -->\n", "<!-- scenarios: end -->\n"
 

@@ -152,8 +152,6 @@ class ReportOptions(BalancesOptions):
     json_file: Path | None = None
     junit: Path | None = None
     html: Path | None = None
-    badge: Path | None = None
-    summary: Path | None = None
     baseline: Path | None = None
     with_signatures: bool = False
 
@@ -161,7 +159,6 @@ class ReportOptions(BalancesOptions):
     def files(self) -> dict[str, Path]:
         """Where reports are written, by the option that asks for each."""
         files = {"--json-file": self.json_file, "--junit": self.junit, "--html": self.html}
-        files |= {"--badge": self.badge, "--summary": self.summary}
         return {option: path for option, path in files.items() if path is not None}
 
     def check_files(self, *sources: Path | None) -> None:
@@ -171,7 +168,7 @@ class ReportOptions(BalancesOptions):
             if path.absolute() in taken:
                 raise ConfigurationError(f"{option} {shown(str(path))} would overwrite another file of this run.")
             taken.add(path.absolute())
-            check_writable(option, path, is_appended=option == "--summary")
+            check_writable(option, path)
 
     def read_baseline(self) -> "Baseline | None":
         """Return the report that this run is compared with, if there is one."""
@@ -184,26 +181,16 @@ class ReportOptions(BalancesOptions):
         from game_operator_testkit.certifier.report.as_html import html
         from game_operator_testkit.certifier.report.as_json import written
         from game_operator_testkit.certifier.report.as_junit import junit
-        from game_operator_testkit.certifier.report.as_markdown import markdown
-        from game_operator_testkit.certifier.report.as_svg import badge
 
         texts: dict[str, Callable[[Report, Comparison | None], str]] = {
             "--json-file": written,
             "--junit": junit,
             "--html": html,
-            "--badge": lambda it, _: badge(it),
-            "--summary": markdown,
         }
         return {
             option: path
             for option, path in self.files.items()
-            if is_written(
-                path,
-                texts[option](report, comparison),
-                "report",
-                is_appended=option == "--summary",
-                is_public=option == "--badge",
-            )
+            if is_written(path, texts[option](report, comparison), "report")
         }
 
 

@@ -37,18 +37,21 @@ class ReportText:
         self._shown: dict[str, str] = {}
 
     def failures(self) -> list[tuple[Verdict, str]]:
-        """Return what fails a test, each with its message; the first one begins with how the whole run ended."""
-        ordered = [
-            (each, self._failure(each, cause))
-            for cause in self._report.causes
-            for each in (cause.verdict, *cause.others)
-            if each.failed
-        ]
-        ordered += [(each, f"{each.name}: could not be tried\n{each.reason}") for each in self._summary.undone]
-        # pytest itself writes "Failed: " before it.
-        ended = self._summary.headline.removeprefix("Failed: ")
-        head = "\n".join(filter(None, (ended[:1].upper() + ended[1:], self._summary.urgency)))
-        return [(each, text if place else f"{head}\n\n{text}") for place, (each, text) in enumerate(ordered)]
+        """
+        Return what fails a test, in the order in which to fix it, each with its message.
+
+        A message begins with the id of the cause; the first one says how the whole run ended as well.
+        """
+        ended = [f"{self._summary.headline}\n{self._summary.urgency}".rstrip()]
+        failures: list[tuple[Verdict, str]] = []
+        for cause in self._summary.causes:
+            for verdict in (cause.verdict, *cause.others):
+                if verdict.failed:
+                    failures.append((verdict, self._failure(verdict, cause, [] if failures else ended)))
+        for verdict in self._summary.undone:
+            text = f"{verdict.name}: could not be tried\n{verdict.reason}"
+            failures.append((verdict, text if failures else "\n\n".join([text, *ended])))
+        return failures
 
     def at_once(self, failing: Sequence[tuple[Verdict, str]]) -> str:
         """Return the messages of *failing* as one."""
@@ -67,17 +70,17 @@ class ReportText:
                 yield f"{verdict.name}: {verdict.outcome}"
             yield from self._raised(verdict)
 
-    def _failure(self, verdict: Verdict, cause: Cause) -> str:
-        head = f"{verdict.name} ({verdict.cost})\n{verdict.reason}"
+    def _failure(self, verdict: Verdict, cause: Cause, ended: Sequence[str]) -> str:
+        head = [f"{self._summary.failure(verdict)}\n{verdict.name} ({verdict.cost})", *ended]
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
-            return head
+            return "\n\n".join(head)
         lines = []
         if verdict is cause.verdict:
             grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
             lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.fix}", f"It rests on: {grounds}"]
         else:
             lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
-        parts = [head, "\n".join(lines)]
+        parts = [*head, "\n".join(lines)]
         if len(verdict.notes) > 1:
             parts.append("\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:]))
         return "\n\n".join([*parts, _shown(verdict), *self._raised(verdict)])

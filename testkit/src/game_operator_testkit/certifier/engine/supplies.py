@@ -72,7 +72,6 @@ _OTHERS: Final = MappingProxyType(
     {
         "wire": "real HTTP, and this wallet is in process",
         "batches": "a profile with deposit_batch",
-        "nonce": "a signature over a time and a nonce, and no provider is known that signs so",
     }
 )
 #: The options of ``game-operator certify`` by the names of what they supply.

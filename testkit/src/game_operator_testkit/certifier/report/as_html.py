@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator import text as words
-from game_operator.protocol.http import HeaderPairs
 from game_operator_testkit.certifier.report.again import call_of, curl_of, why_no_line
 from game_operator_testkit.certifier.report.comparison import Comparison
-from game_operator_testkit.certifier.report.extent import Extent, fitting, shown_exchanges, shown_notes
 from game_operator_testkit.certifier.report.report import Latency, Report
+from game_operator_testkit.certifier.report.shown import LINE, cut, message, shown_exchanges, shown_notes
 from game_operator_testkit.certifier.report.summary import Summary, by_reason
 from game_operator_testkit.certifier.report.verdicts import Exchange
 from game_operator_testkit.provider.latency import MARKS_MS, above, latency_chart
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["html"]
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-#: Mistakes that are shown at once; of more than these, most are usually one.
-_MOST_CAUSES: Final = 5
-_LONGEST_LINE: Final = 6_000
 _PERCENTS: Final = (50, 90, 95, 99, 100)
 
 
@@ -40,10 +36,6 @@ def html(report: Report, comparison: Comparison | None = None) -> str:
     Raises:
         ConfigurationError: The extra ``certify`` is not installed.
     """
-    return fitting(lambda extent: _page(report, comparison, extent))[1]
-
-
-def _page(report: Report, comparison: Comparison | None, extent: Extent) -> str:
     template = _environment().get_template("report.html")
     style, script = _style_and_script()
     latency = report.latency if report.latency and report.latency.samples_ms else None
@@ -52,9 +44,6 @@ def _page(report: Report, comparison: Comparison | None, extent: Extent) -> str:
         report=report,
         summary=summary,
         comparison=comparison,
-        extent=extent,
-        causes=[(cause, summary.meaning(cause)) for cause in summary.causes],
-        most_causes=_MOST_CAUSES,
         latency=latency,
         chart=_chart(latency) if latency else "",
         percents=_PERCENTS,
@@ -91,7 +80,7 @@ def _hash(text: str) -> str:
 @cache
 def _environment() -> "Environment":
     made = words.templates(_TEMPLATES, by_reason)
-    made.filters |= {"anchor": _anchor, "answer": _answer, "cut": _cut}
+    made.filters |= {"anchor": _anchor, "answer": _answer, "cut": cut}
     made.filters |= {"shown_exchanges": shown_exchanges, "shown_notes": shown_notes}
     made.globals["sent"] = _sent
     return made
@@ -110,30 +99,15 @@ class _Sent(NamedTuple):
     raw: str
 
 
-def _sent(exchange: Exchange, url: str, extent: Extent) -> _Sent:
+def _sent(exchange: Exchange, url: str) -> _Sent:
     why, line = why_no_line(exchange, url), curl_of(exchange, url) or call_of(exchange, url) or ""
-    longest = min(_LONGEST_LINE, extent.line)
-    if len(line) > longest:
-        why = f"The line has {len(line):,} characters, too many for this page. The report as JSON has it."
-        line = ""
-    raw = ""
-    if not line.startswith(("curl ", "game-operator ")):
-        raw = _message(
-            f"{exchange.method} {exchange.path}", exchange.request_headers, exchange.request_body, extent=extent
-        )
-    return _Sent(line, why, raw)
+    if len(line) > LINE:
+        why, line = f"The line that sends it again has {len(line):,} characters, too many for a report.", ""
+    if line.startswith(("curl ", "game-operator ")):
+        return _Sent(line, why, "")
+    first = f"{exchange.method} {exchange.path}"
+    return _Sent(line, why, message(first, exchange.request_headers, exchange.request_body))
 
 
-def _answer(exchange: Exchange, extent: Extent) -> str:
-    return _message(f"HTTP {exchange.status}", exchange.answer_headers, exchange.answer_body, extent=extent)
-
-
-def _message(first: str, pairs: HeaderPairs, data: bytes, *, extent: Extent) -> str:
-    longest = extent.body_bytes
-    head = words.headers(pairs, longest=extent.header_bytes)
-    head = head if len(head) <= longest else f"{head[:longest]}\n… and more headers"
-    return f"{first}\n{head}\n\n{words.body(data, longest=longest)}".rstrip()
-
-
-def _cut(text: str, extent: Extent) -> str:
-    return text if len(text) <= extent.text else f"{text[: extent.text]}…"
+def _answer(exchange: Exchange) -> str:
+    return message(f"HTTP {exchange.status}", exchange.answer_headers, exchange.answer_body)

@@ -1,71 +1,50 @@
 """
 A report as JSON, for programs: docs/reference/certify-report.md describes every field.
 
-What is added later does not change ``format``; what is renamed, removed or means something else does. No report is
-longer than 300 kB: ``extent`` says what is left out of a longer one.
+What is added later does not change ``format``; what is renamed, removed or means something else does.
 """
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from game_operator.protocol.http import HeaderPairs
 from game_operator.text import iso_time
 from game_operator_testkit.certifier.report.again import call_of, curl_of
 from game_operator_testkit.certifier.report.comparison import Change, Comparison
-from game_operator_testkit.certifier.report.extent import Extent, Shown, fitting, shown_exchanges, shown_notes
 from game_operator_testkit.certifier.report.report import Cause, Latency, Report
+from game_operator_testkit.certifier.report.shown import (
+    BODY_BYTES,
+    HEADER_BYTES,
+    HEADERS,
+    LINE,
+    Shown,
+    cut,
+    shown_exchanges,
+    shown_notes,
+)
 from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict, Weight
-from game_operator_testkit.provider.latency import MARKS_MS, above, histogram
+from game_operator_testkit.provider.latency import MARKS_MS, above
 
 __all__ = ["FORMAT", "document", "written"]
 
 FORMAT: Final = 1
-"""The version of the format, in each report; docs/certify-report.md describes it."""
+"""The version of the format, in each report."""
 
 _Fields: TypeAlias = dict[str, object]
 
 _PERCENTS: Final = (50, 90, 95, 99)
-#: Beside the exchanges that show what is wrong, of which a reader needs the whole line.
-_LONGEST_LINE: Final = 2_000
-#: How many levels of a document begin a new line: an exchange has one line.
-_DEPTH: Final = 4
 
 
 def document(report: Report, comparison: Comparison | None = None) -> dict[str, object]:
     r"""
     Return *report*, with its *comparison* if there is one, as what ``json.dumps`` takes.
 
-    These are dictionaries, lists, strings, numbers, booleans and None.
-
     Money is whole cents, durations are milliseconds or seconds as the name says, times are UTC. No string holds a lone
     surrogate: it stands as an escape, such as ``\ud800``.
     """
-    extent, _ = fitting(lambda extent: _laid_out(_document(report, comparison, extent)))
-    return _document(report, comparison, extent)
-
-
-def written(report: Report, comparison: Comparison | None = None) -> str:
-    """Return *report*, with its *comparison* if there is one, as the content of a file: an exchange is on one line."""
-    return fitting(lambda extent: _laid_out(_document(report, comparison, extent)) + "\n")[1]
-
-
-def _laid_out(value: object, depth: int = 0) -> str:
-    indent = " " * depth
-    match value:
-        case dict() if value and depth < _DEPTH:
-            items = [f"{json.dumps(name)}: {_laid_out(each, depth + 1)}" for name, each in value.items()]
-            return "{\n" + ",\n".join(f"{indent} {item}" for item in items) + f"\n{indent}}}"
-        case list() if value and depth < _DEPTH:
-            items = [_laid_out(each, depth + 1) for each in value]
-            return "[\n" + ",\n".join(f"{indent} {item}" for item in items) + f"\n{indent}]"
-        case _:
-            return json.dumps(value)
-
-
-def _document(report: Report, comparison: Comparison | None, extent: Extent) -> dict[str, object]:
+    summary = Summary(report)
     return {
         "format": FORMAT,
         **_picked(report, "passed was_stopped url run_id version with_signatures"),
@@ -73,34 +52,32 @@ def _document(report: Report, comparison: Comparison | None, extent: Extent) -> 
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
         "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
-        "profile": {name: _cut(value, extent) for name, value in report.profile.items()},
-        "summary_line": Summary(report).line,
-        "counts": _counts(Summary(report)),
-        "causes": [_cause(cause, extent, is_whole=place < extent.causes) for place, cause in enumerate(report.causes)],
-        "verdicts": [_verdict(verdict, report.url, extent) for verdict in report.verdicts],
+        "profile": {name: _cut(value) for name, value in report.profile.items()},
+        "summary_line": summary.line,
+        "counts": _counts(summary),
+        "causes": [_cause(cause) for cause in report.causes],
+        "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
         "latency": None if report.latency is None else _latency(report.latency),
         "moved": [_picked(each, "player_id before_cents after_cents difference_cents") for each in report.moved],
-        "comparison": None if comparison is None else _comparison(comparison, extent),
+        "comparison": None if comparison is None else _comparison(comparison),
     }
 
 
-def _comparison(comparison: Comparison, extent: Extent) -> _Fields:
+def written(report: Report, comparison: Comparison | None = None) -> str:
+    """Return *report*, with its *comparison* if there is one, as the content of a file."""
+    return json.dumps(document(report, comparison), indent=1) + "\n"
+
+
+def _comparison(comparison: Comparison) -> _Fields:
     def changes(found: tuple[Change, ...]) -> list[_Fields]:
-        return [_change(each, extent) for each in found]
+        return [_picked(each, "id title before now") for each in found]
 
     return {
         **_picked(comparison, "passed headline summary_line remarks"),
-        "fixed": changes(comparison.fixed),
-        "new": changes(comparison.new),
-        "costs_more": changes(comparison.costs_more),
-        "still_failing": changes(comparison.still_failing),
-        "not_compared": changes(comparison.not_compared),
+        "worse": changes(comparison.worse),
+        "better": changes(comparison.better),
+        "remaining": changes(comparison.remaining),
     }
-
-
-def _change(change: Change, extent: Extent) -> _Fields:
-    words = {name: _cut(getattr(change, name), extent) for name in ("title", "reason")}
-    return {**_picked(change, "id weight weight_before was now"), **words}
 
 
 def _counts(summary: Summary) -> _Fields:
@@ -115,27 +92,24 @@ def _counts(summary: Summary) -> _Fields:
     }
 
 
-def _cause(cause: Cause, extent: Extent, *, is_whole: bool) -> _Fields:
-    # What the scenario says too is said once where there are very many.
-    words = {name: _cut(text, extent) if is_whole else "" for name, text in _words(cause).items()}
-    return {**_picked(cause.verdict, "id weight"), "ids": _plain(cause.ids), **words}
+def _cause(cause: Cause) -> _Fields:
+    words = {"reason": cause.verdict.reason, "title": cause.title, "means": cause.means, "fix": cause.fix}
+    return {**_picked(cause.verdict, "id weight"), "ids": _plain(cause.ids)} | {
+        name: _cut(text) for name, text in words.items()
+    }
 
 
-def _words(cause: Cause) -> dict[str, str]:
-    return {"reason": cause.verdict.reason, "title": cause.title, "means": cause.means, "fix": cause.fix}
-
-
-def _verdict(verdict: Verdict, url: str, extent: Extent) -> _Fields:
-    shown, notes = shown_exchanges(verdict, extent), shown_notes(verdict, extent)
+def _verdict(verdict: Verdict, url: str) -> _Fields:
+    shown, notes = shown_exchanges(verdict), shown_notes(verdict)
     places = {each.number - 1: place for place, each in enumerate(shown)}
     return {
         **_picked(verdict, "id group title outcome weight failed is_advice is_unjudged is_undone is_stopped"),
-        **{name: _cut(getattr(verdict, name), extent) for name in ("reason", "means", "fix")},
+        **{name: _cut(getattr(verdict, name)) for name in ("reason", "means", "fix")},
         **_picked(verdict, "rests_on is_assumed missing"),
         "duration_ms": round(verdict.duration_ms, 3),
         "notes": [
             {
-                "reason": _cut(note.reason, extent),
+                "reason": _cut(note.reason),
                 **_picked(note, "weight cause"),
                 "exchange": None if note.exchange is None else places.get(note.exchange),
             }
@@ -143,25 +117,24 @@ def _verdict(verdict: Verdict, url: str, extent: Extent) -> _Fields:
         ],
         "notes_left_out": len(verdict.notes) - len(notes),
         "decisive": next((place for place, each in enumerate(shown) if each.decided), None),
-        "exchanges": [_exchange(each, url, extent) for each in shown],
-        "exchanges_left_out": len(verdict.exchanges) - sum(each.times for each in shown),
+        "exchanges": [_exchange(each, url) for each in shown],
+        "exchanges_left_out": len(verdict.exchanges) - len(shown),
     }
 
 
-def _exchange(shown: Shown, url: str, extent: Extent) -> _Fields:
+def _exchange(shown: Shown, url: str) -> _Fields:
     exchange = shown.exchange
-    longest = extent.line if shown.shows_what_is_wrong else min(extent.line, _LONGEST_LINE)
     lines = {"curl": curl_of(exchange, url), "call": call_of(exchange, url)}
     return {
         "number": shown.number,
-        "times": shown.times,
-        "title": _text(exchange.title),
+        "title": _cut(exchange.title),
         "at": iso_time(exchange.at_millis),
         "elapsed_ms": round(exchange.elapsed_ms, 3),
         "request": {
-            **_picked(exchange, "method path"),
-            "headers": headers_in_json(exchange.request_headers, extent),
-            "body": body_in_json(exchange.request_body, extent.body_bytes),
+            "method": _text(exchange.method),
+            "path": _cut(exchange.path),
+            "headers": _headers(exchange.request_headers),
+            "body": body_in_json(exchange.request_body, BODY_BYTES),
             "bytes": exchange.request_bytes,
             "manner": exchange.manner,
             "to": exchange.at,
@@ -169,32 +142,26 @@ def _exchange(shown: Shown, url: str, extent: Extent) -> _Fields:
         },
         "answer": {
             "status": exchange.status,
-            "headers": headers_in_json(exchange.answer_headers, extent),
-            "body": body_in_json(exchange.answer_body, extent.body_bytes),
+            "headers": _headers(exchange.answer_headers),
+            "body": body_in_json(exchange.answer_body, BODY_BYTES),
             "bytes": exchange.answer_bytes,
         },
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
-        "problem": _cut(exchange.problem, extent),
-        "told": _cut(exchange.told, extent),
-        **{name: line if line and len(line) <= longest else None for name, line in lines.items()},
+        "problem": _cut(exchange.problem),
+        "told": _cut(exchange.told),
+        **{name: line if line and len(line) <= LINE else None for name, line in lines.items()},
     }
 
 
-def headers_in_json(headers: HeaderPairs, extent: Extent | None = None) -> list[list[str]]:
-    """Return header fields, each as its name and value; of many or long ones as much as *extent* says."""
-    if extent is not None:
-        headers = tuple(_shortened(headers, extent))
+def _headers(headers: HeaderPairs) -> list[list[str]]:
+    """Return the first header fields, and of each the beginning."""
+    return headers_in_json(tuple((name[:HEADER_BYTES], value[:HEADER_BYTES]) for name, value in headers[:HEADERS]))
+
+
+def headers_in_json(headers: HeaderPairs) -> list[list[str]]:
+    """Return header fields, each as its name and value."""
     # Any byte can stand in a header; Latin-1 has a character for each.
     return [[name.decode("latin-1"), value.decode("latin-1")] for name, value in headers]
-
-
-def _shortened(headers: HeaderPairs, extent: Extent) -> Iterator[tuple[bytes, bytes]]:
-    longest = extent.header_bytes
-    for name, value in headers[: extent.headers]:
-        more = f"... ({len(value)} bytes)".encode() if len(value) > longest else b""
-        yield name[:longest] or b"...", value[:longest] + more
-    if len(headers) > extent.headers:
-        yield b"...", f"and {len(headers) - extent.headers} more".encode()
 
 
 def body_in_json(body: bytes, longest: int | None = None) -> _Fields:
@@ -216,7 +183,6 @@ def _latency(latency: Latency) -> _Fields:
         "percentiles_ms": {str(percent): round(latency.percentile_ms(percent), 3) for percent in _PERCENTS},
         "max_ms": round(max(samples, default=0.0), 3),
         "above": {str(mark): above(samples, mark) for mark in MARKS_MS},
-        "histogram": [_picked(bucket, "from_ms to_ms count") for bucket in histogram(samples)],
     }
 
 
@@ -231,8 +197,8 @@ def _plain(value: object) -> object:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _cut(text: str, extent: Extent) -> str:
-    return _text(text if len(text) <= extent.text else f"{text[: extent.text]}…")
+def _cut(text: str) -> str:
+    return _text(cut(text))
 
 
 def _text(text: str) -> str:

@@ -1,14 +1,19 @@
-"""A report as JUnit XML, which CI systems show: a suite for each group, a case for each scenario."""
+"""
+A report as JUnit XML, which CI systems show.
 
+The first suite has the failures in the order in which to fix them. Then comes a suite for each group with its other
+scenarios.
+"""
+
+from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from game_operator.protocol.http import HeaderPairs
-from game_operator.text import body, clean, headers, iso_time
+from game_operator.text import clean, iso_time
 from game_operator_testkit.certifier.report.comparison import Comparison
-from game_operator_testkit.certifier.report.extent import Extent, fitting, shown_notes
 from game_operator_testkit.certifier.report.report import Report
+from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
 from game_operator_testkit.certifier.report.summary import Summary
-from game_operator_testkit.certifier.report.verdicts import GROUPS, Outcome, Verdict
+from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict
 
 __all__ = ["junit"]
 
@@ -17,40 +22,42 @@ def junit(report: Report, comparison: Comparison | None = None) -> str:
     """
     Return *report*, with its *comparison* if there is one, as a document of XML, to be written in UTF-8.
 
-    Advice is a case that passed, with what could be better as its output. What was not tried because something that was
-    supplied did not work, or because somebody stopped the run, is an error, and is never taken for passed.
+    A failure's message begins with the id of its cause. Advice is a case that passed, with what could be better as its
+    output. What was not tried because something that was supplied did not work, or because somebody stopped the run, is
+    an error, and is never taken for passed.
     """
-    return fitting(lambda extent: _document(report, comparison, extent))[1]
-
-
-def _document(report: Report, comparison: Comparison | None, extent: Extent) -> str:
-    document = Element("testsuites", name="game-operator certify")
-    for group in Summary(report).groups:
-        suite = SubElement(document, "testsuite", name=clean(f"{group.letter} {GROUPS.get(group.letter, '')}".rstrip()))
-        suite.set("timestamp", iso_time(report.began_millis))
+    document, summary = Element("testsuites", name="game-operator certify"), Summary(report)
+    failures = [each for cause in summary.causes for each in (cause.verdict, *cause.others) if each.failed]
+    suites: dict[str, Iterable[Verdict]] = {"What to fix, in this order": failures} if failures else {}
+    for group in summary.groups:
+        if others := [each for each in group.verdicts if each not in failures]:
+            suites[f"{group.letter} {group.name.lower()}"] = others
+    told = {} if comparison is None else {"comparison": comparison.summary_line}
+    for name, verdicts in suites.items():
+        suite = SubElement(document, "testsuite", name=clean(name), timestamp=iso_time(report.began_millis))
         properties = SubElement(suite, "properties")
-        told = {} if comparison is None else {"comparison": comparison.summary_line}
-        for name, value in ({"url": report.url, "run_id": report.run_id, "version": report.version} | told).items():
-            SubElement(properties, "property", name=name, value=clean(value))
-        suite.extend(_case(verdict, extent) for verdict in report.of_group(group.letter))
+        for key, value in ({"url": report.url, "run_id": report.run_id, "version": report.version} | told).items():
+            SubElement(properties, "property", name=key, value=clean(value))
+        suite.extend(_case(verdict, summary) for verdict in verdicts)
         _count(suite)
     _count(document)
     written: str = tostring(document, encoding="unicode")
     return written
 
 
-def _case(verdict: Verdict, extent: Extent) -> Element:
+def _case(verdict: Verdict, summary: Summary) -> Element:
     case = Element("testcase", name=clean(verdict.name), classname=clean(f"certify.{verdict.group}"))
     case.set("time", str(verdict.duration_ms / 1_000))
-    reason = _cut(verdict.reason, extent)
+    reason = _cut(verdict.reason)
     if verdict.failed:
-        SubElement(case, "failure", message=reason, type=verdict.weight.value).text = _told(verdict, extent)
+        failure = SubElement(case, "failure", message=_cut(summary.failure(verdict)), type=verdict.weight.value)
+        failure.text = _told(verdict)
     elif verdict.is_undone or verdict.is_stopped:
         SubElement(case, "error", message=reason)
     elif verdict.outcome is Outcome.SKIPPED:
         SubElement(case, "skipped", message=reason)
     elif verdict.is_advice:
-        SubElement(case, "system-out").text = f"Advice: {reason}\n\n{_told(verdict, extent)}"
+        SubElement(case, "system-out").text = f"Advice: {reason}\n\n{_told(verdict)}"
     return case
 
 
@@ -63,30 +70,22 @@ def _count(element: Element) -> None:
     element.set("time", str(round(sum(float(case.get("time", 0)) for case in cases), 3)))
 
 
-def _told(verdict: Verdict, extent: Extent) -> str:
-    notes = shown_notes(verdict, extent)
+def _told(verdict: Verdict) -> str:
     paragraphs = [
-        *(f"Also: {_cut(note.reason, extent)}" for note in notes[1:]),
-        *([f"… and {left_out} more"] if (left_out := len(verdict.notes) - len(notes)) else []),
-        f"What it means: {_cut(verdict.means, extent)}",
-        f"How to fix it: {_cut(verdict.fix, extent)}",
+        *(f"Also: {_cut(note.reason)}" for note in shown_notes(verdict)[1:]),
+        f"What it means: {_cut(verdict.means)}",
+        f"How to fix it: {_cut(verdict.fix)}",
         f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
     ]
     exchange = verdict.decisive
     if exchange is not None:
         request = f"> {exchange.method} {exchange.path}"
-        paragraphs.append(f"The exchange that decided: {clean(exchange.title)}: {clean(exchange.told)}")
-        paragraphs.append(_message(request, exchange.request_headers, exchange.request_body, extent))
+        paragraphs.append(f"The exchange that decided: {_cut(exchange.title)}: {_cut(exchange.told)}")
+        paragraphs.append(message(request, exchange.request_headers, exchange.request_body))
         if exchange.status:
-            answered = _message(f"< {exchange.status}", exchange.answer_headers, exchange.answer_body, extent)
-            paragraphs.append(answered)
+            paragraphs.append(message(f"< {exchange.status}", exchange.answer_headers, exchange.answer_body))
     return "\n\n".join(paragraphs)
 
 
-def _message(first: str, pairs: HeaderPairs, data: bytes, extent: Extent) -> str:
-    head = headers(pairs[: extent.headers], longest=extent.header_bytes)
-    return f"{clean(first)}\n{head}\n\n{body(data, longest=extent.body_bytes)}".rstrip()
-
-
-def _cut(text: str, extent: Extent) -> str:
-    return clean(text if len(text) <= extent.text else f"{text[: extent.text]}…")
+def _cut(text: str) -> str:
+    return clean(cut(text))

@@ -4,22 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
-from typing import Final
 
 from game_operator_testkit.certifier.report.report import Cause, Report
 from game_operator_testkit.certifier.report.verdicts import GROUPS, Outcome, Verdict, Weight
-
-#: The decision notes that scenarios rest on, by their names there, and what each is about.
-NOTES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "decision 0010": "The bodies of webhooks",
-        "decision 0011": "Who may call",
-        "decision 0012": "Replies",
-        "decision 0013": "Error codes of webhooks",
-        "decision 0014": "What a repeated, late or early call does",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +130,13 @@ class Summary:
         return groups
 
     @cached_property
-    def grounds(self) -> list[tuple[str, str]]:
-        """The decision notes that scenarios rest on, by their names, with their titles."""
-        named = {each for verdict in self.report.verdicts for each in verdict.rests_on}
-        return [(name, title) for name, title in NOTES.items() if name in named]
+    def cause_ids(self) -> Mapping[str, str]:
+        """The id of the cause of each failure: of the scenario that shows its mistake best."""
+        return {each: cause.verdict.id for cause in self.report.causes for each in cause.ids}
+
+    def failure(self, verdict: Verdict) -> str:
+        """Return why *verdict* failed, after the id of its cause."""
+        return f"{self.cause_ids.get(verdict.id, verdict.id)}: {verdict.reason}"
 
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes}

@@ -120,10 +120,6 @@ def e07(at: Stage) -> None:
     at.accepts(between.deposit(between.wager_cents), "its deposit")
 
 
-def e08(_at: Stage) -> None:
-    """Stale times and used nonces are refused, where a service signs them: no known service does."""
-
-
 def e09(at: Stage) -> None:
     """A body moves money only where it was meant to go, and where it was meant to go it still does."""
     bet = at.placed()
