@@ -1,4 +1,4 @@
-"""`game-operator ledger anomalies|resolve|retry` for many at once, and `certify --clean-up`."""
+"""`game-operator ledger anomalies|resolve|retry` for many at once, those of a certification too."""
 
 import time
 from decimal import Decimal
@@ -257,11 +257,11 @@ def test_what_is_refused(run: Run, database: str, args: tuple[str, ...], problem
     assert problem in " ".join(told.err.split())
 
 
-# --- certify --clean-up ---------------------------------------------------------------------------------------------
+# --- a certification --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.outside
-def test_a_run_resolves_what_it_left_and_nothing_else(
+def test_what_a_run_left_is_resolved_and_nothing_else(
     run: Run, tmp_path: Path, private_key: RSAPrivateKey, private_pem: bytes
 ) -> None:
     """By its ids; what others left before or meanwhile stays, of the same players and kinds."""
@@ -274,31 +274,14 @@ def test_a_run_resolves_what_it_left_and_nothing_else(
         app.ledger.keep_anomaly("deposit", "unreadable", b"{")
         args = (app.url, "--service-key", service, "--player", "ann", "--other-player", "bob", "--only", "B,C,E")
         began = time.time_ns() // 1_000_000
-        first = run("certify", *args, "--clean-up", app.database, "--json").document
+        run_id = run("certify", *args, "--json").document["run_id"]
+        those = ("--all-matching", "--id-prefix", run_id, "--yes", "--database", app.database)
+        assert run("ledger", "resolve", *those).code == 0
         left = list(app.ledger.anomalies())
         resolved = list(app.ledger.anomalies(resolved=True))
-    assert first["clean_up"] == {"resolved": len(resolved), "problem": ""}
     assert len(resolved) > 5
     assert all(record.first_at_millis >= began for record in resolved)
     assert [(record.kind, record.bet_id) for record in left] == [("early_deposit", "real-1"), ("unreadable", None)]
-
-
-@pytest.mark.outside
-def test_a_ledger_that_is_not_there_is_told_before_anything_is_sent(
-    run: Run, tmp_path: Path, private_key: RSAPrivateKey
-) -> None:
-    """And no report gets lost."""
-    service = tmp_path / "service.pem"
-    with served(tmp_path, private_key) as app:
-        args = (app.url, "--service-key", service, "--player", "ann", "--other-player", "bob")
-        for options, problem in (
-            (("--clean-up", f"sqlite:///{tmp_path / 'nope.db'}"), "There is no file"),
-            (("--clean-up", app.database, "--table-prefix", "other_"), "There are no tables other_*"),
-        ):
-            told = run("certify", *args, *options)
-            assert (told.code, told.out) == (2, "")
-            assert problem in told.err
-        assert app.heads == []
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,16 @@
 """``game-operator certify``: everything that a wallet must survive, sent to one, and what is wrong with it."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from game_operator.cli.database import LedgerOptions
-from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, error_text, on_signals
+from game_operator.cli.errors import STOP_SIGNALS, ExitCode, StoppedError, on_signals
 from game_operator.cli.options import read_profile
-from game_operator.cli.output import answer, progress, remark, say
-from game_operator.errors import ConfigurationError, LedgerError
+from game_operator.cli.output import answer, progress, say
 from game_operator_testkit.cli import command
 from game_operator_testkit.cli.certify_options import (
     ReportOptions,
@@ -56,10 +53,6 @@ def certify(
     url, service_key, player, other_player = wallet.check(url)
     reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
     baseline = reports.read_baseline()
-    if reports.clean_up is not None:  # Better now than after the run.
-        ledger = reports.of_ledger(reports.clean_up, reports.table_prefix)
-        with ledger.opened(missing="Pass the ledger that the wallet serves from as --clean-up."):
-            pass
     from game_operator_testkit.certifier.certification import new_run_id
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
 
@@ -109,44 +102,13 @@ def _ended(report: "Report", reports: ReportOptions, baseline: "Baseline | None"
     comparison = None if baseline is None else compared(baseline, report)
     written = reports.write(report, comparison)
     show_report(report, written, comparison)
-    if report.calls and sys.stderr.isatty():  # The wallet may not be one of ours, so this is for people alone.
-        text = "A wallet of this package keeps the source of its first call for good. Set the one for production"
-        remark(f"{text}: `game-operator serve --source NAME`, or source= of Wallet.")
-    address = reports.clean_up
-    place = None if address is None else reports.of_ledger(address, reports.table_prefix)
-    cleaned = {} if place is None else _cleaned_up(place, report.run_id)
-    problem = cleaned.get("problem")
-    answer(document(report, comparison) | ({"clean_up": cleaned} if cleaned else {}))
-    if problem:
-        remark(problem, style="red")
-    elif cleaned:
-        say(f"Anomalies that this run left in the ledger: {cleaned['resolved']}, now resolved.")
+    answer(document(report, comparison))
     summary = Summary(report)
     # The last line, where a script looks for it.
     say(summary.line if comparison is None else f"{summary.line}; {comparison.summary_line}")
     if not (summary.is_fine if comparison is None else summary.is_complete and comparison.passed):
         return ExitCode.SAID_NO
-    if problem:
-        return ExitCode.UNREACHABLE
     return ExitCode.FINE if written.keys() == reports.files.keys() else ExitCode.UNWRITABLE
-
-
-def _cleaned_up(place: LedgerOptions, run_id: str) -> dict[str, Any]:
-    """Resolve the anomalies that the run *run_id* left in a ledger, and no others; return how many, and the problem."""
-    from game_operator.ledger.sql import resolve_anomalies
-
-    try:
-        with place.opened() as ledger:
-            # A call that could not be read names an id of the run in its body alone.
-            left = [
-                record.id
-                for record in ledger.anomalies()
-                if run_id in f"{record.bet_id} {record.tx_id}" or run_id.encode() in record.body
-            ]
-            resolve_anomalies(ledger, left)
-    except (LedgerError, ConfigurationError) as failed:
-        return {"resolved": 0, "problem": f"The anomalies of this run could not be resolved. {error_text(failed)}"}
-    return {"resolved": len(left), "problem": ""}
 
 
 class Stop(Event):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.database import PREFIX, BalancesOptions
 from game_operator.cli.options import ProfileFile, amount_in, comma_separated, is_encrypted
 from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
@@ -144,11 +143,9 @@ class SupplyOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(BalancesOptions):
+class ReportOptions:
     """What is done when all is played."""
 
-    clean_up: str | None = None
-    table_prefix: str = PREFIX
     json_file: Path | None = None
     junit: Path | None = None
     html: Path | None = None
