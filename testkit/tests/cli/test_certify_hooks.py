@@ -53,17 +53,19 @@ def test_what_a_command_is_told(
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        pytest.param(["unblok=x {player}"], "Did you mean unblock?", id="a close match"),
+        pytest.param(["unblok=x {player}"], "There are block, unblock,", id="a close match"),
         pytest.param(["dance=x"], "There are block, unblock,", id="none like it"),
         pytest.param(["restart"], "There are block, unblock,", id="no command"),
         pytest.param(["restart="], "--hook restart has no command", id="an empty command"),
         pytest.param(["restart='x"], "No closing quotation", id="an open quote"),
         pytest.param(["restart=x", "restart=x"], "is there twice", id="twice"),
         pytest.param(["block=x"], "must have {player}", id="no player"),
-        pytest.param(["open_account=x {player}"], "must have {cents} or {amount}", id="no opening balance"),
+        pytest.param(
+            ["open_account=x {player}"], "must have {player} and {cents}. {amount} may", id="no opening balance"
+        ),
         pytest.param(["later=x"], "must have {days}", id="no days"),
-        pytest.param(["block=x {player} {days}"], "has {days}, which this hook does not have", id="a foreign place"),
-        pytest.param(["restart=x {amount}"], "has {cents}, which this hook does not have", id="nothing is told"),
+        pytest.param(["block=x {player} {days}"], "must have {player}.", id="a foreign place"),
+        pytest.param(["restart=x {amount}"], "must have no {place}.", id="nothing is told"),
     ],
 )
 def test_a_hook_that_cannot_work(given: list[str], says: str) -> None:

@@ -91,7 +91,7 @@ def test_what_could_not_be_judged_is_no_all_clear(told: Told) -> None:
     """Nobody says that no money went wrong where no answer could be read; nor beside one that was."""
     lines = told(hidden(51)).splitlines()
     assert lines[0] == "FAILED: 51 scenarios could not be judged, and nobody knows what became of the money."
-    assert lines[2] == "1 mistake hides what happens to the money. Fix it, and run this again."
+    assert lines[2] == "1 mistake: 1 not judged. Fix the first one first, and run this again."
     assert "This run cannot say whether the money is right. The service cannot read the answer" in " ".join(
         " ".join(lines).split()
     )

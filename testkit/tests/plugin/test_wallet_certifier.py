@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +23,8 @@ from game_operator.wallet import AsyncWallet, Wallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app, success, wsgi_app
 from game_operator_testkit import WalletCertifier, WebhookSigner, asgi_wallet, wsgi_wallet
 from game_operator_testkit.certifier import Outcome, Supplies, scenarios
+from game_operator_testkit.certifier.engine.steps import Found
+from game_operator_testkit.plugin.failures import ErrorRecorder
 from game_operator_testkit.provider.keys import ThrowAwayKeys
 
 pytest_plugins = ["pytester"]
@@ -483,13 +486,13 @@ def test_a_failure_says_what_to_do(shown: str) -> None:
 
 
 def test_what_a_wallet_raises_is_not_lost(shown: str) -> None:
-    """The scenario that met it shows where it came from, without the frames between; others do not."""
+    """The scenario that met it first shows where it came from, without the frames between; others do not."""
     a04, b01 = _section(shown, "A04"), _section(shown, "B01")
     assert "The wallet raised or logged:" in a04
     assert 'raise LookupError("no table of bets")' in a04
     assert "LookupError: no table of bets" in a04
     assert "budget.py" not in a04
-    assert "LookupError" not in b01
+    assert "raise LookupError" not in b01
 
 
 def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
@@ -501,8 +504,30 @@ def test_the_first_failure_says_how_the_whole_run_ended(shown: str) -> None:
     assert re.match(r"([A-H]\d\d): .*\n\1 .* \(money (lost|doubled)\)$", first[1], re.DOTALL)
     sentence, urgency = first[2].splitlines()
     assert re.fullmatch(r"Failed: this wallet (loses|doubles) money.*\.", sentence)
-    assert re.fullmatch(r"\d mistakes? puts? money at risk\. Fix .* run this again\.", urgency)
+    assert re.fullmatch(r"\d mistakes?: .*\. Fix the first one first, and run this again\.", urgency)
     assert shown.count(urgency) == 1
+
+
+def test_what_the_certifier_handles_meanwhile_is_not_the_wallets() -> None:
+    """Its own exceptions are no part of a wallet's traceback; a wallet's own causes are."""
+
+    def fails() -> None:
+        try:
+            raise OSError("no disk")
+        except OSError as failed:
+            raise LookupError("no table") from failed
+
+    recorder = ErrorRecorder()
+    with recorder, suppress(LookupError):
+        try:
+            raise Found("too much")
+        except Found:
+            with recorder.keeping():
+                fails()
+    (text,) = recorder.taken()
+    assert "LookupError: no table" in text
+    assert "OSError: no disk" in text
+    assert "too much" not in text
 
 
 _MANY_MISTAKES = """

@@ -30,10 +30,10 @@ class CertifierSettings(TypedDict, total=False):
 
     player_id: Required[str]
     other_player_id: Required[str]
-    profile: Profile | None
+    profile: Profile
     only: Iterable[str]
     skip: Iterable[str]
-    supplies: Supplies | None
+    supplies: Supplies
     instance_id: str | None
     game: str | None
     wager_amount: Decimal | None
@@ -59,7 +59,7 @@ class Certification:
         signing_key: The service's private key, whose public half the wallet has.
         player_id: A test player with at least 10.00, in no other use meanwhile.
         other_player_id: Another one.
-        profile: What is assumed of the wallet; the usual if None.
+        profile: What is assumed of the wallet.
         only: Groups (``B``) or ids (``B05``) to be played; all if empty.
         skip: Groups or ids to be left out.
         supplies: What more can be done to the wallet; scenarios that need it are skipped without.
@@ -80,10 +80,10 @@ class Certification:
     signing_key: SigningKey = field(repr=False)
     player_id: str
     other_player_id: str
-    profile: Profile | None = None
+    profile: Profile = field(default_factory=Profile)
     only: Iterable[str] = ()
     skip: Iterable[str] = ()
-    supplies: Supplies | None = None
+    supplies: Supplies = field(default_factory=Supplies)
     instance_id: str | None = None
     game: str | None = None
     wager_amount: Decimal | None = None
@@ -92,16 +92,6 @@ class Certification:
     run_id: str | None = None
     stopping: Event | None = None
     with_signatures: bool = False
-
-    @property
-    def assumed(self) -> Profile:
-        """The profile, or the usual one."""
-        return self.profile or Profile()
-
-    @property
-    def supplied(self) -> Supplies:
-        """The supplies, or none."""
-        return self.supplies or Supplies()
 
     @property
     def wager_cents(self) -> int | None:
@@ -133,7 +123,7 @@ class Certification:
                 setting="wager_amount",
                 remedy="Pass an exact amount above 0 in currency units: 0.50 as --wager, Decimal('0.50') in a program.",
             )
-        if self.assumed.parse is not None:
+        if self.profile.parse is not None:
             raise ConfigurationError(
                 "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "
                 "names the fields instead."

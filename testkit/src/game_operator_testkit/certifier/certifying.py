@@ -84,7 +84,7 @@ def certify(
             "certify() waits for the wallet, and an event loop runs in this thread. Call it in another thread: "
             "await asyncio.to_thread(certify, …)."
         )
-    second_url = certification.supplied.second_url
+    second_url = certification.supplies.second_url
     for address in (url, second_url):
         if address is not None:
             check_moves_money(address, "a certification", moves_money=moves_money)
@@ -98,9 +98,9 @@ def certify(
         url,
         _keys(certification),
         second_url=second_url,
-        elsewhere=certification.supplied.elsewhere,
+        elsewhere=certification.supplies.elsewhere,
         headers=extra,
-        profile=certification.assumed,
+        profile=certification.profile,
         timeout=timeout,
         allow_insecure_http=allow_insecure_http,
         ssl_context=ssl_context,
@@ -131,14 +131,14 @@ def certify_in_process(wallet: ReplyingWallet, **settings: Unpack[Settings]) -> 
 def certified_in_process(wallet: ReplyingWallet, certification: Certification) -> Report:
     """Return the report of *certification* on *wallet*, as ``certify_in_process`` does."""
     checked_function(wallet)
-    second = certification.supplied.second_url
-    carrier = InProcessCarrier(wallet, _keys(certification), profile=certification.assumed, second=second)
+    second = certification.supplies.second_url
+    carrier = InProcessCarrier(wallet, _keys(certification), profile=certification.profile, second=second)
     return _certified(certification, carrier)
 
 
 def _keys(certification: Certification) -> ServiceKeys:
-    supplied = certification.supplied
-    return ServiceKeys(certification.signing_key, supplied.old_key, retired=supplied.retired_key)
+    supplies = certification.supplies
+    return ServiceKeys(certification.signing_key, supplies.old_key, retired=supplies.retired_key)
 
 
 def _certified(
@@ -187,9 +187,9 @@ def _run(
 ) -> Run:
     return Run(
         carrier=carrier,
-        profile=certification.assumed,
+        profile=certification.profile,
         player_ids=(certification.player_id, certification.other_player_id),
-        supplies=certification.supplied,
+        supplies=certification.supplies,
         run_id=certification.run_id or new_run_id(),
         instance_id=certification.instance_id,
         allowance=Allowance(certification.deadline, certification.stopping),

@@ -115,13 +115,7 @@ def _show_summary(summary: Summary) -> None:
     report = summary.report
     first, colon, rest = summary.headline.partition(":")
     headline = f"{first.upper()}{colon}{rest}" if colon else first
-    counts = {
-        "passed": summary.passed,
-        "failed": len(report.failures),
-        "could be better": len(report.advice),
-        "not tried": len(report.skipped),
-    }
-    ended = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    ended = ", ".join(f"{count} {what}" for what, count in summary.counts.items() if count)
     calls = f"{report.calls:,} calls in {report.seconds:.1f} s"
     say_wrapped(headline, style="bold green" if summary.is_fine else "bold red", most=2)
     say_wrapped(f"{report.url}: of {counted(len(report.verdicts), 'scenario')}, {ended}; {calls}.", most=2)
@@ -157,8 +151,8 @@ def _show_cause(number: int, cause: Cause, summary: Summary) -> None:
     say_wrapped(f"How to fix it: {cause.fix}", first=indent, indent=indent, style="bold")
     assumed = " (assumed)" if verdict.is_assumed else ""
     say_wrapped(f"It rests on {', '.join(verdict.rests_on)}{assumed}.", first=indent, indent=indent, style="dim")
-    if cause.others:
-        say_wrapped(f"The same mistake fails {_ids(cause.others)} too.", first=indent, indent=indent)
+    if others := [each for each in cause.others if each.failed]:
+        say_wrapped(f"The same mistake fails {_ids(others)} too.", first=indent, indent=indent)
 
 
 def _show_exchange(verdict: Verdict) -> None:

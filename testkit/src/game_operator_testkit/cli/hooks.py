@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Final
 
 from game_operator.errors import ConfigurationError, shown
@@ -33,11 +32,6 @@ _ASKED: Final = "stored_cents"
 _CENTS: Final = re.compile(rb"\s*(-?[0-9]{1,18})\s*\Z")
 #: ``{amount}`` is ``{cents}`` in currency units, with two decimals.
 _PLACE: Final = re.compile(r"\{(player|cents|amount|days)\}")
-_STANDS: Final = {
-    "player": "{player}, which stands for the player's id",
-    "cents": "{cents} or {amount}, which stands for the opening balance",
-    "days": "{days}, which stands for how many days are to pass",
-}
 _MOST_BYTES: Final = 4_096
 
 
@@ -52,11 +46,10 @@ def hooks_of(given: Iterable[str], *, seconds: float = 30.0) -> dict[str, Callab
     for each in given:
         name, equals, command = each.partition("=")
         if name not in HOOKS or not equals:
-            near = get_close_matches(name, HOOKS, 1, cutoff=0.5)
-            known = f"Did you mean {near[0]}?" if near and near[0] != name else f"There are {', '.join(HOOKS)}."
             # What stands behind the name may be a password.
             raise ConfigurationError(
-                f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. {known}"
+                f"--hook takes NAME=COMMAND, and {shown(name)} is not one of its names, or has no command. There are "
+                f"{', '.join(HOOKS)}."
             )
         if name in found:
             raise ConfigurationError(f"--hook {name} is there twice. Pass one command for it.")
@@ -74,11 +67,11 @@ def _words(name: str, command: str) -> list[str]:
     if not words:
         raise ConfigurationError(f"--hook {name} has no command. Pass --hook '{name}=COMMAND …'.")
     there = {place.replace("amount", "cents") for word in words for place in _PLACE.findall(word)}
-    for place in HOOKS[name]:
-        if place not in there:
-            raise ConfigurationError(f"The command of --hook {name} must have {_STANDS[place]}.")
-    if foreign := there - set(HOOKS[name]):
-        raise ConfigurationError(f"The command of --hook {name} has {{{min(foreign)}}}, which this hook does not have.")
+    if there != set(HOOKS[name]):
+        places = " and ".join(f"{{{place}}}" for place in HOOKS[name]) or "no {place}"
+        raise ConfigurationError(
+            f"The command of --hook {name} must have {places}. {{amount}} may stand in place of {{cents}}."
+        )
     if not _PLACE.search(words[0]) and shutil.which(words[0]) is None:
         # The program alone: what follows it may be a password.
         raise ConfigurationError(

@@ -136,8 +136,9 @@ class WalletCertifier:
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
         settings.setdefault("deadline", _SECONDS)
+        settings.setdefault("profile", self._profile)
         certification = Certification(signing_key=self._keys.service.current, **settings)
-        profile, supplies = certification.profile or self._profile, certification.supplied
+        profile, supplies = certification.profile, certification.supplies
         signers = [self._keys.service.current]
         if supplies.old_key is not None:
             signers.append(loaded(supplies.old_key, "old_key"))
@@ -160,7 +161,7 @@ class WalletCertifier:
                 done["second_url"] = delivery(supplies.second_url)
             report = certified_in_process(
                 delivery(wallet),
-                replace(certification, profile=profile, supplies=replace(supplies, **done), on_verdict=note),
+                replace(certification, supplies=replace(supplies, **done), on_verdict=note),
             )
         return report, seen
 

@@ -10,6 +10,7 @@ from typing import Final
 import game_operator
 from game_operator.text import visible
 from game_operator_testkit.certifier import Cause, Report, Verdict
+from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.summary import Summary
 
 _LONGEST: Final = 600
@@ -77,7 +78,11 @@ class ReportText:
         lines = []
         if verdict is cause.verdict:
             grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-            lines = [f"What it means: {verdict.means}", f"How to fix it: {verdict.fix}", f"It rests on: {grounds}"]
+            lines = [
+                f"What it means: {self._summary.meaning(cause)}",
+                f"How to fix it: {cause.fix}",
+                f"It rests on: {grounds}",
+            ]
         else:
             lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
         parts = [*head, "\n".join(lines)]
@@ -171,9 +176,13 @@ def _is_below_error(record: logging.LogRecord) -> bool:
 def _traceback(failed: BaseException) -> str:
     told = TracebackException.from_exception(failed)
     link: TracebackException | None = told
-    while link is not None:
+    error: BaseException | None = failed
+    while link is not None and error is not None:
         # What is between the certifier and the wallet's own lines explains nothing.
         theirs = [frame for frame in link.stack if not frame.filename.startswith(_OURS)]
         link.stack = StackSummary.from_list(theirs[-_FRAMES:])
+        error = error.__cause__ or error.__context__
+        if isinstance(error, Found | NotTried):  # The certifier's own: it called the wallet while it handled this.
+            link.__cause__ = link.__context__ = None
         link = link.__cause__ or link.__context__
     return "".join(told.format())

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from game_operator.protocol.http import HeaderPairs
 from game_operator.text import iso_time
 from game_operator_testkit.certifier.report.again import call_of, curl_of
-from game_operator_testkit.certifier.report.comparison import Change, Comparison
+from game_operator_testkit.certifier.report.comparison import Comparison
 from game_operator_testkit.certifier.report.report import Cause, Latency, Report
 from game_operator_testkit.certifier.report.shown import (
     BODY_BYTES,
@@ -24,7 +24,7 @@ from game_operator_testkit.certifier.report.shown import (
     shown_notes,
 )
 from game_operator_testkit.certifier.report.summary import Summary
-from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict, Weight
+from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.latency import MARKS_MS, above
 
 __all__ = ["FORMAT", "document", "written"]
@@ -54,7 +54,11 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
         "stages_seconds": {_text(name): round(seconds, 3) for name, seconds in report.stages_seconds.items()},
         "profile": {name: _cut(value) for name, value in report.profile.items()},
         "summary_line": summary.line,
-        "counts": _counts(summary),
+        "counts": {
+            **{name.replace(" ", "_"): count for name, count in summary.counts.items()},
+            "unjudged": len(report.unjudged),
+            "undone": len(summary.undone),
+        },
         "causes": [_cause(cause) for cause in report.causes],
         "verdicts": [_verdict(verdict, report.url) for verdict in report.verdicts],
         "latency": None if report.latency is None else _latency(report.latency),
@@ -69,27 +73,9 @@ def written(report: Report, comparison: Comparison | None = None) -> str:
 
 
 def _comparison(comparison: Comparison) -> _Fields:
-    def changes(found: tuple[Change, ...]) -> list[_Fields]:
-        return [_picked(each, "id title before now") for each in found]
-
-    return {
-        **_picked(comparison, "passed headline summary_line remarks"),
-        "worse": changes(comparison.worse),
-        "better": changes(comparison.better),
-        "remaining": changes(comparison.remaining),
-    }
-
-
-def _counts(summary: Summary) -> _Fields:
-    verdicts = summary.report.verdicts
-    failed = [verdict for verdict in verdicts if verdict.outcome is Outcome.FAILED]
-    return {
-        "outcomes": {each.value: sum(verdict.outcome is each for verdict in verdicts) for each in Outcome},
-        "failed_without_advice": len(summary.report.failures),
-        "unjudged": len(summary.report.unjudged),
-        "undone": len(summary.undone),
-        "failed_by_weight": {each.value: sum(verdict.weight is each for verdict in failed) for each in Weight},
-    }
+    found = {"worse": comparison.worse, "better": comparison.better, "remaining": comparison.remaining}
+    changes = {name: [_picked(each, "id title before now") for each in listed] for name, listed in found.items()}
+    return _picked(comparison, "passed headline summary_line remarks") | changes
 
 
 def _cause(cause: Cause) -> _Fields:

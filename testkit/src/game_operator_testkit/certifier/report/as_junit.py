@@ -51,13 +51,13 @@ def _case(verdict: Verdict, summary: Summary) -> Element:
     reason = _cut(verdict.reason)
     if verdict.failed:
         failure = SubElement(case, "failure", message=_cut(summary.failure(verdict)), type=verdict.weight.value)
-        failure.text = _told(verdict)
+        failure.text = _told(verdict, summary)
     elif verdict.is_undone or verdict.is_stopped:
         SubElement(case, "error", message=reason)
     elif verdict.outcome is Outcome.SKIPPED:
         SubElement(case, "skipped", message=reason)
     elif verdict.is_advice:
-        SubElement(case, "system-out").text = f"Advice: {reason}\n\n{_told(verdict)}"
+        SubElement(case, "system-out").text = f"Advice: {reason}\n\n{_told(verdict, summary)}"
     return case
 
 
@@ -70,11 +70,12 @@ def _count(element: Element) -> None:
     element.set("time", str(round(sum(float(case.get("time", 0)) for case in cases), 3)))
 
 
-def _told(verdict: Verdict) -> str:
+def _told(verdict: Verdict, summary: Summary) -> str:
+    cause = summary.cause_of(verdict)
     paragraphs = [
         *(f"Also: {_cut(note.reason)}" for note in shown_notes(verdict)[1:]),
-        f"What it means: {_cut(verdict.means)}",
-        f"How to fix it: {_cut(verdict.fix)}",
+        f"What it means: {_cut(summary.meaning(cause))}",
+        f"How to fix it: {_cut(cause.fix)}",
         f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
     ]
     exchange = verdict.decisive

@@ -26,9 +26,14 @@ class Summary:
     report: Report
 
     @cached_property
-    def passed(self) -> int:
-        """How many scenarios passed."""
-        return sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts)
+    def counts(self) -> Mapping[str, int]:
+        """How many scenarios ended in which way."""
+        return {
+            "passed": sum(verdict.outcome is Outcome.PASSED for verdict in self.report.verdicts),
+            "failed": len(self.report.failures),
+            "advice": len(self.report.advice),
+            "not tried": len(self.report.skipped),
+        }
 
     @cached_property
     def undone(self) -> list[Verdict]:
@@ -81,34 +86,17 @@ class Summary:
     @cached_property
     def line(self) -> str:
         """How it ended and the numbers, in one line, which keeps its form from version to version."""
-        counts = {
-            "passed": self.passed,
-            "failed": len(self.report.failures),
-            "advice": len(self.report.advice),
-            "not tried": len(self.report.skipped),
-        }
-        return f"{self.state.upper()}: {', '.join(f'{count} {what}' for what, count in counts.items())}"
+        return f"{self.state.upper()}: {', '.join(f'{count} {what}' for what, count in self.counts.items())}"
 
     @cached_property
     def urgency(self) -> str:
-        """How much money is at risk and where to begin, in a sentence or two; "" if nothing failed."""
+        """How many mistakes there are, what they cost and where to begin, in two sentences; "" if nothing failed."""
         if not self.causes:
             return ""
-        at_risk = sum(cause.verdict.weight.is_money and not cause.verdict.is_unjudged for cause in self.causes)
-        hiding = sum(cause.verdict.is_unjudged for cause in self.causes)
-        counted = (
-            (at_risk, "puts money at risk", "put money at risk"),
-            (hiding, "hides what happens to the money", "hide what happens to the money"),
-            (len(self.causes) - at_risk - hiding, "breaks the contract", "break the contract"),
-        )
-        said = [(number, one if number == 1 else many) for number, one, many in counted if number]
-        words = [f"{number} {what}" for number, what in said]
-        words[0] = f"{said[0][0]} {'mistake' if said[0][0] == 1 else 'mistakes'} {said[0][1]}"
-        parts = [f"{', '.join(words)}."]
-        if at_risk and self.report.unjudged:
-            parts.append(f"{self._unjudged()}: nobody knows what became of the money there.")
-        parts.append(f"Fix {'it' if len(self.causes) == 1 else 'the first one first'}, and run this again.")
-        return " ".join(parts)
+        costs = Counter(cause.verdict.cost for cause in self.causes)
+        counted = "1 mistake" if len(self.causes) == 1 else f"{len(self.causes)} mistakes"
+        said = ", ".join(f"{count} {cost}" for cost, count in costs.items())
+        return f"{counted}: {said}. Fix the first one first, and run this again."
 
     def meaning(self, cause: Cause) -> str:
         """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
@@ -130,25 +118,25 @@ class Summary:
         return groups
 
     @cached_property
-    def cause_ids(self) -> Mapping[str, str]:
-        """The id of the cause of each failure: of the scenario that shows its mistake best."""
-        return {each: cause.verdict.id for cause in self.report.causes for each in cause.ids}
+    def _causes(self) -> Mapping[str, Cause]:
+        return {each: cause for cause in self.report.causes for each in cause.ids}
+
+    def cause_of(self, verdict: Verdict) -> Cause:
+        """Return the cause by which *verdict* failed."""
+        return self._causes.get(verdict.id) or Cause(verdict)
 
     def failure(self, verdict: Verdict) -> str:
-        """Return why *verdict* failed, after the id of its cause."""
-        return f"{self.cause_ids.get(verdict.id, verdict.id)}: {verdict.reason}"
+        """Return why *verdict* failed, after the id of its cause: of the scenario that shows the mistake best."""
+        return f"{self.cause_of(verdict).verdict.id}: {verdict.reason}"
 
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes}
         money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
         if told := [what for weight, what in money.items() if weight in weights]:
             return f"this wallet {', and '.join(told)}"
-        if self.report.unjudged:
-            return f"{self._unjudged()}, and nobody knows what became of the money"
+        if unjudged := len(self.report.unjudged):
+            return f"{_scenarios(unjudged)} could not be judged, and nobody knows what became of the money"
         return "this wallet breaks the contract with the service"
-
-    def _unjudged(self) -> str:
-        return f"{_scenarios(len(self.report.unjudged))} could not be judged"
 
 
 def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
