@@ -133,14 +133,10 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
         told = _REMEDIES.get(heard.code, "Look into the wallet's log.")
         raise ConfigurationError(f"A player-balance was refused with {shown(heard.code)}. {told}")
     cents = heard.balance_cents or 0
-    if cents < _LEAST_CENTS:
+    if not _LEAST_CENTS <= cents <= MOST_CENTS:
         raise ConfigurationError(
             f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at least "
-            f"{amount_from_cents(_LEAST_CENTS)}: the scenarios move it, and put it back."
-        )
-    if cents > MOST_CENTS:
-        raise ConfigurationError(
-            f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at most "
-            f"{amount_from_cents(MOST_CENTS)}: the scenarios move all of it and more, and an amount has an end."
+            f"{amount_from_cents(_LEAST_CENTS)} and at most {amount_from_cents(MOST_CENTS)}: the scenarios move all of "
+            "it and more, and put it back."
         )
     return cents
