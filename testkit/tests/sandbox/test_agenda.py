@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -95,3 +96,34 @@ def test_from_the_sixth_delivery_on_all_is_calm() -> None:
     pending = draws.planned(DEALT, BET.withdraw())
     pending.attempts = 6
     assert [(post.extra, post.manner) for post in draws.posts((pending.call,), pending)] == [(None, None)]
+
+
+def _drawn(plan: FaultPlan, *, each_occurs: bool, bets: int) -> list[tuple[Fault, ...]]:
+    """Return the faults of the withdraws of so many bets."""
+    draws = FaultDraws(plan, 7, DEFAULT_WRITER, each_occurs=each_occurs)
+    return [draws.planned(DealtBet(planned=dealing.bet(n)), dealing.bet(n).withdraw()).faults for n in range(bets)]
+
+
+def test_a_fault_that_chance_forgets_is_laid_on_a_call() -> None:
+    """At most one on a call and none twice: at once, and then once in 143 bets, up to eight times."""
+    rare = dealing.faults(Fault.RESET, Fault.SLOW, Fault.FORGED, rate=1e-9)
+    assert not any(_drawn(rare, each_occurs=False, bets=1_000))
+    laid = _drawn(rare, each_occurs=True, bets=3_000)
+    assert {len(found) for found in laid} == {0, 1}
+    assert set(laid[:3]) == {(Fault.RESET,), (Fault.SLOW,), (Fault.FORGED,)}
+    places = [number for number, found in enumerate(laid) if Fault.RESET in found]
+    assert len(places) == 8
+    assert all(140 <= later - earlier <= 146 for earlier, later in pairwise(places))
+
+
+def test_a_longer_run_has_the_same_faults() -> None:
+    """Up to the end of the shorter one; what is asked for with a rate of 0 is not laid."""
+    some = dealing.faults(Fault.RESET, Fault.SLOW, rate=0.03)
+    assert _drawn(some, each_occurs=True, bets=500) == _drawn(some, each_occurs=True, bets=900)[:500]
+    assert not any(_drawn(dealing.faults(Fault.RESET, rate=0.0), each_occurs=True, bets=200))
+
+
+def test_of_two_faults_on_the_wire_one_occurs() -> None:
+    """So none is laid beside another."""
+    both = FaultPlan({Fault.RESET: 1e-9, Fault.SLOW: 1.0})
+    assert set(_drawn(both, each_occurs=True, bets=20)) == {(Fault.SLOW,)}

@@ -56,6 +56,7 @@ class Dealer:
         batches: Whether deposits that are due together go in a batch.
         on_change: Called with a bet or claim whenever its state changed.
         balances: Records what calls move, and the balances that wallets report.
+        each_fault_occurs: Whether a fault that is drawn too seldom is laid on a call all the same; see ``FaultDraws``.
         most_attempts: After as many deliveries a call that is never answered definitely is given up as a problem.
     """
 
@@ -70,6 +71,7 @@ class Dealer:
         batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
         balances: BalanceBoard | None = None,
+        each_fault_occurs: bool = False,
         most_attempts: int = _MOST_ATTEMPTS,
     ) -> None:
         self._items: Iterator[PlannedItem] = iter(items)
@@ -77,7 +79,7 @@ class Dealer:
         self._retries = retries or retry_preset(DEFAULT_RETRIES)
         self._writer = BodyWriter(profile or Profile())
         #: What is laid over the deliveries, and how many calls were planned.
-        self.faults: FaultDraws = FaultDraws(faults, seed, self._writer)
+        self.faults: FaultDraws = FaultDraws(faults, seed, self._writer, each_occurs=each_fault_occurs)
         self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
         # A board that nobody reads costs little.
@@ -187,8 +189,8 @@ class Dealer:
             overtaken = _OVERTAKEN.get(planned.end, ())
             first = withdraw = self.faults.planned(bet, bet.planned.withdraw(), Fault.OTHER_CONTENT, *overtaken)
             end = withdraw.then = self._end_of(bet)
-            if end is not None and not set(_KEEPS_BACK).isdisjoint(end.faults):
-                # What is not sent overtakes nothing.
+            if end is not None and not {*_KEEPS_BACK, Fault.REQUEST_LOST}.isdisjoint(end.faults):
+                # What does not arrive overtakes nothing.
                 withdraw.faults = tuple(fault for fault in withdraw.faults if fault not in overtaken)
             elif end is not None and any(fault in withdraw.faults for fault in overtaken):
                 bet.hurried, end.releases, first = True, withdraw, end
@@ -227,7 +229,7 @@ class Dealer:
         if fault is Fault.SILENT_ROLLBACK:
             pending.call, bet.reported_won_cents = bet.planned.rollback(), None
         struck = {fault} if bet.reported_won_cents is None else {fault, Fault.OTHER_WON} & {fault, *pending.faults}
-        self.faults.struck.update(struck)
+        self.faults.occurred(bet, *struck)
         # It has occurred: what is sent late is sent as any other call. The jackpot is not paid.
         pending.faults = tuple(each for each in pending.faults if each not in LASTING_FAULTS)
         pending.then, pending.is_late, bet.unsent = None, True, fault

@@ -69,6 +69,7 @@ class _Record:
         state: Where it stands for the service.
         lost: Whether the service gave a call up without knowing what became of it.
         problems: What no correct wallet would have answered.
+        faults: The faults that occurred in its calls, in their order.
         history: What was sent and what came back, in the order of the answers.
     """
 
@@ -78,6 +79,7 @@ class _Record:
     state: ServiceState
     lost: bool = False
     problems: list[str] = field(default_factory=list)
+    faults: dict[Fault, None] = field(default_factory=dict)
     history: list[Sent] = field(default_factory=list)
 
     @property
@@ -159,6 +161,11 @@ class DealtBet(_Record):
     state: ServiceState = ServiceState.PLACING
 
     @property
+    def jackpot_cents(self) -> int:
+        """What its jackpot paid, as the service believes."""
+        return self.planned.jackpot_cents if self.jackpot_paid else 0
+
+    @property
     def won_cents(self) -> int:
         """What the service reports as won."""
         return self.planned.won_cents if self.reported_won_cents is None else self.reported_won_cents
@@ -182,9 +189,7 @@ class DealtBet(_Record):
             found.setdefault((fate.state, fate.won_cents), fate)
         fates = []
         for fate in found.values():
-            fates.append(
-                fate if not self.jackpot_paid else replace(fate, cents=fate.cents + self.planned.jackpot_cents)
-            )
+            fates.append(replace(fate, cents=fate.cents + self.jackpot_cents))
             if "jackpot" in lost:
                 paid = " and ".join(filter(None, (fate.in_words, "was paid its jackpot")))
                 fates.append(replace(fate, cents=fate.cents + self.planned.jackpot_cents, in_words=paid))

@@ -8,7 +8,7 @@ endless (assumed, docs/decisions/0017).
 import heapq
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from game_operator.errors import ConfigurationError, shown
-from game_operator.models.webhooks import MovingCall
+from game_operator.models.webhooks import MovingCall, WithdrawCall
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.provider.delivery import Post
 from game_operator_testkit.provider.faults import Fault, FaultPlan
@@ -31,6 +31,12 @@ _IN_ORDER: Final = (Fault.FORGED, Fault.OLD_KEY, None, Fault.DUPLICATE, Fault.RE
 _OF_ANY_CALL: Final = (*_OF_REPEATS, Fault.FORGED, Fault.RESERIALISED, Fault.OLD_KEY)
 #: Faults that show in no post: of the order and the time in which calls are sent, and of what the service reports.
 _NOT_IN_POSTS: Final = frozenset({Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT, Fault.LATE_DEPOSIT, Fault.OTHER_WON})
+#: How often a fault is laid on calls if each must occur: at once, and so many times in 1,000 bets more, up to the most.
+#: That is more than ``least_of_each`` says, because some calls are never sent: their bet is refused.
+_LAID_PER_THOUSAND: Final = 7
+_MOST_LAID: Final = 8
+#: How often a storm needs each fault: so many times in 1,000 bets, fewer in a smaller storm, and no more in a larger.
+_LEAST: Final = 5
 #: From this delivery of a call on the network is calm, at any rate of faults: a fault never replaces a call.
 _CALM_FROM: Final = 6
 
@@ -118,11 +124,24 @@ class Agenda:
         return self._waiting.pop(name, (0, None))[1]
 
 
-class FaultDraws:
-    """Draws faults by *seed* and a call's number, and writes the posts that show them."""
+def least_of_each(bets: int) -> int:
+    """Return how often each fault must occur in so many *bets* to count as tried: 5 in 1,000, and at least 1."""
+    return min(_LEAST, max(1, bets * _LEAST // 1_000))
 
-    def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter) -> None:
+
+class FaultDraws:
+    """
+    Draws faults by *seed* and a call's number, and writes the posts that show them.
+
+    With *each_occurs* a fault that chance has drawn too seldom is laid on the next call in which it can occur. Which
+    call that is depends on the calls before it alone, so that a longer run of the same seed begins as a shorter one.
+    """
+
+    def __init__(self, faults: FaultPlan, seed: int | str, writer: BodyWriter, *, each_occurs: bool = False) -> None:
         self._writer = writer
+        self._each_occurs = each_occurs
+        self._bets = 0
+        self._laid: Counter[Fault] = Counter()
         #: What may occur, and how often.
         self.plan: FaultPlan = faults
         self._seed = seed
@@ -146,7 +165,22 @@ class FaultDraws:
             del self._waiting_nth[fault]
         self.struck_nth += struck_nth
         faults = (*self.plan.struck(draw, possible), *struck_nth)
+        if self._each_occurs:
+            self._bets += isinstance(call, WithdrawCall)
+            faults = (*faults, *self._too_seldom(faults, possible))
+            # Of several on the wire only the first occurs.
+            on_the_wire = [fault for fault in _ON_THE_WIRE if fault in faults]
+            self._laid.update(fault for fault in faults if fault not in on_the_wire[1:])
         return PendingCall(dealt, call, draw, tuple(dict.fromkeys(faults)))
+
+    def _too_seldom(self, drawn: Sequence[Fault], possible: Sequence[Fault]) -> Iterator[Fault]:
+        """Yield the fault that a call gets besides those *drawn* for it; at most one, first what few calls can have."""
+        due = min(_MOST_LAID, 1 + self._bets * _LAID_PER_THOUSAND // 1_000)
+        taken = {*drawn, *(_ON_THE_WIRE if any(fault in _ON_THE_WIRE for fault in drawn) else ())}
+        for fault in reversed(possible):
+            if self.plan.rates.get(fault) and self._laid[fault] < due and fault not in taken:
+                yield fault
+                return
 
     def posts(self, calls: tuple[MovingCall, ...], pending: PendingCall) -> tuple[Post, ...]:
         """Return what is posted to deliver *calls*, in order; the faults are those of *pending*, the first of them."""
@@ -161,6 +195,11 @@ class FaultDraws:
             for extra in (_IN_ORDER if pending.extra is None else (pending.extra,))
             if extra is pending.extra or extra in faults
         )
-        self.struck.update(fault for fault in faults if fault in _NOT_IN_POSTS)
-        self.struck.update(fault for post in posts for fault in (post.manner, post.extra) if fault is not None)
+        shown = [fault for post in posts for fault in (post.manner, post.extra) if fault is not None]
+        self.occurred(pending.dealt, *(fault for fault in faults if fault in _NOT_IN_POSTS), *shown)
         return posts
+
+    def occurred(self, dealt: Dealt, *faults: Fault) -> None:
+        """Count *faults*, and note them with their bet or claim."""
+        self.struck.update(faults)
+        dealt.faults.update(dict.fromkeys(faults))

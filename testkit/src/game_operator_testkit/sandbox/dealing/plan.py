@@ -7,7 +7,7 @@ lazily and as often as one likes; each time it yields the same. Times are simula
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from random import Random
@@ -146,26 +146,16 @@ class Shares:
     How much of a plan is out of the ordinary, each from 0 to 1.
 
     Attributes:
-        rolled_back: Of the bets, those that are cancelled.
+        rolled_back: Of the bets, those that are cancelled; they are spread evenly, and the first comes early.
         left_open: Of the bets, those that never end.
         jackpots: Of the bets that close, those that also hit a jackpot.
-        claims: Claims of free bets for each bet; they are spread evenly, and the first comes early.
-
-    Raises:
-        ConfigurationError: One is not from 0 to 1, or more than all bets are cancelled or left open.
+        claims: Claims of free bets for each bet; they are spread evenly as well.
     """
 
     rolled_back: float = 0.08
     left_open: float = 0.01
     jackpots: float = 0.01
     claims: float = 0.02
-
-    def __post_init__(self) -> None:
-        for name, share in asdict(self).items():
-            if not 0 <= share <= 1:
-                raise ConfigurationError(f"The share {name} must be from 0 to 1, not {share:g}.")
-        if self.rolled_back + self.left_open > 1:
-            raise ConfigurationError("The shares rolled_back and left_open must not exceed 1 together.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,18 +232,18 @@ class Plan:
             round_nos[place.instance_id] += 1
             # Above those of any run in the same world that started earlier.
             round_no = self.start_millis + round_nos[place.instance_id]
-            planned = self._round(place, number, round_no, self.bets - placed, random)
+            planned = self._round(place, number, round_no, placed, random)
             yield planned
-            due = self._claims_within(placed), self._claims_within(placed + len(planned.bets))
-            for claim in range(*due):
+            claims = self._shares.claims
+            for claim in range(_counted(placed, claims), _counted(placed + len(planned.bets), claims)):
                 yield self._claim(place, number, claim, random)
             number += 1
             placed += len(planned.bets)
 
-    def _round(self, place: _Place, number: int, round_no: int, most_bets: int, random: Random) -> PlannedRound:
+    def _round(self, place: _Place, number: int, round_no: int, placed: int, random: Random) -> PlannedRound:
         game, limits = place.game, place.limits
         at_millis = self.start_millis + number * _PACE + _between(0, _JITTER, random)
-        wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), most_bets))]
+        wagers = [pick_wager(limits, random) for _ in range(min(bets_in_round(game.genre, random), self.bets - placed))]
         # None where each bet ends by itself.
         all_end_at = at_millis + _between(5_000, 15_000, random) if is_shared(game.genre) else None
         round_id = f"round-{self.run_id}-{number}"
@@ -265,7 +255,7 @@ class Plan:
             if not player_id or random.random() >= _SAME_PLAYER:
                 player_id = self._players[_between(0, len(self._players), random)]
             # The outcome was drawn before, so that whether a bet ends says nothing about what it would have won.
-            end = self._end(random)
+            end = self._end(placed + len(bets), random)
             placed_at = at_millis + _between(20, 250, random)
             bet = PlannedBet(
                 bet_id=storm_bet_id(self.run_id, number, len(bets)),
@@ -281,20 +271,17 @@ class Plan:
             bets.append(bet)
         return PlannedRound(round_no=round_no, at_millis=at_millis, bets=tuple(bets), **where)
 
-    def _end(self, random: Random) -> BetEnd:
-        chance = random.random()
-        if chance < self._shares.rolled_back:
+    def _end(self, before: int, random: Random) -> BetEnd:
+        """Return how a bet ends that has so many bets *before* it."""
+        rolled_back, chance = self._shares.rolled_back, random.random()
+        if _counted(before + 1, rolled_back) > _counted(before, rolled_back):
             return BetEnd.ROLLED_BACK
-        return BetEnd.OPEN if chance < self._shares.rolled_back + self._shares.left_open else BetEnd.CLOSED
+        return BetEnd.OPEN if chance * (1 - rolled_back) < self._shares.left_open else BetEnd.CLOSED
 
     def _jackpot(self, wager_cents: int, limits: Limits, random: Random) -> int:
         if random.random() >= self._shares.jackpots:
             return 0
         return min(wager_cents * random.randint(50, 500), limits.max_win_cents)
-
-    def _claims_within(self, bets: int) -> int:
-        """Return how many claims belong to the first *bets*. Counted, not drawn: a short run has some."""
-        return int(bets * self._shares.claims + 0.5)
 
     def _claim(self, place: _Place, number: int, claim: int, random: Random) -> PlannedClaim:
         count = random.randint(1, _MOST_FREE_BETS)
@@ -324,6 +311,11 @@ def free_bets(prefix: str, round_id: str, wager_cents: int, won: Sequence[int]) 
         FreeBet(id=f"{prefix}-{number}", round_id=round_id, wager_cents=wager_cents, won_cents=won_cents)
         for number, won_cents in enumerate(won)
     )
+
+
+def _counted(bets: int, share: float) -> int:
+    """Return how many of the first *bets* a share is. Counted, not drawn: a short run has some."""
+    return int(bets * share + 0.5)
 
 
 def run_id_of(seed: int, start_millis: int) -> str:
