@@ -21,7 +21,6 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.runs import storm_run
-from game_operator_testkit.provider.diagnosis import MoneyMistake, text_of
 from game_operator_testkit.provider.faults import FAULT_PRESETS
 from game_operator_testkit.sandbox.storm.trace import read_trace
 from testkit.tests.certifier.wrong_wallets.repeats import PaysEachTime
@@ -83,13 +82,6 @@ def test_a_wrong_wallet_is_shown_with_a_history_and_a_trace(private_key: RSAPriv
         assert re.search(r"Player (ann|bob) [\d.]+ too much", html.text)
         assert "the wallet has" in html.text
         assert "POST /deposit" in html.text
-        mistake = text_of(MoneyMistake.CREDITED_AGAIN)
-        assert [each["id"] for each in html.all("h2") if "id" in each][:2] == ["first-title", "differences-title"]
-        assert f"{mistake.risk} {mistake.title[0].upper()}{mistake.title[1:]}" in html.text
-        assert mistake.means in html.text
-        assert mistake.fix in html.text
-        assert "The calls that show it" in html.text
-        assert "Fix it, and storm again with the seed 7." in html.text
         trace = room.http.get(f"{place}/storm.trace")
         assert trace.headers["content-disposition"] == 'attachment; filename="storm-7.trace"'
         file = tmp_path / "storm.trace"
@@ -99,7 +91,6 @@ def test_a_wrong_wallet_is_shown_with_a_history_and_a_trace(private_key: RSAPriv
         quiet = room.begun(PAGE, **storm_form())
         agrees = room.ended(quiet).text
         assert "agree on all 30 bets" in agrees
-        assert "Fix this first" not in agrees
         assert room.http.get(f"{quiet}/storm.trace").status_code == 404
         assert not room.sandbox.service.balances.disagrees()
 

@@ -101,6 +101,40 @@ def test_amounts_are_part_of_a_state(state: ServiceState, kept: BetRecord) -> No
     assert not found.expected
 
 
+@pytest.mark.parametrize(
+    ("state", "kept", "gap_cents", "in_words"),
+    [
+        pytest.param(S.CLOSED, record(B.OPEN), -WON, "12.50 too little", id="not paid"),
+        pytest.param(S.CLOSED, record(B.CLOSED, won=2 * WON), WON, "12.50 too much", id="paid twice"),
+        pytest.param(S.CLOSED, record(B.ROLLED_BACK), WAGER - WON, "7.50 too little", id="refunded"),
+        pytest.param(S.CLOSED, None, WAGER - WON, "7.50 too little", id="not there"),
+        pytest.param(S.ROLLED_BACK, record(B.OPEN), -WAGER, "5.00 too little", id="not refunded"),
+        pytest.param(S.REFUSED, record(B.OPEN), -WAGER, "5.00 too little", id="refused and debited"),
+        pytest.param(S.OPEN, record(B.ROLLED_BACK), WAGER, "5.00 too much", id="never debited"),
+        pytest.param(S.OPEN, record(B.CLOSED, won=WAGER), WAGER, "5.00 too much", id="settled by itself"),
+    ],
+)
+def test_what_a_wrong_state_is_worth(
+    state: ServiceState, kept: BetRecord | None, gap_cents: int, in_words: str
+) -> None:
+    """To the player, in cents, whatever its jackpot paid; with the faults that the bet met."""
+    for is_paid in (False, True):
+        dealt = dealt_bet(state, jackpot_paid=is_paid, faults={Fault.DUPLICATE: None, Fault.EARLY_ROLLBACK: None})
+        found = differences(dealt, kept, BEFORE + _EFFECT[state] + JACKPOT * (is_paid and state is S.CLOSED))[0]
+        assert (found.gap_cents, found.gap) == (gap_cents, in_words)
+        assert found.faults == (Fault.DUPLICATE, Fault.EARLY_ROLLBACK)
+        assert str(found).endswith(f"; {in_words}; faults: duplicate, early-rollback")
+
+
+def test_a_loss_that_is_open_is_worth_nothing() -> None:
+    """No money moved wrongly, and no words are made of it; without faults there are none either."""
+    dealt = dealt_bet(S.CLOSED)
+    dealt.planned = replace(dealt.planned, won_cents=0)
+    (found,) = differences(dealt, record(B.OPEN), BEFORE - WAGER)
+    assert (found.gap_cents, found.gap, found.faults) == (0, "", ())
+    assert str(found) == "bet b1: the service has it CLOSED with 0.00 won; the wallet has it OPEN, wager 5.00"
+
+
 OK, GONE = ("withdraw", ok()), ("withdraw", LOST)
 #: What was sent, where that leaves the bet for the service, and where a right wallet may have it.
 GIVEN_UP = [

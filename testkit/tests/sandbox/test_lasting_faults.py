@@ -302,7 +302,7 @@ def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None
 @pytest.mark.slow
 @pytest.mark.outside
 @pytest.mark.drawn(1)
-def test_a_storm_is_asked_again_after_late_calls(ledger_url: str) -> None:
+def test_a_storm_is_audited_again_after_late_calls(ledger_url: str) -> None:
     """SQLite and PostgreSQL: differences, fewer after the held calls, only other wins after the lost ones."""
     with storm_of_ledger(ledger_url, bets=250, faults=MIXED) as (stormed, ledger):
         with pytest.raises(ConfigurationError, match="Call run"):
@@ -310,12 +310,15 @@ def test_a_storm_is_asked_again_after_late_calls(ledger_url: str) -> None:
         report = stormed.run()
         assert report.passed, report.differences
         assert {str(one) for one in stormed.differences()} == {str(one) for one in report.lasting}
-        for lost, left in ((False, {LOST, SILENT, OTHER}), (True, {OTHER})):
-            sent = stormed.release(lost=lost)
-            assert sent
-            assert {one.answer.code for one in sent} == {None}
-            assert {one.fault for one in stormed.differences()} == left
-        assert stormed.release(lost=True) == ()
+        with InProcessSandbox(seed=3, keys=KEYS) as sandbox:
+            stormed.record_in(sandbox)
+            sandbox.wallet = Wallet(ledger)
+            for lost, left in ((False, {LOST, SILENT, OTHER}), (True, {OTHER})):
+                sent = sandbox.release_held(lost=lost)
+                assert sent
+                assert {one.code for one in sent} == {None}
+                assert {one.fault for one in stormed.differences()} == left
+            assert sandbox.release_held(lost=True) == ()
         assert ledger.verify().sound
 
 
@@ -345,7 +348,7 @@ def test_a_storm_is_reconciled_by_hand_and_hears_late_calls(sqlite_url: str, clo
             assert len(deliveries) == settled
             assert {player: ledger.balance(player) for player in stormed.head.opening} == before
             assert stormed.differences() == ()
-            assert stormed.release(lost=True) == ()
+            assert sandbox.release_held(lost=True) == ()
 
 
 @pytest.mark.slow

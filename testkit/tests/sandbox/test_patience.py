@@ -141,5 +141,5 @@ def test_an_early_deposit_waits_for_its_answer_as_the_profile_says(early_code: s
     deposit = DepositCall(player_id="p", bet_id="b", amount_cents=1)
     timeline = Timeline()
     timeline.note(Post((deposit,)), (Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code),))
-    assert bool(timeline.unanswered) is waits
-    assert (timeline.last_answered is None) is waits
+    assert bool(timeline.first_unanswered) is waits
+    assert (timeline.last_answered == "") is waits

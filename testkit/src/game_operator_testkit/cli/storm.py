@@ -120,14 +120,15 @@ def storm(
     profile: ProfileFile = None,
     replay: Path | None = None,
     trace: Path | None = None,
+    html: Path | None = None,
     serve: Path | None = None,
     moves_money: bool = False,
 ) -> int:
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
 
-    Exit code 1 if service and wallet differ anywhere, with what to fix first, the calls that show it, and a trace. With
-    --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
+    Exit code 1 if service and wallet differ anywhere, with each difference and a trace. With --serve the Operator API
+    then answers for these bets, until Ctrl-C or SIGTERM.
     """
     from game_operator_testkit.provider.keys import ServiceKeys
     from game_operator_testkit.provider.permission import check_moves_money
@@ -140,6 +141,9 @@ def storm(
         raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
     if trace is not None:
         check_writable("--trace", trace, may_be_device=True)
+    if html is not None:
+        check_extra("--html", "sandbox", ["jinja2"])
+        check_writable("--html", html)
     traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
@@ -162,12 +166,15 @@ def storm(
     from game_operator_testkit.cli.storm_report import show_report
 
     written = _written(place, report.trace)
+    is_complete = html is None or _is_page_written(html, report)
     if serve is None or report.broken_off:
         show_report(report, written)
     else:
         with _served(serve, played, wallet) as environment:
             show_report(report, written, environment)
-    return ExitCode.FINE if report.passed else ExitCode.SAID_NO
+    if not report.passed:
+        return ExitCode.SAID_NO
+    return ExitCode.FINE if is_complete else ExitCode.UNWRITABLE
 
 
 @contextmanager
@@ -219,6 +226,12 @@ def _run(played: "Storm", bets: int, place: Path) -> "StormReport":
         from game_operator_testkit.cli.storm_report import broken_off
 
         raise broken_off(gone, played.timeline, _written(place, played.trace())) from gone
+
+
+def _is_page_written(path: Path, report: "StormReport") -> bool:
+    from game_operator_testkit.sandbox.storm.as_html import html
+
+    return is_written(path, html(report), "page")
 
 
 def _warn_of_source(source: str, known: list[str]) -> None:

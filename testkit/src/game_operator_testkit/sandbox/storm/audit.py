@@ -9,7 +9,7 @@ this call or fault can make.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Final
 
 from game_operator.codes import BetState
@@ -18,8 +18,6 @@ from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
-from game_operator_testkit.sandbox.storm.diagnosis import Diagnosis, diagnosed, vote, without_chance
-from game_operator_testkit.sandbox.storm.guesses import Guess, Seen, of_answer, of_gap, of_problem, of_state
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
 #: More balances of one player than these are not tried out one by one.
@@ -56,11 +54,10 @@ class Difference:
         wallet: What the wallet has or answered.
         expected: Whether the service itself is to blame: it gave a call up, or a lasting fault occurred.
         history: Every post about it and its answer, a line each.
+        gap_cents: How much too much the player has by it, less than 0 for too little; 0 if it moved no money.
+        faults: The faults that occurred in its calls; of a player's balance, in those of the bets in question.
         fault: The lasting fault that led to it, or None.
         owed_cents: What the fault left to be paid to the player; less than 0 if too much was paid.
-        gap_cents: What is too much in the player's balance, less than 0 if it is too little; 0 if it is not of one.
-        diagnosis: The most likely reason, and the calls that show it; None if nothing fits, or it is expected.
-        guesses: What may have gone wrong.
     """
 
     subject: str
@@ -68,14 +65,21 @@ class Difference:
     wallet: str
     expected: bool
     history: tuple[str, ...]
+    gap_cents: int = 0
+    faults: tuple[Fault, ...] = ()
     fault: Fault | None = None
     owed_cents: int = 0
-    gap_cents: int = 0
-    diagnosis: Diagnosis | None = None
-    guesses: tuple[Guess, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def gap(self) -> str:
+        """The cents in words; "" if it moved no money."""
+        if not self.gap_cents:
+            return ""
+        return f"{amount_from_cents(abs(self.gap_cents))} too {'much' if self.gap_cents > 0 else 'little'}"
 
     def __str__(self) -> str:
-        return f"{self.subject}: {self.service}; {self.wallet}"
+        met = f"faults: {', '.join(self.faults)}" if self.faults else ""
+        return f"{self.subject}: {'; '.join(filter(None, (self.service, self.wallet, self.gap, met)))}"
 
 
 def audit(
@@ -101,18 +105,7 @@ def audit(
         found += player.wrong_on_the_way() if closing is None else player.differences(closing)
     findings = () if closing is None else closing.findings
     found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in findings)
-    return _diagnosed(found, of_player)
-
-
-def _diagnosed(found: Sequence[Difference], of_player: Mapping[str, Sequence[Dealt]]) -> list[Difference]:
-    """Return *found*, each with its most likely reason; where the numbers leave it open, the others decide."""
-    narrowed = without_chance([() if each.expected else each.guesses for each in found])
-    votes = vote(narrowed)
-    made = []
-    for each, guesses in zip(found, narrowed, strict=True):
-        dealt = of_player[guesses[0].matched[0].player_id] if guesses else ()
-        made.append(replace(each, diagnosis=diagnosed(guesses, each.gap_cents, votes, dealt)))
-    return made
+    return found
 
 
 def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
@@ -124,8 +117,8 @@ def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
         if unreadable is not None:
             problems.append(f"a call was answered, and not with a reply of spec §2.1: {unreadable.problem}")
         for problem in problems:
-            guesses = of_problem(each, problem)
-            yield Difference(each.subject, each.belief, problem, False, tuple(each.history_in_words()), guesses=guesses)
+            history = tuple(each.history_in_words())
+            yield Difference(each.subject, each.belief, problem, False, history, faults=tuple(each.faults))
 
 
 def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[Difference]:
@@ -141,19 +134,35 @@ def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[
             if record is not None:
                 history.append(f"  in the wallet's ledger: {_in_words(record)}")
             fate = next((fate for fate in others if _agree(each, fate, record)), None)
-            difference = _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history))
-            yield replace(difference, guesses=of_state(each, record))
+            gap_cents = _moved_cents(record) - believed.cents + each.jackpot_cents
+            yield _of_bet(each, f"the wallet has it {_in_words(record)}", fate, tuple(history), gap_cents)
     for bet_id in sorted(kept.keys() - known):
-        wallet = f"the wallet has it {_in_words(kept[bet_id])}"
-        yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, ())
+        record = kept[bet_id]
+        wallet, gap_cents = f"the wallet has it {_in_words(record)}", _moved_cents(record)
+        yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, (), gap_cents)
 
 
-def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...]) -> Difference:
+def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...], gap_cents: int) -> Difference:
     """Return the difference of a bet or claim that met with *fate*, which is None if no fault explains it."""
-    if fate is None or fate.fault is None:
-        return Difference(each.subject, each.belief, wallet, fate is not None, history)
-    owed_cents = each.fates()[0].cents - fate.cents
-    return Difference(each.subject, each.belief, wallet, True, history, fate.fault, owed_cents)
+    fault = None if fate is None else fate.fault
+    return Difference(
+        each.subject,
+        each.belief,
+        wallet,
+        expected=fate is not None,
+        history=history,
+        gap_cents=gap_cents,
+        faults=tuple(each.faults),
+        fault=fault,
+        owed_cents=0 if fate is None or fault is None else each.fates()[0].cents - fate.cents,
+    )
+
+
+def _moved_cents(record: BetRecord | None) -> int:
+    """Return what the wallet's ledger moved for a bet, without its jackpot."""
+    if record is None or record.state not in (BetState.OPEN, BetState.CLOSED):
+        return 0
+    return (record.won_cents or 0) - record.wager_cents
 
 
 def _agree(bet: DealtBet, believed: Fate, record: BetRecord | None) -> bool:
@@ -200,34 +209,25 @@ class _PlayerAudit:
         if explained is not None:
             yield from explained
             # A call that was given up leaves open what is wrong.
-            yield from () if gave_up else self.wrong_on_the_way(is_right_now=not explained)
+            yield from () if gave_up else self.wrong_on_the_way()
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
-        yield self._difference(opened, wallet, 0 if now is None else now - due, now)
+        yield self._difference(opened, wallet, 0 if now is None else now - due)
 
-    def wrong_on_the_way(self, *, is_right_now: bool = False) -> Iterator[Difference]:
-        """Yield the wrong balance that the wallet reported, if it did; it *is_right_now* or not."""
+    def wrong_on_the_way(self) -> Iterator[Difference]:
+        """Yield the first wrong balance that the wallet reported, if it reported one."""
         wrong = None if self.wrong is None else self.wrong.first_wrong
         if wrong is not None:
             service = f"{amount_from_cents(wrong.expected_cents or 0)} was due on the way"
             wallet = f"the wallet reported {amount_from_cents(wrong.reported_cents)}"
             gap_cents = wrong.reported_cents - (wrong.expected_cents or 0)
-            yield self._difference(service, wallet, gap_cents, is_right_now=is_right_now)
+            yield self._difference(service, wallet, gap_cents)
 
-    def _difference(
-        self, service: str, wallet: str, gap_cents: int, now_cents: int | None = None, *, is_right_now: bool = False
-    ) -> Difference:
-        guesses = self._guesses(gap_cents, now_cents, is_right_now=is_right_now) if gap_cents else ()
+    def _difference(self, service: str, wallet: str, gap_cents: int) -> Difference:
+        faults = tuple(dict.fromkeys(fault for each in self._in_question for fault in each.faults))
         wallet += self._suspects()
-        return Difference(self._subject, service, wallet, False, self._history(), gap_cents=gap_cents, guesses=guesses)
-
-    def _guesses(self, gap_cents: int, now_cents: int | None, *, is_right_now: bool) -> tuple[Guess, ...]:
-        suspects = () if self.wrong is None else self.wrong.suspects
-        if is_right_now:
-            return of_answer(gap_cents, self.dealt, suspects)
-        wrong = None if self.wrong is None else self.wrong.first_wrong
-        return of_gap(gap_cents, self.dealt, Seen(suspects, None if wrong is None else wrong.reported_cents, now_cents))
+        return Difference(self._subject, service, wallet, False, self._history(), gap_cents, faults)
 
     def _suspects(self) -> str:
         """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
@@ -266,17 +266,26 @@ class _PlayerAudit:
             return [Difference(self._subject, service, wallet, True, self._history())]
         by_balance = f"by the balance of player {self.player_id} it"
         return [
-            _of_bet(each, f"{by_balance} {fate.in_words}", fate, tuple(each.history_in_words()))
+            _of_bet(
+                each,
+                f"{by_balance} {fate.in_words}",
+                fate,
+                tuple(each.history_in_words()),
+                fate.cents - each.fates()[0].cents,
+            )
             for each, fate in sums[missing]
         ]
 
     def _history(self) -> tuple[str, ...]:
-        sent = [each for each in self.dealt if each.history]
-        suspected = sent if self.wrong is None else self.wrong.suspects
-        history = [line for each in suspected[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
-        if len(suspected) > _MOST_BETS_SHOWN:
-            history.append(f"… and {len(suspected) - _MOST_BETS_SHOWN} bets more")
+        history = [line for each in self._in_question[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
+        if len(self._in_question) > _MOST_BETS_SHOWN:
+            history.append(f"… and {len(self._in_question) - _MOST_BETS_SHOWN} bets more")
         return tuple(history)
+
+    @property
+    def _in_question(self) -> Sequence[Dealt]:
+        """The bets and claims that may have made the balance wrong."""
+        return [each for each in self.dealt if each.history] if self.wrong is None else self.wrong.suspects
 
 
 def _sums(doubts: Sequence[tuple[Dealt, list[tuple[int, Fate]]]]) -> Mapping[int, _Chain] | range:

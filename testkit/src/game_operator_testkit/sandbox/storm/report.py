@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
+from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault, FaultPlan
 from game_operator_testkit.provider.latency import percentile
+from game_operator_testkit.sandbox.dealing.deliveries import least_of_each
 from game_operator_testkit.sandbox.storm.audit import Difference
-from game_operator_testkit.sandbox.storm.diagnosis import Diagnosis
 from game_operator_testkit.sandbox.storm.trace import TraceHead
 
+#: The percentiles of the latency that reports show.
+PERCENTILES: Final = {"p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
 #: A few refusals prove nothing.
 _FEWEST_INVALID: Final = 3
 #: A wallet of this package refuses the instances of other operators; a storm plays made-up ones.
@@ -48,7 +51,7 @@ class StormReport:
         none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
         broken_off: Why it ended before the plan did; "" if it did not.
-        trace: The lines of the trace, if it has not passed.
+        trace: The lines of the trace, if service and wallet do not agree.
         was_stopped: Whether somebody stopped it before all bets were dealt; those that were dealt are audited.
     """
 
@@ -87,41 +90,20 @@ class StormReport:
         return tuple(one for one in self.lasting if one.fault is Fault.OTHER_WON)
 
     @property
-    def fix_first(self) -> Difference | None:
-        """
-        The difference that shows best what to change first; None if no reason is known of any.
-
-        It is of the mistake by which money is at risk and that explains most differences.
-        """
-        known = [(each, each.diagnosis) for each in self.differences if each.diagnosis is not None]
-        counts = Counter(diagnosis.mistake for _, diagnosis in known)
-
-        def urgency(each: tuple[Difference, Diagnosis]) -> tuple[bool, int, bool, int, int]:
-            _, diagnosis = each
-            # Of one mistake, what is certain, has few suspects and is short.
-            return (
-                not diagnosis.text.risk, -counts[diagnosis.mistake],
-                diagnosis.is_ambiguous, len(diagnosis.bets), len(diagnosis.calls),
-            )  # fmt: skip
-
-        return min(known, key=urgency)[0] if known else None
-
-    def alike(self, diagnosis: Diagnosis) -> int:
-        """Return how many differences have the same reason as *diagnosis*."""
-        known = (each.diagnosis for each in self.differences if each.diagnosis is not None)
-        return sum(each.mistake is diagnosis.mistake for each in known)
+    def least_of_each(self) -> int:
+        """How often each fault that was asked for must occur in a storm of so many bets."""
+        return least_of_each(self.bets)
 
     @property
-    def never_struck(self) -> tuple[Fault, ...]:
-        """The faults that never occurred although they were asked for."""
+    def too_seldom(self) -> Mapping[Fault, int]:
+        """The faults that were asked for and occurred too seldom to count as tried, and how often they occurred."""
         asked = FaultPlan.parse(self.head.faults)
-        by_rate = (fault for fault, rate in asked.rates.items() if rate)
-        return tuple(fault for fault in dict.fromkeys((*by_rate, *asked.nth)) if not self.faults.get(fault))
-
-    @property
-    def all_asked(self) -> bool:
-        """Whether all faults were asked for, and none by its name."""
-        return FaultPlan.parse(self.head.faults) == FaultPlan.parse("all")
+        needed = dict.fromkeys(asked.nth, 1) | {
+            fault: self.least_of_each for fault, rate in asked.rates.items() if rate
+        }
+        return {
+            fault: self.faults.get(fault, 0) for fault, least in needed.items() if self.faults.get(fault, 0) < least
+        }
 
     @property
     def mostly_invalid(self) -> bool:
@@ -130,9 +112,14 @@ class StormReport:
         return invalid >= _FEWEST_INVALID and invalid * 10 >= sum(self.refusals.values()) * 9
 
     @property
-    def passed(self) -> bool:
+    def agrees(self) -> bool:
         """Whether all agrees but expected differences, each answer was HTTP 200, and not every bet was refused."""
         return not (self.differences or self.not_200 or self.all_refused)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all agrees, and each fault that was asked for occurred often enough."""
+        return self.agrees and not self.too_seldom
 
     @property
     def all_refused(self) -> bool:
@@ -140,11 +127,96 @@ class StormReport:
         return bool(self.refusals) and not self.accepted
 
     @property
-    def refusal_advice(self) -> str:
-        """What to do about the refusals, if every bet was refused or nearly all are INVALID_REQUEST; "" if nothing."""
-        remedies = [_REMEDIES[code] for code in self.refusals if code in _REMEDIES] if self.all_refused else []
-        return " ".join([*remedies, _INVALID] if self.mostly_invalid else remedies)
+    def headline(self) -> str:
+        """What came of it, in one sentence."""
+        bets = counted(self.bets, "bet")
+        if self.broken_off:
+            return "It broke off before all bets were played and audited."
+        if self.all_refused:
+            return f"The wallet refused every bet, so nothing was tried: {counts(self.refusals)}."
+        if self.differences:
+            return f"Service and wallet differ: {counted(len(self.differences), 'difference')} in {bets}."
+        if self.not_200:
+            return f"{counted(self.not_200, 'answer')} had another HTTP status than 200 (spec §4.1)."
+        if self.too_seldom:
+            return f"Service and wallet agree on all {bets}, but not every fault was tried enough."
+        apart = ", except for the expected differences" if self.expected or self.lasting else ""
+        ended = "Stopped early: service" if self.was_stopped else "Service"
+        return f"{ended} and wallet agree on all {bets} and {counted(self.claims, 'claim')}{apart}."
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else there is to say of it, a sentence or two each."""
+        found, bets = [self.broken_off], counted(self.bets, "bet")
+        if self.mostly_invalid and not self.all_refused:
+            found.append(f"{counts(self.refusals)}.")
+        found += [_REMEDIES[code] for code in self.refusals if code in _REMEDIES] if self.all_refused else []
+        found.append(_INVALID if self.mostly_invalid else "")
+        if self.not_200 and self.differences:
+            found.append(f"{counted(self.not_200, 'answer')} had another HTTP status than 200 (spec §4.1).")
+        if self.none_kept:
+            found.append(
+                "The ledger has none of the bets that the wallet accepted. If the wallet keeps them under a name of "
+                "its own, pass that as --source; or its tables' as --table-prefix."
+            )
+        if self.too_seldom and not (self.all_refused or self.broken_off):
+            found.append(
+                f"Not tried enough: {counts(self.too_seldom)}. {bets} need {counted(self.least_of_each, 'occurrence')} "
+                "of each fault. Play more --bets, or pass a lower @N."
+            )
+        if self.differences:
+            found.append(
+                "Which mistake makes them, the certifier finds out: `game-operator certify` tries each case by itself, "
+                "and says what to change."
+            )
+        return tuple(filter(None, found))
+
+    @property
+    def groups(self) -> tuple[tuple[str, tuple[Difference, ...]], ...]:
+        """All differences in the order in which they matter, each kind with what it is."""
+        owed = amount_from_cents(self.owed_cents)
+        asked = counts(Counter(str(one.fault) for one in self.left_open))
+        kinds = (
+            (f"{counted(len(self.differences), 'difference')} between service and wallet:", self.differences),
+            (f"Expected: of {len(self.expected)} a call was given up, and never sent again.", self.expected),
+            (
+                f"Left open: {counted(len(self.left_open), 'bet')}, {owed} owed to players, as requested by {asked}.",
+                self.left_open,
+            ),
+            (
+                f"{counted(len(self.other_won), 'bet')} with another win at the service than was paid, as requested.",
+                self.other_won,
+            ),
+        )
+        return tuple(kind for kind in kinds if kind[1])
+
+    @property
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """Names and values, in words."""
+        seconds = max(self.seconds, 1e-9)
+        percentiles = (f"{name} {self.percentile_ms(percent):.1f}" for name, percent in PERCENTILES.items())
+        return (
+            ("seed", str(self.head.seed)),
+            ("bets", f"{self.bets}, and {counted(self.claims, 'claim')} of free bets"),
+            ("ended", counts(self.states)),
+            ("refused", counts(self.refusals) or "none"),
+            ("calls", f"{self.posts} in {self.seconds:.1f} s, repeats and extras included"),
+            ("throughput", f"{self.bets / seconds:.0f} bets/s, {self.posts / seconds:.0f} calls/s"),
+            ("latency in ms", ", ".join(percentiles)),
+            ("faults", f"{counts(self.faults)}; {self.least_of_each} of each needed" if self.faults else "none"),
+            ("repeats", self.head.retries),
+        )
 
     def percentile_ms(self, percent: float) -> float:
         """Return the latency that *percent* of the answers did not exceed, in ms; 0 if there are none."""
         return percentile(sorted(self.latencies_ms), percent)
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def counts(found: Mapping[str, int] | Mapping[Fault, int]) -> str:
+    """Return how many there are of each, sorted by name."""
+    return ", ".join(f"{name} {count}" for name, count in sorted(found.items()))

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
-from game_operator_testkit.provider.delivery import Answer, Post, Sent, answers_to
+from game_operator_testkit.provider.delivery import Answer, Post, answers_to
 from game_operator_testkit.provider.faults import FaultPlan
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
@@ -158,37 +158,6 @@ class Storm:
         dealer, opening, wrong = self._after_run()
         return tuple(audit(dealer.dealt, opening, self.books.close(opening), wrong))
 
-    def release(self, *, lost: bool = False) -> tuple[Sent, ...]:
-        """
-        Send the deposits and rollbacks that were held back, and return what was sent and answered.
-
-        What gets no definite answer may be released again.
-
-        Args:
-            lost: Send those too that were never to be sent.
-
-        Raises:
-            TransportError: The wallet cannot be reached.
-            ConfigurationError: ``run`` has not ended.
-        """
-        dealer, *_ = self._after_run()
-        dealer.release(lost=lost)
-        sent: list[Sent] = []
-
-        def keep(order: Order, answers: list[tuple[Answer, ...]]) -> None:
-            for post, each in zip(order.posts, answers, strict=True):
-                sent.extend(Sent(post, answer, call) for call, answer in zip(post.calls, each, strict=True))
-
-        async def carry(courier: Courier) -> None:
-            await play(dealer, courier, concurrency=self.concurrency, on_answer=keep)
-
-        try:
-            asyncio.run(self._carry(carry))
-        except TransportError:
-            dealer.abandon()
-            raise
-        return tuple(sent)
-
     def record_in(self, sandbox: SandboxBase, *, strangers: int = 0, free_bets: bool = False) -> None:
         """
         Let *sandbox* answer for the games, rounds and bets of this storm, and release what was held back.
@@ -272,6 +241,7 @@ class Storm:
             profile=self.profile,
             batches=head.batches,
             balances=balances,
+            each_fault_occurs=True,
         )
 
     def trace(self) -> tuple[str, ...]:
@@ -287,7 +257,7 @@ class Storm:
         dealer.abandon()
         wrong = {player_id: each for player_id, each in _wrong(balances).items() if player_id not in open_players}
         report = self._report(dealer, seconds, audit(dealer.dealt, self.head.opening, None, wrong))
-        if report.passed or report.all_refused:
+        if report.agrees or report.all_refused:
             raise gone
         return replace(report, broken_off=str(gone))
 
@@ -369,7 +339,7 @@ class Storm:
             not_200=self._not_200,
             was_stopped=was_stopped,
         )
-        return report if report.passed else replace(report, trace=self.trace())
+        return report if report.agrees else replace(report, trace=self.trace())
 
 
 def _refusal(bet: DealtBet) -> str | None:

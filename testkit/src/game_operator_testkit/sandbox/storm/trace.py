@@ -6,33 +6,21 @@ again, in the order of the trace.
 """
 
 import asyncio
-import errno
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, TextIO, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
-from game_operator.models.webhooks import LONGEST_ID, MAX_AMOUNT_CENTS, MovingCall, problem_of_id
+from game_operator.models.webhooks import MovingCall
 from game_operator_testkit.provider.delivery import NO_HELP, Answer, DeliveryInDoubtError, Post
 from game_operator_testkit.sandbox.dealing.carrying import Courier, OnAnswer, OnOrder, carried
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import AGAIN, Order
-
-#: In characters. A call takes some 600, its batch a hundred times as many, and each player of the first line 50.
-LONGEST_LINE: Final = 64 * 1024 * 1024
-#: In characters: more than a million bets with all faults.
-LARGEST_TRACE: Final = 2 * 1024 * 1024 * 1024
-
-#: The most that a person waits for; a trace that asks for more was not written by a storm.
-_MOST_BETS: Final = 10_000_000
-#: The end of the year 9999.
-_LAST_MILLIS: Final = 253_402_300_799_999
-_WHAT_TO_DO: Final = "Pass a file that a storm wrote; for a smaller one let it play fewer --bets"
 
 #: Calls in a row without a useful answer after which it slows down: a restart breaks off as many as were under way.
 _FEW: Final = 16
@@ -40,36 +28,21 @@ _LONGER_SECONDS: Final = 0.01
 _LONGEST_SECONDS: Final = 1.0
 
 
-def _checked_player(player_id: str) -> str:
-    if problem := problem_of_id(player_id, LONGEST_ID):
-        raise ValueError(problem)
-    return player_id
-
-
-_Millis: TypeAlias = Annotated[int, Field(ge=0, le=_LAST_MILLIS)]
-_PlayerId: TypeAlias = Annotated[str, AfterValidator(_checked_player)]
-_BalanceCents: TypeAlias = Annotated[int, Field(ge=0, le=MAX_AMOUNT_CENTS)]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHead:
-    """
-    How the plan was made: seed, start, players with what they had in cents, and the other settings.
-
-    The bounds hold for a head that is read from a file.
-    """
+    """How the plan was made: seed, start, players with what they had in cents, and the other settings."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
     game_operator_storm: Literal[1]
     seed: int
-    start_millis: _Millis
-    bets: Annotated[int, Field(ge=1, le=_MOST_BETS)]
+    start_millis: int
+    bets: Annotated[int, Field(ge=1)]
     currency: str
     faults: str
     retries: str
     batches: bool
-    opening: Annotated[Mapping[_PlayerId, _BalanceCents], Field(min_length=1)]
+    opening: Annotated[Mapping[str, Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +59,7 @@ class TracedOrder:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
     calls: Annotated[tuple[str, ...], Field(min_length=1)]
-    at_millis: _Millis
+    at_millis: int
     posts: tuple[TracedPost, ...]
 
     @property
@@ -111,7 +84,7 @@ def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
     number = 0
     try:
         with path.open(encoding="utf-8") as file:
-            for line in _lines(file):
+            for line in file:
                 number += 1
                 if head is None:
                     head = _HEAD.validate_json(line)
@@ -126,19 +99,6 @@ def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
             return head, tuple(orders)
         problem = "it is empty"
     raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
-
-
-def _lines(file: TextIO) -> Iterator[str]:
-    """Yield the lines of *file*, or raise OSError; a device such as /dev/zero has a line without an end."""
-    total = 0
-    # One character more than the limit, to see that there is more.
-    while line := file.readline(LONGEST_LINE + 1):
-        total += len(line)
-        if len(line) > LONGEST_LINE:
-            raise OSError(errno.EFBIG, f"it has a line of more than {LONGEST_LINE} characters. {_WHAT_TO_DO}")
-        if total > LARGEST_TRACE:
-            raise OSError(errno.EFBIG, f"it has more than {LARGEST_TRACE} characters. {_WHAT_TO_DO}")
-        yield line
 
 
 async def replay(
@@ -169,24 +129,6 @@ async def replay(
         on_answer(order, answers)
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """A post and its answer in words; "" if it was under way at the end."""
-
-    post: Post
-    answer: str
-
-    @property
-    def call(self) -> MovingCall:
-        """Its call; the first one of a batch."""
-        return self.post.calls[0]
-
-    def __str__(self) -> str:
-        what = f"bet {self.call.bet_id}" if self.call.bet_id else f"tx_id {self.call.tx_id}"
-        more = f" and {len(self.post.calls) - 1} more" if len(self.post.calls) > 1 else ""
-        return f"#{self.post.serial} {self.call.operation} of {what}{more} ({self.answer or 'no answer yet'})"
-
-
 class Timeline:
     """
     Keeps what is sent and what comes back, and says where a wallet went away.
@@ -194,20 +136,20 @@ class Timeline:
     Attributes:
         orders: What was carried, or is just now.
         posts: How many posts left, answered or not.
-        last_answered: The last one that was answered definitely, or None.
+        last_answered: The last post that was answered definitely, in words; "" if there is none.
     """
 
     def __init__(self) -> None:
         self.orders: list[Order] = []
         self.posts: int = 0
-        self.last_answered: TimelineEntry | None = None
+        self.last_answered: str = ""
         self._answers: dict[int, tuple[Answer, ...]] = {}
-        self._open: dict[tuple[MovingCall, ...], TimelineEntry] = {}
+        self._open: dict[tuple[MovingCall, ...], str] = {}
 
     @property
-    def unanswered(self) -> tuple[TimelineEntry, ...]:
-        """The first post of each call that was never answered definitely, in the order in which that was noticed."""
-        return tuple(self._open.values())
+    def first_unanswered(self) -> str:
+        """The first post of the first call that was never answered definitely, in words; "" if there is none."""
+        return next(iter(self._open.values()), "")
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
@@ -240,16 +182,23 @@ class Timeline:
         definite = next((answer for call, answer in by_call if answer.settles(call)), None)
         if definite is not None:
             self._open.pop(post.calls, None)
-            self.last_answered = TimelineEntry(post, str(definite))
+            self.last_answered = _in_words(post, str(definite))
         elif post.manner is None:
             last = str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")
-            self._open.setdefault(post.calls, TimelineEntry(post, last))
+            self._open.setdefault(post.calls, _in_words(post, last))
 
     def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
         """Note that *post* stays without an answer; *left* says whether the wallet may have it."""
         self.posts += left
         if post.is_genuine:
-            self._open.setdefault(post.calls, TimelineEntry(post, problem))
+            self._open.setdefault(post.calls, _in_words(post, problem or "no answer yet"))
+
+
+def _in_words(post: Post, answer: str) -> str:
+    call = post.calls[0]
+    what = f"bet {call.bet_id}" if call.bet_id else f"tx_id {call.tx_id}"
+    more = f" and {len(post.calls) - 1} more" if len(post.calls) > 1 else ""
+    return f"#{post.serial} {call.operation} of {what}{more} ({answer})"
 
 
 class NotingCourier:
