@@ -10,7 +10,8 @@ import pytest
 from game_operator.protocol.webhook import DEFAULT_WRITER
 from game_operator_testkit.provider.faults import Fault, FaultPlan
 from game_operator_testkit.sandbox.dealing.dealt import DealtBet, PendingCall
-from game_operator_testkit.sandbox.dealing.deliveries import Agenda, FaultDraws
+from game_operator_testkit.sandbox.dealing.deliveries import Agenda
+from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws
 from testkit.tests.sandbox import dealing
 from tests.support.seeds import random_of
 

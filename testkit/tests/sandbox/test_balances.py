@@ -268,29 +268,6 @@ def test_points_are_bounded() -> None:
     assert standing(board).first_wrong == ReportedBalance(1, 1001, 1000)
 
 
-def test_players_are_bounded() -> None:
-    """Who has calls under way stays, then whose balance is wrong, then who was heard of last."""
-    board = BalanceBoard(lambda: 1, kept_players=3)
-    board.begin("busy")
-    for balance_cents in (1, 2):
-        board.reported("wrong", balance_cents)
-    for player_id in ("early", "late"):
-        board.reported(player_id, 1)
-    assert [player.player_id for player in board.players()] == ["wrong", "late", "busy"]
-    assert board.series("early") == []
-
-
-def test_players_under_way_may_exceed_the_bound() -> None:
-    """To forget one of them would be to misjudge it later."""
-    board = BalanceBoard(lambda: 1, kept_players=1)
-    for player_id in "ab":
-        board.begin(player_id)
-    assert {player.player_id for player in board.players()} == {"a", "b"}
-    board.end("a")
-    board.reported("c", 1)
-    assert {player.player_id for player in board.players()} == {"b", "c"}
-
-
 def test_so_many_calls_at_once_that_anything_is_possible() -> None:
     """Twelve calls have 4,096 outcomes: told balances go unjudged then, and their sum is still held against them."""
     board = after(told(10**6), *[begin(-(2**number)) for number in range(12)], told(10**6 + 1))

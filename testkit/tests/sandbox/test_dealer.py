@@ -175,12 +175,14 @@ def test_what_a_fault_does_to_a_call(fault: Fault, deliveries: int, arrivals: in
 
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 def test_all_faults_at_once(rate: float) -> None:
-    """They do not get in each other's way."""
+    """They do not get in each other's way. Where each request is lost at first, none overtakes another."""
+    hidden = {Fault.RESET, Fault.SLOW, Fault.TIMEOUT, Fault.REPLY_LOST}
+    hidden |= {Fault.EARLY_ROLLBACK, Fault.EARLY_DEPOSIT} if rate == 1.0 else set()
     courier = InProcess(random=Random(5))
     dealer = deal(courier, *ITEMS_OF_MANY, plan=faults(*OF_WEBHOOKS, rate=rate), concurrency=4)
     assert not problems(dealer) + disagreements(dealer, courier)
     assert not [dealt.key for dealt in dealer.dealt if dealt.lost]
-    assert set(dealer.faults.struck) >= set(OF_WEBHOOKS) - {Fault.RESET, Fault.SLOW, Fault.TIMEOUT, Fault.REPLY_LOST}
+    assert set(dealer.faults.struck) >= set(OF_WEBHOOKS) - hidden
 
 
 def bets_of_each_end(number: int) -> PlannedItem:

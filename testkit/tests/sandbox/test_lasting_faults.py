@@ -195,7 +195,7 @@ def test_a_bet_that_was_left_open_is_expected(
     dealer = deal(courier, round_of(bet(end=end)), plan=faults(fault))
     (found,) = _audited(dealer, courier, with_ledger=with_ledger)
     owed = WON if state is ServiceState.CLOSED else WAGER
-    assert (found.subject, found.expected, found.fault, found.owed_cents) == ("bet b1", True, fault, owed)
+    assert (found.subject, found.expected, found.fault, found.gap_cents) == ("bet b1", True, fault, -owed)
     # A cent that nobody asked for is not explained.
     courier.ledger.adjust("p1", Decimal("0.01"), reference="slip")
     assert any(not one.expected for one in _audited(dealer, courier, with_ledger=with_ledger))
@@ -229,7 +229,7 @@ def test_another_win_is_expected_with_its_amount(with_ledger: bool) -> None:
     courier = InProcess()
     dealer = deal(courier, round_of(bet()), plan=faults(OTHER))
     (found,) = _audited(dealer, courier, with_ledger=with_ledger)
-    assert (found.expected, found.fault, found.owed_cents) == (True, OTHER, WON // 2 - WON)
+    assert (found.expected, found.fault, found.gap_cents) == (True, OTHER, WON - WON // 2)
 
 
 # --- storms -----------------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_storm_with_lasting_faults_passes(audit: str) -> None:
         found = {fault: sum(one.fault is fault for one in report.lasting) for fault in LASTING_FAULTS}
         assert found == struck
         assert len(report.left_open) == struck[LOST] + struck[HELD] + struck[SILENT]
-        assert report.owed_cents == sum(one.owed_cents for one in report.left_open) > 0
+        assert report.owed_cents == sum(-one.gap_cents for one in report.left_open) > 0
         assert len(report.other_won) == struck[OTHER]
 
 

@@ -154,9 +154,9 @@ def test_a_right_wallet_passes(changes: dict[str, Any], audit: str) -> None:
     assert report.passed
 
 
-def _written(report: StormReport, folder: Path, lines: Any = None) -> Path:
+def _written(report: StormReport, folder: Path) -> Path:
     trace = folder / "storm.trace"
-    trace.write_text("".join(f"{line}\n" for line in (report.trace if lines is None else lines)))
+    trace.write_text("".join(f"{line}\n" for line in report.trace))
     return trace
 
 
@@ -171,16 +171,3 @@ def test_a_trace_has_them_and_is_replayed(tmp_path: Path) -> None:
     assert {str(one) for one in again.differences} == {str(one) for one in report.differences}
     assert [post.body for post, *_ in replayed.posts] == [post.body for post, *_ in courier.posts]
     assert storm(trace=(head, orders))[0].passed
-
-
-@pytest.mark.slow
-def test_an_older_trace_is_replayed(tmp_path: Path) -> None:
-    """It has none of them, and they are sent after what it has."""
-    report, courier = storm(ForgetsWithdraws)
-    older = [line for line in report.trace if ' again"]' not in line]
-    assert 0 < len(older) < len(report.trace)
-    head, orders = read_trace(_written(report, tmp_path, older))
-    assert not any(order.is_again for order in orders)
-    again, replayed = storm(ForgetsWithdraws, trace=(head, orders))
-    assert not again.passed
-    assert [post.body for post, *_ in replayed.posts] == [post.body for post, *_ in courier.posts]

@@ -21,7 +21,7 @@ from tests.support.servers import asgi_server
 
 def stormed(wallet: type[ForgetsUnderLoad], key: RSAPrivateKey) -> StormReport:
     """Return what comes of a storm over HTTP on ten players, one of them poor; books have balances alone."""
-    head = head_of(bets=80, players=10, faults="reply-lost=0.1,duplicate=0.1,forged=0.1")
+    head = head_of(bets=160, players=10, faults="reply-lost=0.1,duplicate=0.1,forged=0.1")
     receiver = WebhookReceiver(authenticator=RsaSignature(key.public_key()))
     with asgi_server(asgi_app(receiver, wallet(head.opening, guarded=True))) as port:
         url = f"http://127.0.0.1:{port}"

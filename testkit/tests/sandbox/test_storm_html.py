@@ -42,7 +42,7 @@ def test_a_failed_storm() -> None:
     """The headline, each difference with its cents, faults and history, where the cause is found, and figures."""
     text = _Text(html(failed())).text
     assert failed().headline in text
-    assert "`game-operator certify` tries each case by itself" in text
+    assert "`game-operator certify` finds the cause: it tries each case by itself" in text
     for one in failed().differences:
         assert f"{one.subject} {one.gap}" in text
         assert one.service in text

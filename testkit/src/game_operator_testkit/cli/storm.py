@@ -38,13 +38,26 @@ class PlayersOptions:
     table_prefix: TablePrefix = PREFIX
     source: Source = ""
 
-    def ledger_books(self, accounts: "TableAccounts | None") -> "Books":
+    def ids(self) -> tuple[str, ...]:
+        """Return the players of the file; without a file they are opened."""
+        from game_operator_testkit.sandbox.storm.players import read_players
+
+        return () if self.players_file is None else tuple(read_players(self.players_file))
+
+    def books(self, accounts: "TableAccounts | None", of_wallet: "Books") -> "Books":
         """
-        Return the ledger that audits; with --players-file alone there is none.
+        Return the ledger that audits, or *of_wallet* with --players-file alone.
 
         Raises:
             ConfigurationError: There is no such ledger, or there are no players.
         """
+        if self.players_file is None or accounts is not None:
+            return self._of_ledger(accounts)
+        if self.ledger is not None:
+            raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
+        return of_wallet
+
+    def _of_ledger(self, accounts: "TableAccounts | None") -> "Books":
         from game_operator_testkit.sandbox.storm.players import LedgerBooks
 
         if accounts is not None and self.players_file is None:
@@ -127,12 +140,12 @@ def storm(
     """
     Play many bets against a wallet, with all that can go wrong on the way, and audit every one.
 
-    Exit code 1 if service and wallet differ anywhere, with each difference and a trace. With --serve the Operator API
-    then answers for these bets, until Ctrl-C or SIGTERM.
+    Exit code 1 if service and wallet differ anywhere, with each difference and a trace, or if a fault that was asked
+    for occurred too seldom. With --serve the Operator API then answers for these bets, until Ctrl-C or SIGTERM.
     """
     from game_operator_testkit.provider.keys import ServiceKeys
     from game_operator_testkit.provider.permission import check_moves_money
-    from game_operator_testkit.sandbox.storm.players import PlayersBooks, read_players
+    from game_operator_testkit.sandbox.storm.players import PlayersBooks
     from game_operator_testkit.sandbox.storm.storm import Storm
     from game_operator_testkit.sandbox.storm.trace import read_trace
 
@@ -147,14 +160,8 @@ def storm(
     traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
-    if players.players_file is None or accounts is not None:
-        books = players.ledger_books(accounts)
-    elif players.ledger is not None:
-        raise ConfigurationError("--ledger and --players-file exclude each other. Pass one of them.")
-    else:
-        books = PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout)
-    # Without a file they are opened.
-    ids = () if players.players_file is None else tuple(read_players(players.players_file))
+    books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
+    ids = players.ids()
     if traced and ids and set(ids) != set(traced.opening):
         raise ConfigurationError(
             "--players-file names other players than the trace has. Pass the file it was made with."

@@ -30,7 +30,7 @@ def show_report(
             say(f"  {difference}")
         if len(differences) > _MOST_LISTED:
             say(f"  … and {len(differences) - _MOST_LISTED} more")
-    _show_first_history(report)
+    _show_a_history(report)
     for line in report.remarks:
         say(line, style="yellow")
     if trace is not None:
@@ -46,12 +46,14 @@ def show_report(
         say(f"The control room is at {environment['GAME_OPERATOR_BASE_URL']}/. Its page Faults sends held calls.")
 
 
-def _show_first_history(report: "StormReport") -> None:
-    first = next((difference for difference in report.differences if difference.history), None)
-    if first is None:
+def _show_a_history(report: "StormReport") -> None:
+    """Print the shortest history: it has the fewest bets in question."""
+    known = [difference for difference in report.differences if difference.history]
+    if not known:
         return
-    say(f"What was sent and answered, of {first.subject}:", style="bold")
-    for line in first.history:
+    shortest = min(known, key=lambda difference: len(difference.history))
+    say(f"What was sent and answered, of {shortest.subject}:", style="bold")
+    for line in shortest.history:
         say(line)
     say("With --json or --html each difference comes with its history.")
 
@@ -69,9 +71,7 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
         "differences": list(map(_difference_in_json, report.differences)),
         "expected_differences": list(map(_difference_in_json, report.expected)),
         "left_open": {"bets": len(report.left_open), "owed_cents": report.owed_cents},
-        "lasting_differences": [
-            _difference_in_json(one) | {"fault": one.fault, "owed_cents": one.owed_cents} for one in report.lasting
-        ],
+        "lasting_differences": [_difference_in_json(one) | {"fault": one.fault} for one in report.lasting],
         "trace": None if trace is None else str(trace),
     }
 

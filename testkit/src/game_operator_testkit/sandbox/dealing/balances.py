@@ -16,14 +16,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from threading import Lock
 from typing import Final
 
 from game_operator_testkit.sandbox.dealing.dealt import Dealt
 
 _KEPT_POINTS: Final = 500
-_KEPT_PLAYERS: Final = 1_000
 #: So many balances may be in question at once; beyond, a player's are believed anew.
 _MOST_POSSIBLE: Final = 2_048
 
@@ -179,20 +177,12 @@ class BalanceBoard:
     Args:
         clock: The time of an answer, in Unix milliseconds; None is the machine's clock.
         kept_points: How many balances of a player are kept, the newest.
-        kept_players: How many players are kept. Those with calls under way stay, then those whose balance is wrong,
-            then those that had the latest answers.
     """
 
-    def __init__(
-        self,
-        clock: Callable[[], int] | None = None,
-        *,
-        kept_points: int = _KEPT_POINTS,
-        kept_players: int = _KEPT_PLAYERS,
-    ) -> None:
+    def __init__(self, clock: Callable[[], int] | None = None, *, kept_points: int = _KEPT_POINTS) -> None:
         self._lock = Lock()
         self._clock = clock or (lambda: time.time_ns() // 1_000_000)
-        self._kept_points, self._kept_players = kept_points, kept_players
+        self._kept_points = kept_points
         self._players: OrderedDict[str, _Player] = OrderedDict()
 
     def begin(self, player_id: str, may_move_cents: int = 0, about: Dealt | None = None) -> None:
@@ -272,15 +262,9 @@ class BalanceBoard:
             return [] if player is None else [replace(point) for point in player.points]
 
     def _player(self, player_id: str) -> _Player:
-        if player_id in self._players:
-            self._players.move_to_end(player_id)
-        else:
-            # To forget a player in the middle of a call would be to judge the rest of its calls without it.
-            resting = [each for each, player in self._players.items() if player.under_way == 0]
-            resting.sort(key=lambda each: self._players[each].first_wrong is not None)
-            for each in islice(resting, max(0, len(self._players) + 1 - self._kept_players)):
-                del self._players[each]
+        if player_id not in self._players:
             self._players[player_id] = _Player(deque(maxlen=self._kept_points))
+        self._players.move_to_end(player_id)
         return self._players[player_id]
 
 

@@ -22,13 +22,8 @@ from game_operator_testkit.provider.faults import LASTING_FAULTS, NO_FAULTS, Fau
 from game_operator_testkit.sandbox.dealing import accepted_mistakes
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, Order, PendingCall, ServiceState
-from game_operator_testkit.sandbox.dealing.deliveries import (
-    DEFAULT_RETRIES,
-    Agenda,
-    FaultDraws,
-    RetryPreset,
-    retry_preset,
-)
+from game_operator_testkit.sandbox.dealing.deliveries import DEFAULT_RETRIES, Agenda, RetryPreset, retry_preset
+from game_operator_testkit.sandbox.dealing.fault_draws import FaultDraws
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedClaim, PlannedItem
 
 #: A wallet that never answers definitely is given up after as many deliveries of one call.
@@ -191,7 +186,7 @@ class Dealer:
             end = withdraw.then = self._end_of(bet)
             if end is not None and not {*_KEEPS_BACK, Fault.REQUEST_LOST}.isdisjoint(end.faults):
                 # What does not arrive overtakes nothing.
-                withdraw.faults = tuple(fault for fault in withdraw.faults if fault not in overtaken)
+                self.faults.take_off(withdraw, overtaken)
             elif end is not None and any(fault in withdraw.faults for fault in overtaken):
                 bet.hurried, end.releases, first = True, withdraw, end
             self._due.add(planned.at_millis, first)

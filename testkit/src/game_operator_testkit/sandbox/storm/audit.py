@@ -57,7 +57,6 @@ class Difference:
         gap_cents: How much too much the player has by it, less than 0 for too little; 0 if it moved no money.
         faults: The faults that occurred in its calls; of a player's balance, in those of the bets in question.
         fault: The lasting fault that led to it, or None.
-        owed_cents: What the fault left to be paid to the player; less than 0 if too much was paid.
     """
 
     subject: str
@@ -68,7 +67,6 @@ class Difference:
     gap_cents: int = 0
     faults: tuple[Fault, ...] = ()
     fault: Fault | None = None
-    owed_cents: int = 0
 
     @property
     def gap(self) -> str:
@@ -146,15 +144,7 @@ def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...
     """Return the difference of a bet or claim that met with *fate*, which is None if no fault explains it."""
     fault = None if fate is None else fate.fault
     return Difference(
-        each.subject,
-        each.belief,
-        wallet,
-        expected=fate is not None,
-        history=history,
-        gap_cents=gap_cents,
-        faults=tuple(each.faults),
-        fault=fault,
-        owed_cents=0 if fate is None or fault is None else each.fates()[0].cents - fate.cents,
+        each.subject, each.belief, wallet, fate is not None, history, gap_cents, tuple(each.faults), fault
     )
 
 

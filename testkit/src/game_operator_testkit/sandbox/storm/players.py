@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import (
@@ -24,8 +24,6 @@ from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import DeliveryInDoubtError
 from game_operator_testkit.provider.keys import SigningKey
 from game_operator_testkit.sandbox.storm.audit import Closing
-
-_LARGEST_FILE: Final = 64 * 1024 * 1024
 
 
 class Books(Protocol):
@@ -193,13 +191,10 @@ def read_players(path: Path) -> Sequence[str]:
     file = f"The players' file {shown(str(path))}"
     try:
         # With or without a byte order mark. Ids are never trimmed: a line ends where the file says, and nowhere else.
-        with path.open(encoding="utf-8-sig") as opened:
-            text = opened.read(_LARGEST_FILE + 1)
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError, ValueError) as failed:
         problem = getattr(failed, "strerror", None) or "it is not UTF-8 text"
         raise ConfigurationError(f"{file} cannot be read: {problem}.") from None
-    if len(text) > _LARGEST_FILE:
-        raise ConfigurationError(f"{file} has more than {_LARGEST_FILE} characters.")
     players = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
     if not players:
         raise ConfigurationError(f"{file} has no players. Write one player id on each line.")

@@ -9,7 +9,7 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.money import amount_from_cents
 from game_operator_testkit.provider.faults import Fault, FaultPlan
 from game_operator_testkit.provider.latency import percentile
-from game_operator_testkit.sandbox.dealing.deliveries import least_of_each
+from game_operator_testkit.sandbox.dealing.fault_draws import least_of_each
 from game_operator_testkit.sandbox.storm.audit import Difference
 from game_operator_testkit.sandbox.storm.trace import TraceHead
 
@@ -82,7 +82,7 @@ class StormReport:
     @property
     def owed_cents(self) -> int:
         """What the bets that were left open still have to pay to their players."""
-        return sum(one.owed_cents for one in self.left_open)
+        return -sum(one.gap_cents for one in self.left_open)
 
     @property
     def other_won(self) -> tuple[Difference, ...]:
@@ -166,8 +166,7 @@ class StormReport:
             )
         if self.differences:
             found.append(
-                "Which mistake makes them, the certifier finds out: `game-operator certify` tries each case by itself, "
-                "and says what to change."
+                "`game-operator certify` finds the cause: it tries each case by itself, and says what to change."
             )
         return tuple(filter(None, found))
 
@@ -178,7 +177,10 @@ class StormReport:
         asked = counts(Counter(str(one.fault) for one in self.left_open))
         kinds = (
             (f"{counted(len(self.differences), 'difference')} between service and wallet:", self.differences),
-            (f"Expected: of {len(self.expected)} a call was given up, and never sent again.", self.expected),
+            (
+                f"{counted(len(self.expected), 'expected difference')}: the service gave up a call of each.",
+                self.expected,
+            ),
             (
                 f"Left open: {counted(len(self.left_open), 'bet')}, {owed} owed to players, as requested by {asked}.",
                 self.left_open,

@@ -112,13 +112,13 @@ class Storm:
             LedgerError: The books cannot be read at the end, and nothing else is wrong.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
-        plan = self._plan()
+        balances = BalanceBoard(kept_points=_KEPT_POINTS)
+        # Before a player is opened: a plan may be impossible.
+        dealer = self._dealer(balances)
         opening = self._opening()
-        balances = BalanceBoard(kept_points=_KEPT_POINTS, kept_players=max(1, len(opening)))
         for player_id, cents in opening.items():
             # It would believe any first balance.
             balances.reported(player_id, cents)
-        dealer = self._dealer(plan, balances)
         began = time.perf_counter()
         try:
             asyncio.run(self._carry(self._playing(dealer, on_progress)))
@@ -212,17 +212,9 @@ class Storm:
                 check_players(caller, opening)
         return opening
 
-    def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
-        for item in plan:
-            # The claims after a round belong to it: a shorter plan has them too, so that a trace can be replayed.
-            if self._stopping.is_set() and self._items and not isinstance(item, PlannedClaim):
-                return
-            self._items.append(item)
-            yield item
-
-    def _plan(self) -> Plan:
+    def _dealer(self, balances: BalanceBoard) -> Dealer:
         head = self.head
-        return Plan(
+        plan = Plan(
             seed=head.seed,
             start_millis=head.start_millis,
             games=catalogue(head.seed),
@@ -230,9 +222,6 @@ class Storm:
             bets=head.bets,
             currency=head.currency,
         )
-
-    def _dealer(self, plan: Plan, balances: BalanceBoard) -> Dealer:
-        head = self.head
         return Dealer(
             self._noted(plan),
             faults=FaultPlan.parse(head.faults),
@@ -243,6 +232,14 @@ class Storm:
             balances=balances,
             each_fault_occurs=True,
         )
+
+    def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
+        for item in plan:
+            # The claims after a round belong to it: a shorter plan has them too, so that a trace can be replayed.
+            if self._stopping.is_set() and self._items and not isinstance(item, PlannedClaim):
+                return
+            self._items.append(item)
+            yield item
 
     def trace(self) -> tuple[str, ...]:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
@@ -273,20 +270,14 @@ class Storm:
                 on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
 
         async def carry(courier: Courier) -> None:
-            on_order, concurrency = self.timeline.orders.append, self.concurrency
-            if self.replay is not None:
-                concurrency = 1
-            traced = self.replay or ()
-
-            async def carry_all(lines: "list[TracedOrder]") -> None:
-                await replay(dealer, courier, lines, on_order=on_order, on_answer=report_progress)
+            on_order, concurrency = self.timeline.orders.append, self.concurrency if self.replay is None else 1
+            for is_again in (False, True):
+                if is_again:
+                    dealer.repeat_earliest(_MOST_AGAIN)
+                traced = [line for line in self.replay or () if line.is_again is is_again]
+                await replay(dealer, courier, traced, on_order=on_order, on_answer=report_progress)
                 # In a replay: what the trace lacks.
                 await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
-
-            await carry_all([each for each in traced if not each.is_again])
-            dealer.repeat_earliest(_MOST_AGAIN)
-            # A trace of an older version has none of these.
-            await carry_all([each for each in traced if each.is_again])
 
         return carry
 
