@@ -155,7 +155,6 @@ def storm(
     if trace is not None:
         check_writable("--trace", trace, may_be_device=True)
     if html is not None:
-        check_extra("--html", "sandbox", ["jinja2"])
         check_writable("--html", html)
     traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
