@@ -6,11 +6,9 @@ Take pictures of the control room in the system's Chromium, over a wallet on loo
 """
 
 import sys
-import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -26,16 +24,16 @@ import httpx
 from playwright.sync_api import Page
 from wallet_by_hand import serve
 
-from game_operator.backoffice import Campaign, Reconciler
 from game_operator.ledger import SqlLedger
 from game_operator.signers.keys import load_public_key
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, wsgi_app
 from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.provider.keys import new_key, private_pem
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.certifier.wrong_wallets.repeats import DebitsEachTime
 from testkit.tests.control_room.pictures import draw_all
-from testkit.tests.control_room.support import post
+from testkit.tests.control_room.running import CERTIFICATION, Room
 from tests.support.browser import chromium
 
 _FOLDER = Path(__file__).resolve().parents[1] / "docs" / "images"
@@ -47,8 +45,7 @@ _PICTURES = (
     ("bets", "bets", "light"),
     ("faults", "faults", "light"),
     ("wallet", "wallet?player=cleo", "light"),
-    ("back-office", "back-office", "light"),
-    ("certify", "certify/runs/1", "light"),
+    ("runs", "runs", "light"),
 )
 
 
@@ -84,7 +81,6 @@ def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
     """Fill the pages: wins and losses, a cancelled bet, faults, and a balance that somebody changed behind our back."""
     for player_id in ("ann", "bob", "cleo"):
         ledger.open_account(player_id, Decimal("100.00"))
-    _work(sandbox, ledger)
     for player_id, wager_cents, won_cents in (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700)) * 2:
         sandbox.play_round(player_id=player_id, wager_cents=wager_cents, won_cents=won_cents)
     sandbox.play_round(player_id="bob", wager_cents=300, cancel=True)
@@ -98,20 +94,6 @@ def _play(sandbox: Sandbox, ledger: SqlLedger) -> None:
     sandbox.faults.set("slow", 0.05)
 
 
-def _work(sandbox: Sandbox, ledger: SqlLedger) -> None:
-    """Lose settlements, repair one of them, and interrupt a campaign."""
-    for player_id, won_cents in (("ann", 1250), ("bob", 0), ("ann", 300)):
-        sandbox.play_round(player_id=player_id, wager_cents=500, won_cents=won_cents, settlement="hold")
-    with sandbox.client() as client:
-        at_once = {"min_age": timedelta(0), "second_look": timedelta(0)}
-        reconciler = Reconciler(client, Wallet(ledger), **at_once, sample=1.0, rate_per_second=500.0)
-        reconciler.run(repair=True, max_bets=2, max_total_cents=5_000, actor="ann.lee", reason="outage of Monday")
-        terms = {"count": 5, "wager_amount_cents": 100, "expire_duration_millis": 86_400_000}
-        campaign = Campaign(client, ledger, "welcome-1", instance_id=sandbox.instance_id, **terms)
-        campaign.plan(["ann", "bob", "cleo"])
-        campaign.run(concurrency=1, progress=lambda counted: campaign.interrupt() if counted.settled == 2 else None)
-
-
 def _certify(sandbox: Sandbox) -> None:
     """Certify a wallet that is wrong, by the form of the page."""
     wallet = DebitsEachTime([load_public_key(sandbox.service_public_key_pem)])
@@ -119,11 +101,8 @@ def _certify(sandbox: Sandbox) -> None:
         wallet.open_account(player_id, 10_000)
     server = serve(wallet)
     url, sandbox.wallet_url = sandbox.wallet_url, f"http://127.0.0.1:{server.server_port}"
-    form = {"player_id": "ann", "other_player_id": "bob", "random_operations": "50", "instance_id": sandbox.instance_id}
     with httpx.Client(base_url=sandbox.base_url, trust_env=False) as http:
-        response = post(http, "/certify/start", **form, **{f"group-{letter}": "on" for letter in "AB"})
-        while 'hx-get="/certify' in http.get(response.headers["location"]).text:
-            time.sleep(0.2)
+        Room(sandbox, http).run(CERTIFICATION | {"only": "A,B"})
     sandbox.wallet_url = url
     server.shutdown()
     server.server_close()
@@ -138,10 +117,16 @@ def _as_webp(view: Page, picture: bytes) -> bytes:
 def main() -> None:
     """Write the pictures of the docs."""
     _FOLDER.mkdir(exist_ok=True)
+    with TemporaryDirectory() as folder:
+        key = Path(folder) / "service.pem"
+        key.write_bytes(private_pem(new_key()))
+        _draw(Path(folder), key)
+
+
+def _draw(folder: Path, key: Path) -> None:
     with (
-        TemporaryDirectory() as folder,
         SqlLedger(f"sqlite:///{folder}/wallet.db") as ledger,
-        Sandbox(control_room=partial(ControlRoom, wallet=Wallet(ledger))) as sandbox,
+        Sandbox(service_private_key=key, control_room=partial(ControlRoom, service_key=key)) as sandbox,
         chromium() as browser,
     ):
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))

@@ -178,3 +178,28 @@ def test_a_directory_that_is_none_is_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
 def test_a_port_that_is_none_is_2(run: Run, port: str) -> None:
     assert run("sandbox", "--port", port, "--json").error["type"] == "UsageError"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: signal.Signals(number).name)
+def test_recorded_calls_are_there_after_a_restart(tmp_path: Path, number: int) -> None:
+    """However the first one ended; the file is its owner's alone."""
+    file = tmp_path / "calls.db"
+    counts = []
+    for _ in range(2):
+        # In a directory, because nothing removes a temporary one after SIGKILL.
+        with served("--record", str(file), "--directory", str(tmp_path / "keys")) as (document, process):
+            with client_of(document) as client:
+                client.fetch_games()
+            live = httpx.get(f"{document['base_url']}/live.json?call=operator-api", trust_env=False).json()
+            counts.append([call["number"] for call in live["calls"]])
+            stopped(process, number)
+    assert counts == [[1], [2, 1]]
+    assert mode_of(file) == 0o600
+
+
+def test_a_file_that_cannot_be_recorded_in_is_2(run: Run, tmp_path: Path) -> None:
+    """Before anything is served."""
+    (tmp_path / "notes.txt").write_text("not a database\n" * 50)
+    told = run("sandbox", "--record", str(tmp_path / "notes.txt"))
+    assert (told.code, told.out) == (2, "")
+    assert "Calls cannot be recorded in" in told.err

@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.cli.keys import write_pair
-from game_operator.errors import ConfigurationError
+from game_operator.client.sync import OperatorClient
+from game_operator.errors import AuthenticationError, ConfigurationError
 from game_operator_testkit.cli.key_directory import key_directory
 from game_operator_testkit.provider.keys import ServiceKeys, new_key, private_pem
 from game_operator_testkit.sandbox import Sandbox
@@ -194,6 +195,37 @@ def test_an_encrypted_key_of_the_operator(tmp_path: Path, monkeypatch: pytest.Mo
     else:
         with key_directory(tmp_path):
             pass
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["a directory", "none"])
+def test_a_public_key_alone(tmp_path: Path, given: bool) -> None:
+    """The client signs with its private half, which the sandbox never sees; no pair of the operator is made."""
+    mine = write_pair(tmp_path / "mine.pem", bits=2048)
+    keys = tmp_path / "keys"
+    directory = ("--directory", str(keys)) if given else ()
+    with served("--operator-key", str(mine.public), *directory) as (document, process):
+        assert document["private_key_file"] is None
+        assert document["public_key_file"] == str(mine.public)
+        assert "GAME_OPERATOR_PRIVATE_KEY_FILE" not in document["environment"]
+        with OperatorClient(document["base_url"], "acme", mine.private, trust_env=False) as client:
+            assert client.fetch_games()
+        stranger = OperatorClient(document["base_url"], "acme", new_key(), trust_env=False)
+        with stranger, pytest.raises(AuthenticationError):
+            stranger.fetch_games()
+        stopped(process, signal.SIGTERM)
+    if given:
+        assert files_of(keys).keys() == {"service.pem", "service.pub.pem"}
+    with Sandbox(operator_public_key=mine.public) as sandbox, pytest.raises(ConfigurationError, match="key is yours"):
+        sandbox.client()
+
+
+def test_a_private_key_in_place_of_the_public_one(tmp_path: Path) -> None:
+    """Refused, and nothing of it is printed."""
+    mine = write_pair(tmp_path / "mine.pem", bits=2048)
+    told = command("sandbox", "--operator-key", str(mine.private))
+    assert (told.code, told.out) == (2, "")
+    assert not any(line in told.err for line in mine.private.read_text().splitlines()[1:-1])
+    assert command("sandbox", "--operator-key", str(tmp_path / "nothing.pem")).code == 2
 
 
 def test_a_wallet_without_a_scheme_is_told_what_one_looks_like() -> None:

@@ -29,12 +29,13 @@ from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.control_room.application import PAGES
+from game_operator_testkit.provider.keys import new_key, private_pem
 from game_operator_testkit.sandbox import FaultPlan, Sandbox
 from game_operator_testkit.sandbox.serving import ServingThread, listening_socket
 from testkit.tests.certifier.serving import served
 from testkit.tests.certifier.wrong_wallets.repeats import PaysEachTime
 from testkit.tests.control_room.box_font import box_font
-from testkit.tests.control_room.running import Room
+from testkit.tests.control_room.running import CERTIFICATION, Room
 
 __all__ = [
     *("FOLDER", "LOOKS", "NAMES", "TURNING", "Difference", "Furnished", "Look"),
@@ -46,17 +47,17 @@ _NAVIGATION: Final = {each.TITLE.lower().replace(" ", "-"): each.PATH for each i
 #: The pages that pictures are taken of: those of the navigation, and those that they lead to.
 NAMES: Final = (
     *_NAVIGATION,
-    *("bet", "round", "exchange", "write-a-call", "switch-of-keys", "refused"),
-    *("certify-run", "certify-compare", "storm-run"),
+    *("open-bet", "bet", "round", "exchange", "two-calls", "switch-of-keys", "refused"),
 )
 #: An id that turns the text behind it around, unless it is isolated.
 TURNING: Final = "evil\u202enalp"
 #: 2026-01-05, 10:00 UTC: the service's clock stands still.
 _NOW_MILLIS: Final = 1_767_607_200_000
-#: What differs each time: the time and the wallet's latency decide how a chart looks. The style is not a part of the
-#: page, whose own rules about what may be loaded stay.
+#: What differs each time: the time and the wallet's latency decide how a chart and a report look, and a command has
+#: the names of folders. The style is not a part of the page, whose own rules about what may be loaded stay.
 _MASKED: Final = """
-.chart { visibility: hidden !important; }
+.chart, iframe, #command { visibility: hidden !important; }
+#command { height: 6rem; }
 :root { scrollbar-width: none; }
 .raw { line-break: anywhere !important; }
 *, *::before, *::after { font-family: boxes !important; font-style: normal !important; }
@@ -194,9 +195,15 @@ class Furnished:
 @contextmanager
 def furnished(place: Path) -> Iterator[Furnished]:
     """Furnish a sandbox with a wallet over a file in *place*, always in the same way."""
+    key = place / "service.pem"
+    key.write_bytes(private_pem(new_key()))
     with (
         SqlLedger(f"sqlite:///{place}/wallet.db") as ledger,
-        Sandbox(control_room=partial(ControlRoom, wallet=Wallet(ledger)), clock=lambda: _NOW_MILLIS) as sandbox,
+        Sandbox(
+            service_private_key=key,
+            control_room=partial(ControlRoom, service_key=key),
+            clock=lambda: _NOW_MILLIS,
+        ) as sandbox,
     ):
         receiver = WebhookReceiver(authenticator=RsaSignature(sandbox.service_public_key_pem))
         server = ServingThread(
@@ -211,21 +218,16 @@ def furnished(place: Path) -> Iterator[Furnished]:
 
 
 def _run(sandbox: Sandbox) -> None:
-    """Certify and storm a wallet that pays repeats."""
+    """Certify a wallet that pays repeats."""
     wallet = PaysEachTime([load_public_key(sandbox.service_public_key_pem)])
     for player_id in ("dan", "eve"):
         wallet.open_account(player_id, 100_000)
-    players = {"player_id": "dan", "other_player_id": "eve"}
     with (
         served(wallet) as url,
         httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
     ):
         sandbox.wallet_url = url
-        room = Room(sandbox, http)
-        room.certified(**players, ids="A02, B01")
-        room.certified(**players, ids="A02, B02")
-        repeats = {"faults": "own", "plan": "duplicate=0.3,reply-lost=0.1"}
-        room.stormed(players="dan\r\neve", concurrency="1", **repeats)
+        Room(sandbox, http).run(CERTIFICATION | {"player_id": "dan", "other_player_id": "eve", "only": "A02,B02"})
 
 
 def _played(sandbox: Sandbox, ledger: SqlLedger) -> dict[str, str]:
@@ -253,15 +255,13 @@ def _played(sandbox: Sandbox, ledger: SqlLedger) -> dict[str, str]:
     sandbox.prepare_service_key()
     a_round = {"instance_id": sandbox.instance_id, "round_id": won.round_id}
     pages = _NAVIGATION | {
+        "open-bet": f"/bets?{urlencode({'id': sandbox.bet_ids['OPEN']})}",
         "bet": f"/bets?{urlencode({'id': won.bet_ids[0]})}",
         "round": f"/bets?{urlencode(a_round)}",
         "exchange": "/live/1",
-        "write-a-call": "/live/compose",
+        "two-calls": "/live/compare?call=1&call=2",
         "switch-of-keys": "/keys/switch",
         "refused": "/nowhere",
-        "certify-run": "/certify/runs/2",
-        "certify-compare": "/certify/compare?before=1&after=2",
-        "storm-run": "/storm/runs/1",
     }
     assert tuple(pages) == NAMES
     return pages

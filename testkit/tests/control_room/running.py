@@ -1,26 +1,30 @@
-"""A control room over a small wallet behind real HTTP, for the pages of test runs."""
+"""A control room over a small wallet behind real HTTP, for the page of test runs."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import enumerate as enumerate_threads
-from typing import Any
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from wallet_by_hand import PlainWallet
 
 from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.provider.keys import private_pem
 from game_operator_testkit.sandbox import Sandbox
 from testkit.tests.certifier.serving import served
 from testkit.tests.control_room.support import EVIL, Html, page, post
 
-__all__ = ["KINDS", "Room", "certify_form", "polled", "room_at", "room_over", "storm_form"]
+__all__ = ["CERTIFICATION", "PAGE", "STORM", "Room", "polled", "room_at", "room_over"]
 
-#: How the threads of runs are called.
-KINDS = ("certification: ", "storm: ")
+PAGE = "/runs"
 OPENING_CENTS = 100_000
+#: The forms of two quick runs.
+CERTIFICATION = {"kind": "certification", "player_id": "ann", "other_player_id": "bob", "only": "A02,B01"}
+STORM = {"kind": "storm", "bets": "30", "players": "ann\r\nbob", "faults": "none"}
 
 
 def polled(html: Html) -> list[str]:
@@ -35,57 +39,42 @@ class Room:
     sandbox: Sandbox
     http: httpx.Client
 
-    def begun(self, path: str, **fields: str) -> str:
-        """Begin a run, and return where it is."""
-        response = post(self.http, f"{path}/start", **fields)
+    def begin(self, form: dict[str, str]) -> None:
+        """Begin a run."""
+        response = post(self.http, f"{PAGE}/begin", **form)
         assert response.status_code == 303, response.text
-        return response.headers["location"]
 
-    def ended(self, place: str) -> Html:
-        """Return the page of a run once it is over."""
-        for _ in range(400):
-            html = page(self.http, place)
+    def ended(self) -> Html:
+        """Return the page once the run is over."""
+        for _ in range(600):
+            html = page(self.http, PAGE)
             if polled(html) == []:
                 return html
             time.sleep(0.05)
         raise AssertionError(html.text)
 
-    def certified(self, **fields: str) -> Html:
-        """Certify, and return the page of the run."""
-        return self.ended(self.begun("/certify", **certify_form(self, **fields)))
-
-    def stormed(self, **fields: str) -> Html:
-        """Storm, and return the page of the run."""
-        return self.ended(self.begun("/storm", **storm_form(**fields)))
-
-
-def certify_form(room: Room, **fields: str) -> dict[str, str]:
-    """Return the form of the page "Certify" for two quick scenarios, with *fields*."""
-    players = {"player_id": "ann", "other_player_id": "bob"}
-    return {**players, "ids": "A02, B01", "random_operations": "5", "instance_id": room.sandbox.instance_id, **fields}
-
-
-def storm_form(**fields: str) -> dict[str, str]:
-    """Return the form of the page "Storm" for 30 bets of two players, with *fields*."""
-    players = {"who": "known", "fresh": "5", "players": "ann\r\nbob"}
-    faults = {"faults": "none", "plan": "", "retries": "three"}
-    return {"bets": "30", **players, **faults, "concurrency": "4", "seed": "7", **fields}
+    def run(self, form: dict[str, str]) -> Html:
+        """Begin a run, and return the page once it is over."""
+        self.begin(form)
+        return self.ended()
 
 
 @contextmanager
-def room_at(url: str | None, key: RSAPrivateKey, pages: Any = ControlRoom) -> Iterator[Room]:
-    """Serve a control room with the wallet at *url*; what is at work in the end ends with it."""
-    with (
-        Sandbox(
-            operator_public_key=key.public_key(), wallet_url=url, service_private_key=key, control_room=pages
-        ) as sandbox,
-        httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
-    ):
-        yield Room(sandbox, http)
-    for thread in enumerate_threads():
-        if thread.name.startswith(KINDS):
-            thread.join(20)
-            assert not thread.is_alive(), thread.name
+def room_at(url: str | None, key: RSAPrivateKey) -> Iterator[Room]:
+    """Serve a control room with the wallet at *url*, and the service's *key* in a file."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "service.pem"
+        file.write_bytes(private_pem(key))
+        with (
+            Sandbox(
+                operator_public_key=key.public_key(),
+                wallet_url=url,
+                service_private_key=key,
+                control_room=partial(ControlRoom, service_key=file),
+            ) as sandbox,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, verify=False, timeout=20) as http,
+        ):
+            yield Room(sandbox, http)
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -13,9 +16,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from game_operator import ClosedBet, OperatorClient
+from game_operator.backoffice import Reconciler
+from game_operator.ledger import SqlLedger
+from game_operator.wallet import Wallet
+from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
 from game_operator_testkit.sandbox import FaultPlan, Sandbox
-from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page, service_key
+from testkit.tests.control_room.running import Room, room_at
+from testkit.tests.control_room.support import EVIL, EVIL_ESCAPED, Html, page, play, post, service_key
 from testkit.tests.sandbox.support import DAY_MILLIS, NOW_MILLIS
 from tests.support.servers import asgi_server
 from tests.support.times import StoppedClock
@@ -239,3 +247,74 @@ def test_bets_may_be_called_anything(public_key: RSAPublicKey) -> None:
         clock.now_millis += 91 * DAY_MILLIS
         assert "There are no bets." in page(http, "/bets").text
     assert all(EVIL not in source and source.count(EVIL_ESCAPED) >= 2 for source in sources)
+
+
+@pytest.fixture
+def over_a_ledger(
+    tmp_path: Path, private_key: RSAPrivateKey, public_key: RSAPublicKey
+) -> Iterator[tuple[Room, SqlLedger]]:
+    """A control room over a wallet with a ledger, in which ann has 100.00."""
+    receiver = WebhookReceiver(authenticator=RsaSignature(public_key))
+    with SqlLedger(f"sqlite:///{tmp_path / 'wallet.db'}") as ledger:
+        ledger.open_account("ann", Decimal(100))
+        with (
+            asgi_server(asgi_app(receiver, Wallet(ledger))) as port,
+            room_at(f"http://127.0.0.1:{port}", private_key) as room,
+        ):
+            yield room, ledger
+
+
+def reconciled(room: Room, ledger: SqlLedger, key: RSAPrivateKey) -> dict[str, int]:
+    """Return the verdicts of a dry run over all bets of the wallet."""
+    now = timedelta(0)
+    with OperatorClient(room.sandbox.base_url, "acme", key, trust_env=False) as client:
+        report = Reconciler(client, Wallet(ledger), min_age=now, second_look=now, rate_per_second=1_000.0).run()
+    return {str(verdict): tally.bets for verdict, tally in report.verdicts.items()}
+
+
+def test_a_settlement_is_lost_and_found(over_a_ledger: tuple[Room, SqlLedger], private_key: RSAPrivateKey) -> None:
+    """A bet is left open at both sides; then the service alone settles it, and a reconciliation finds that."""
+    room, ledger = over_a_ledger
+    html = page(room.http, play(room.http, player_id="ann", wager="5", outcome="open").headers["location"])
+    assert "ann’s bet of 5.00 EUR is still open. The wallet now has 95.00 EUR." in html.text
+    (bet,) = [each for each in room.sandbox.world.bets() if each.player_id == "ann"]
+    place = f"/bets?id={bet.reference_id}"
+    assert "OPEN not settled yet" in page(room.http, place).text
+    before = reconciled(room, ledger, private_key)
+    count = room.sandbox.live.count
+    lost = post(room.http, "/bets/lose", bet_id=bet.reference_id, won="12.50")
+    assert (lost.status_code, lost.headers["location"]) == (303, place)
+    html = page(room.http, place)
+    assert "CLOSED won" in html.text
+    assert "no answer to its deposit is in the live log" in html.text
+    assert "Lose its settlement" not in html.text
+    # Nothing was sent, and a second press changes nothing.
+    assert room.sandbox.live.count == count
+    assert post(room.http, "/bets/lose", bet_id=bet.reference_id, won="1").status_code == 409
+    assert (before, reconciled(room, ledger, private_key)) == ({"wait": 1}, {"settle": 1})
+    assert ledger.balance("ann") == 9_500
+
+
+@pytest.mark.parametrize(
+    ("won", "sentence"),
+    [
+        pytest.param("-1", "Write an amount from 0 to ", id="less than nothing"),
+        pytest.param("999999999", "Write an amount from 0 to ", id="more than the game pays"),
+        pytest.param("much", "Write an amount in currency units", id="a word"),
+        pytest.param("", "Write an amount in currency units", id="nothing"),
+    ],
+)
+def test_a_win_that_the_game_cannot_pay(own: Sandbox, at_home: httpx.Client, won: str, sentence: str) -> None:
+    """Said beside the field, and the bet stays open."""
+    bet_id = own.bet_ids["OPEN"]
+    refused = post(at_home, "/bets/lose", bet_id=bet_id, won=won)
+    assert (refused.status_code, sentence in refused.text) == (422, True)
+    assert "OPEN not settled yet" in page(at_home, f"/bets?id={bet_id}").text
+
+
+@pytest.mark.parametrize("state", ["CLOSED", "ROLLED_BACK", "EXPIRED", "none"])
+def test_only_an_open_bet_has_a_settlement_to_lose(own: Sandbox, at_home: httpx.Client, state: str) -> None:
+    """Another bet has no such button, and its form changes nothing."""
+    bet_id = own.bet_ids.get(state, "nothing")
+    assert "Lose its settlement" not in page(at_home, f"/bets?id={bet_id}").text
+    assert post(at_home, "/bets/lose", bet_id=bet_id, won="1").status_code == 409

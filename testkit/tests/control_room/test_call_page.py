@@ -11,6 +11,7 @@ from game_operator.ledger import MemoryLedger
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator_testkit.control_room import ControlRoom
+from game_operator_testkit.control_room.call_page import laid_out
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from testkit.tests.control_room.support import Html, page
@@ -206,13 +207,49 @@ def test_bytes_headers_and_json(own: Sandbox, at_home: httpx.Client) -> None:
     headers = tuple((b"x-%d" % number, b"v" * 200) for number in range(31))
     number = recorded(own, request_body=b'{"amount":1.50}', response_body=b"<html>", response_headers=headers).number
     html = page(at_home, f"/live/{number}")
-    assert '<span class="json-number">1.50</span>' in html.source
-    raw, answer_raw = [part for part in html.source.split("<details")[1:] if "Raw bytes" in part]
+    assert (
+        '<pre class="raw" tabindex="0" aria-label="Request: body">{\n  &#34;amount&#34;: 1.50\n}</pre>' in html.source
+    )
+    raw, answer_raw = [part for part in html.source.split("<details")[1:] if "Headers and raw bytes" in part]
     assert "{&#34;amount&#34;:1.50}</pre>" in raw
     assert not raw.startswith(' class="part" open')
     assert answer_raw.startswith(' class="part" open')
-    assert "… and 15 more." in html.text
-    assert "Headers 31" in html.text
+    assert answer_raw.count("x-") == 31
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        pytest.param(b'{"a":1.50,"b":[1,{}]}', '{\n  "a": 1.50,\n  "b": [\n    1,\n    {}\n  ]\n}', id="nested"),
+        pytest.param(b'{"a":1e400,"b":-0.0,"a":1}', '{\n  "a": 1e400,\n  "b": -0.0,\n  "a": 1\n}', id="digits, twice"),
+        pytest.param(b"[" + b"9" * 5_000 + b"]", "[\n  " + "9" * 5_000 + "\n]", id="a number that int() refuses"),
+        pytest.param(b" [ ] ", "[ ]", id="empty"),
+        pytest.param(b'"}]{[,:"', '"}]{[,:"', id="marks in a text"),
+        pytest.param(rb'["\u202e\"\\"]', '[\n  "\\u202e\\"\\\\"\n]', id="escapes stay"),
+        pytest.param('["a\u202eb"]'.encode(), '[\n  "a\\u202eb"\n]', id="nothing hides"),
+        pytest.param(b"null", "null", id="a word"),
+        *(
+            pytest.param(body, "", id=name)
+            for name, body in {
+                "nothing": b"", "half": b"{", "HTML": b"<html>", "NaN": b"[NaN]", "not UTF-8": b"\xff",
+                "two values": b"[1] [2]", "deep": b"[" * 9_000, "a bare line end in a text": b'"\n"',
+            }.items()
+        ),
+    ],
+)  # fmt: skip
+def test_json_is_laid_out(body: bytes, shown: str) -> None:
+    """Each value stands on its own line, as it was sent; what is not JSON is left to the raw bytes."""
+    assert laid_out(body, longest=10_000) == shown
+
+
+def test_a_page_is_not_flooded() -> None:
+    """A short body may become long: many small values, or a deep nest."""
+    body = b"[" + b",".join([b"1"] * 2_000) + b"]"
+    shown = laid_out(body, longest=80_000)
+    assert len(shown) > 2 * len(body)
+    assert laid_out(body, longest=len(shown) - 1) == ""
+    assert laid_out(body, longest=len(shown)) == shown
+    assert laid_out(b"[" * 500 + b"]" * 500, longest=10_000) == ""
 
 
 def test_a_long_body_has_no_line_for_curl(own: Sandbox, at_home: httpx.Client) -> None:

@@ -219,11 +219,6 @@ def accept_a_balance(page: Page, room: Furnished) -> None:
     expect(accept).to_have_count(before - 1)
 
 
-def send_late(page: Page, room: Furnished) -> None:
-    page.get_by_role("button", name="Send all of them late").click()
-    expect(page.get_by_text("cleo’s deposit of 9.00 EUR was accepted. The wallet now has 104.00 EUR.")).to_be_visible()
-
-
 def rotate(page: Page, room: Furnished) -> None:
     page.get_by_role("button", name="Ask the wallet").click()
     expect(page.get_by_text("it does not know the next key yet")).to_be_visible()
@@ -242,7 +237,6 @@ def rotate(page: Page, room: Furnished) -> None:
         "free-bets": claim,
         "faults": choose_faults,
         "wallet": accept_a_balance,
-        "back-office": send_late,
         "keys": rotate,
     }.items(),
 )

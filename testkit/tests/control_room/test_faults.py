@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from game_operator.ledger import MemoryLedger
 from game_operator.text import money
-from game_operator_testkit.control_room.faults import in_words, percent, read_fault_form, typed_form
+from game_operator_testkit.control_room.faults import percent, read_fault_form, typed_form
 from game_operator_testkit.provider.faults import FAULTS, LASTING_FAULTS, Fault, FaultPlan
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.dealing.deliveries import RETRY_PRESETS
@@ -202,19 +202,3 @@ def test_a_fault_switched_on_and_its_effect_seen(sandbox: Sandbox, browser: Brow
         expect(calls.nth(2)).to_contain_text("reply-lost")
         room.goto("/faults")
         expect(room.get_by_text("No fault is on.")).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        ("none", "nothing"),
-        ("reset=0", "nothing"),
-        ("all", "every fault at 3 %"),
-        ("bad-network", "bad network"),
-        ("bad-network,reset@2", "request lost 10 %, reply lost 10 %"),
-        ("duplicate=0.125,reset@3", "duplicate delivery 12.5 %, connection reset at call 3"),
-    ],
-)
-def test_a_plan_in_words(plan: str, words: str) -> None:
-    """A preset by its title, all else by the titles of its faults."""
-    assert in_words(FaultPlan.parse(plan)).startswith(words)

@@ -235,6 +235,7 @@ def test_every_answer_is_locked_down(http: httpx.Client, path: str) -> None:
         "style-src": "'self'",
         "img-src": "'self' data:",
         "connect-src": "'self'",
+        "frame-src": "'self'",
         "form-action": "'self'",
         "frame-ancestors": "'none'",
         "base-uri": "'none'",

@@ -6,9 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
+from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
+from game_operator_testkit import DeliveryInDoubtError
 from game_operator_testkit.control_room import outcomes
+from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.key_history import KeyHistory
@@ -147,3 +150,30 @@ def test_a_call_without_an_answer(sandbox: Sandbox, http: httpx.Client) -> None:
     assert "answered in" not in text
     told = replace(answered(200, b"{}"), elapsed_ms=9.15)
     assert "UTC, answered in 9.15 ms." in page(http, f"/live/{sandbox.live.record(told).number}").text
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(
+            RequestNotSentError("127.0.0.1:9 cannot be reached: connection refused"),
+            "Nobody answers at 127.0.0.1:9, so the call was not sent. Is the wallet running? "
+            "(127.0.0.1:9 cannot be reached: connection refused)",
+            id="not sent",
+        ),
+        pytest.param(
+            DeliveryInDoubtError("no answer", elapsed_seconds=59.7, timed_out=True),
+            "The wallet at 127.0.0.1:9 gave no answer within 60 s. Look into its log.",
+            id="too late",
+        ),
+        pytest.param(
+            # Its words decide nothing.
+            DeliveryInDoubtError("the proxy said: connection refused", elapsed_seconds=1),
+            "The wallet cannot be reached. the proxy said: connection refused",
+            id="in doubt",
+        ),
+    ],
+)
+def test_why_a_wallet_gave_no_answer(error: TransportError, said: str) -> None:
+    """The kind of the error decides what to look at, and not its words."""
+    assert unreachable_wallet("http://127.0.0.1:9/withdraw", error).startswith(said)

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -411,7 +412,7 @@ def test_a_delivery_to_nobody_is_said(public_key: RSAPublicKey) -> None:
         sandbox.wallet_url = None
         unset = post(http, f"/live/{number}/again")
     assert (response.status_code, unset.status_code) == (502, 422)
-    assert "(connection refused). Is the wallet running?" in response.text
+    assert "Is the wallet running? (" in response.text
     assert 'role="alert">The sandbox knows no wallet.' in unset.text
 
 
@@ -424,3 +425,29 @@ def test_calls_of_the_operator_are_seen(sandbox: Sandbox, http: httpx.Client, pr
     assert (newest.direction, newest.method, newest.status) == ("api", "GET", 200)
     assert newest.path == f"/api/v0.2/fetch-bet/{sandbox.bet_ids['OPEN']}"
     assert "valid 200" in page(http, "/live").text
+
+
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "in memory"])
+def test_a_page_that_is_left_open_goes_on_after_a_restart(
+    tmp_path: Path, public_key: RSAPublicKey, is_recorded: bool
+) -> None:
+    """With a file, the numbers go on and so does the stream; without one, it begins anew."""
+    file = tmp_path / "calls.db" if is_recorded else None
+    seen = ""
+    for number in (1, 2):
+        with (
+            Sandbox(
+                operator_public_key=public_key,
+                service_private_key=service_key(),
+                control_room=ControlRoom,
+                record=file,
+            ) as sandbox,
+            httpx.Client(base_url=sandbox.base_url, trust_env=False, timeout=20) as http,
+        ):
+            assert sandbox.live.count == (number - 1 if is_recorded else 0)
+            with http.stream("GET", f"/live/events?seen={seen}") as response:
+                first = next(response.iter_lines())
+            recorded(sandbox, player_id="ann")
+            assert "ann" in page(http, "/live").text
+            seen = f"{sandbox.live.run}-{sandbox.live.count}"
+    assert first == (": connected" if is_recorded else "event: anew")

@@ -1,9 +1,8 @@
-"""Live as a file: which calls, in which format, and without what signs them."""
+"""Live for programs: which calls, in which format, and without what signs them."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -52,80 +51,79 @@ def own(public_key: RSAPublicKey) -> Iterator[Sandbox]:
         yield sandbox
 
 
-def exported(http: httpx.Client, query: str, ending: str) -> str:
-    response = http.get(f"/live/export?{query}")
+KINDS = {"/live/export": "application/x-ndjson", "/live.json": "application/json"}
+
+
+def written(http: httpx.Client, path: str, query: str = "") -> str:
+    response = http.get(f"{path}?{query}")
     assert response.status_code == 200, response.text
-    assert response.headers["content-disposition"] == f'attachment; filename="calls.{ending}"'
+    assert response.headers["content-type"] == KINDS[path]
     assert response.headers["content-security-policy"].startswith("default-src 'none'")
     return response.text
 
 
-def test_json_lines(at_home: httpx.Client) -> None:
-    """One call to a line, the newest first, with all that the log has of it."""
-    api, lost, first = map(json.loads, exported(at_home, "format=jsonl", "jsonl").splitlines())
+def calls(http: httpx.Client, path: str, query: str = "") -> list[dict[str, Any]]:  # Any: values of JSON
+    """Return the calls in a file of lines, or in the document."""
+    text = written(http, path, query)
+    return list(map(json.loads, text.splitlines())) if path == "/live/export" else json.loads(text)["calls"]
+
+
+@pytest.mark.parametrize("path", KINDS)
+def test_a_program_reads_the_calls(at_home: httpx.Client, path: str) -> None:
+    """The newest first, with all that the log has of each."""
+    api, lost, first = calls(at_home, path)
     assert (api["number"], lost["number"], first["number"]) == (3, 2, 1)
     assert (first["amount_cents"], first["balance_cents"], first["answer"]) == (250, 150, "=CODE()")
     assert (first["lost"], first["latency_ms"], first["time"]) == ("reply lost", "12.346", "2025-11-21T11:00:00.120Z")
+    assert first["url"] == "http://127.0.0.1:9/withdraw"
     assert first["request"] == {"text": '{"player_id":"p1"}'}
     assert (lost["status"], lost["request"]) == (None, {"text": "/wA=", "encoding": "base64"})
     assert (api["operation"], api["direction"]) == ("fetch-bet", "api")
 
 
-def test_har(at_home: httpx.Client) -> None:
-    """An HTTP archive as browsers' tools open it."""
-    log = json.loads(exported(at_home, "format=har", "har"))["log"]
-    assert (log["version"], log["creator"]["name"]) == ("1.2", "game-operator")
-    api, lost, first = log["entries"]
-    assert first["request"]["url"] == "http://127.0.0.1:9/withdraw"
-    assert first["request"]["postData"] == {"mimeType": "application/json", "text": '{"player_id":"p1"}'}
-    assert (first["response"]["status"], first["response"]["statusText"], first["time"]) == (200, "OK", 12.3456)
-    assert first["comment"].startswith("=CODE(); reply lost; reply-lost; said ")
-    assert lost["response"]["status"] == 0
-    assert "postData" not in api["request"]
-    for entry in log["entries"]:
-        assert entry.keys() >= {"startedDateTime", "time", "request", "response", "cache", "timings"}
-        assert entry["response"]["content"]["size"] == entry["response"]["bodySize"]
+def test_lines_are_a_file(at_home: httpx.Client) -> None:
+    """A browser saves them; the document is for programs."""
+    assert at_home.get("/live/export").headers["content-disposition"] == 'attachment; filename="calls.jsonl"'
+    assert "content-disposition" not in at_home.get("/live.json").headers
 
 
-def test_csv(at_home: httpx.Client) -> None:
-    """For spreadsheets: amounts are numbers, and no text becomes a formula."""
-    rows = list(csv.DictReader(io.StringIO(exported(at_home, "format=csv", "csv"))))
-    assert [row["number"] for row in rows] == ["3", "2", "1"]
-    first = rows[-1]
-    assert (first["amount"], first["balance"], first["player_id"]) == ("2.50", "1.50", "'=1+1")
-    assert (first["answer"], first["lost"], first["fault"]) == ("'=CODE()", "reply lost", "reply-lost")
-    assert (rows[1]["amount"], rows[1]["status"]) == ("", "")
-
-
-@pytest.mark.parametrize("kind", ["jsonl", "har", "csv"])
-def test_signatures_are_left_out_unless_they_are_asked_for(at_home: httpx.Client, kind: str) -> None:
+@pytest.mark.parametrize("path", KINDS)
+def test_signatures_are_left_out_unless_they_are_asked_for(at_home: httpx.Client, path: str) -> None:
     """In the header, and wherever the wallet quotes it: the header, the body, the note."""
-    text = exported(at_home, f"format={kind}", kind)
+    text = written(at_home, path)
     assert SECRET.decode() not in text
-    assert text.count("[signature removed]") >= (1 if kind == "csv" else 5)
-    assert SECRET.decode() not in exported(at_home, f"format={kind}&with_signatures=0", kind)
-    assert SECRET.decode() in exported(at_home, f"format={kind}&with_signatures=1", kind)
+    assert text.count("[signature removed]") >= 5
+    assert SECRET.decode() not in written(at_home, path, "with_signatures=0")
+    assert SECRET.decode() in written(at_home, path, "with_signatures=1")
 
 
-def test_only_what_the_filter_admits(at_home: httpx.Client) -> None:
-    """All pages of it."""
-    assert [
-        json.loads(line)["number"] for line in exported(at_home, "format=jsonl&player=bob", "jsonl").splitlines()
-    ] == [2]
-    assert json.loads(exported(at_home, "format=har&player=nobody", "har"))["log"]["entries"] == []
-    assert len(exported(at_home, "format=csv&player=nobody", "csv").splitlines()) == 1
+@pytest.mark.parametrize("path", KINDS)
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        ("player=bob", [2]),
+        ("call=operator-api", [3]),
+        ("answer=no+answer+received", [2, 1]),
+        ("fault=reply-lost&player=%3D1%2B1", [1]),
+        ("search=nothing+like+it", []),
+    ],
+)
+def test_only_what_the_filter_admits(at_home: httpx.Client, path: str, query: str, numbers: list[int]) -> None:
+    """The same filters as of the page."""
+    assert [each["number"] for each in calls(at_home, path, query)] == numbers
 
 
-@pytest.mark.parametrize("query", ["", "format=xml", "format=csv&begin=x"])
-def test_what_cannot_be_exported(at_home: httpx.Client, query: str) -> None:
-    """No such format, or a filter with a mistake: nothing is taken for what was not asked for."""
-    assert at_home.get(f"/live/export?{query}").status_code == 400
+@pytest.mark.parametrize("path", KINDS)
+def test_a_filter_with_a_mistake_gives_nothing(at_home: httpx.Client, path: str) -> None:
+    """Nothing is taken for what was not asked for."""
+    assert at_home.get(f"{path}?begin=x").status_code == 400
 
 
-def test_long_bodies_are_written_one_by_one(own: Sandbox, at_home: httpx.Client) -> None:
+@pytest.mark.parametrize("path", KINDS)
+def test_long_bodies_are_written_one_by_one(own: Sandbox, at_home: httpx.Client, path: str) -> None:
     """The answer begins before the last call is written."""
     for _ in range(8):
         recorded(own, response_body=b"x" * 1_000_000)
-    with at_home.stream("GET", "/live/export?format=har") as response:
+    with at_home.stream("GET", path) as response:
         assert "content-length" not in response.headers
         assert sum(map(len, response.iter_bytes())) > 8_000_000

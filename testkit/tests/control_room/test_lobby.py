@@ -255,7 +255,7 @@ def test_a_wallet_that_is_not_there(public_key: RSAPublicKey) -> None:
         unreachable = play(http, wager="3.25")
     assert (unset.status_code, unreachable.status_code) == (422, 502)
     assert "There is no wallet to take the wager from" in unset.text
-    assert "Nobody answers at 127.0.0.1:9 (connection refused). Is the wallet running?" in unreachable.text
+    assert "Nobody answers at 127.0.0.1:9, so the call was not sent. Is the wallet running? (" in unreachable.text
     assert 'value="3.25"' in unreachable.text
     assert "may have been carried out: see" in unreachable.text
     assert "may have been carried out" not in unset.text

@@ -15,14 +15,17 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
-from game_operator.cli.output import answer, remark, say, show_details
+from game_operator.cli.output import SECRET_MODE, answer, remark, say, show_details
 from game_operator.errors import GameOperatorError
 from game_operator_testkit.cli import command
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 _WEB_PLAYERS: Final = ("ann", "bob", "cleo")
 #: What is on the pages from the start: player, wager and win in cents; None for a cancelled bet.
@@ -90,8 +93,8 @@ def shown_steps(lines: Iterable[str]) -> list[dict[str, Any]]:
 
 def _keep_open(place: Path, port: int) -> int:
     """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
-    from game_operator.wallet import Wallet
     from game_operator_testkit.cli.demo_tour import wallet_server
+    from game_operator_testkit.cli.key_directory import key_directory
     from game_operator_testkit.control_room import ControlRoom
     from game_operator_testkit.sandbox import Sandbox
 
@@ -99,13 +102,16 @@ def _keep_open(place: Path, port: int) -> int:
     with (
         on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
         wallet_server(place) as wallet,
+        key_directory(_with_key(place, wallet.service_key)) as keys,
         Sandbox(
+            operator_public_key=keys.public,
             wallet_url=wallet.url,
-            service_private_key=wallet.service_key,
+            service_private_key=keys.service_private,
+            key_keeper=keys,
             # Else the wallet would refuse every call after a rotation on the page "Keys".
             teach_wallet=wallet.teach,
             port=port,
-            control_room=partial(ControlRoom, wallet=Wallet(wallet.ledger)),
+            control_room=partial(ControlRoom, service_key=keys.service_private),
         ) as sandbox,
     ):
         for player_id in _WEB_PLAYERS:
@@ -113,12 +119,23 @@ def _keep_open(place: Path, port: int) -> int:
         for player_id, wager, won in _WEB_ROUNDS:
             sandbox.play_round(player_id=player_id, wager_cents=wager, won_cents=won, cancel=won is None)
         room = f"{sandbox.base_url}/"
-        answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS)})
+        files = {"database": wallet.database, "private_key_file": str(keys.private)}
+        answer({"control_room": room, "wallet": wallet.url, "players": list(_WEB_PLAYERS), **files})
         say(f"The control room is open at {room} until Ctrl-C.", style="bold")
         players = ", ".join(f"{player_id} with 1000.00" for player_id in _WEB_PLAYERS)
-        show_details([("wallet", wallet.url), ("players", players)])
+        ledger = [("wallet's ledger (for reconcile)", wallet.database), ("operator's private key", keys.private)]
+        show_details([("wallet", wallet.url), ("players", players), *ledger])
         if lost := lost_output():
             return lost
         stopped.wait()
     remark("Control room and wallet have stopped, their keys are gone.")
     return ExitCode.FINE
+
+
+def _with_key(place: Path, service_key: "RSAPrivateKey") -> Path:
+    """Return a directory of keys in *place* in which the service has *service_key*."""
+    from game_operator.cli.keys import write_new
+    from game_operator_testkit.provider.keys import private_pem
+
+    write_new(place / "service.pem", private_pem(service_key), SECRET_MODE)
+    return place

@@ -111,9 +111,11 @@ def _put_back(path: Path, content: bytes | None) -> None:
 
 
 @contextmanager
-def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
+def key_directory(given: Path | None, *, service_alone: bool = False) -> Iterator[KeyDirectory]:
     """
     Yield the keys in *given*, made if they are not there; for None, those in a new directory that goes at the end.
+
+    With *service_alone* the operator's pair is neither made nor looked at.
 
     Raises:
         ConfigurationError: The directory cannot be used, or a file in it does not fit; then nothing is written.
@@ -129,9 +131,10 @@ def key_directory(given: Path | None) -> Iterator[KeyDirectory]:
                 raise ConfigurationError(f"{given} cannot be used as a directory: {failed.strerror}.") from None
             place, where = given.absolute(), str(given.absolute())
         keys = KeyDirectory(place, where)
-        for private in (keys.private, keys.service_private, place / "service.old.pem"):
+        pairs = [keys.service_private] if service_alone else [keys.private, keys.service_private]
+        for private in (*pairs, place / "service.old.pem"):
             _check(private, public_path(private))
-        for private in (keys.private, keys.service_private):
+        for private in pairs:
             if not private.exists():
                 write_pair(private, bits=2048)
             elif not public_path(private).exists():

@@ -3,6 +3,7 @@
 import os
 import shlex
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,12 +31,15 @@ def sandbox(
     host: str = "127.0.0.1",
     allow_remote: bool = False,
     profile: ProfileFile = None,
+    record: Path | None = None,
+    operator_key: Path | None = None,
 ) -> int:
     """
     Play the service on this machine until Ctrl-C or SIGTERM: the Operator API, and a control room in the browser.
 
     Games, bets and rounds are made up. With --wallet, rounds are played against your wallet. Keys in
-    --directory are used again, so client and wallet keep working over a restart.
+    --directory are used again, so client and wallet keep working over a restart. With --operator-key your client signs
+    with a private key that the sandbox never sees.
     """
     from game_operator.client.settings import base_url_of
     from game_operator_testkit.cli.key_directory import key_directory
@@ -43,26 +47,30 @@ def sandbox(
     from game_operator_testkit.sandbox import Sandbox
 
     stopped = threading.Event()
-    with on_signals(STOP_SIGNALS, lambda *_: stopped.set()), key_directory(directory) as keys:
+    with (
+        on_signals(STOP_SIGNALS, lambda *_: stopped.set()),
+        key_directory(directory, service_alone=operator_key is not None) as keys,
+    ):
         if wallet is not None:  # Better now than at the first round.
             wallet = base_url_of(
                 wallet, allow_insecure_http=False, name="--wallet", example="http://127.0.0.1:8000/wallet"
             )
         with Sandbox(
             operator_id,
-            keys.public,
+            operator_key or keys.public,
             wallet,
             service_private_key=keys.service_private,
             old_service_key=keys.service_old,
             key_keeper=keys,
             profile=read_profile(profile),
-            control_room=ControlRoom,
+            control_room=partial(ControlRoom, service_key=keys.service_private),
             host=host,
             port=port,
             seed=seed,
             allow_remote=allow_remote,
+            record=record,
         ) as running:
-            _announce(running, keys)
+            _announce(running, keys, operator_key)
             if host in _EVERY_ADDRESS:
                 port = int(running.base_url.rpartition(":")[2])
                 say(f"Other machines use an IP address of this one, and no name: http://ADDRESS:{port}/")
@@ -73,18 +81,16 @@ def sandbox(
     return ExitCode.FINE
 
 
-def _announce(running: "Sandbox", keys: "KeyDirectory") -> None:
-    variables = {
-        "GAME_OPERATOR_BASE_URL": running.base_url,
-        "GAME_OPERATOR_ID": running.operator_id,
-        "GAME_OPERATOR_PRIVATE_KEY_FILE": str(keys.private),
-    }
+def _announce(running: "Sandbox", keys: "KeyDirectory", operator_key: Path | None) -> None:
+    private = None if operator_key else str(keys.private)
+    variables = {"GAME_OPERATOR_BASE_URL": running.base_url, "GAME_OPERATOR_ID": running.operator_id}
+    variables |= {"GAME_OPERATOR_PRIVATE_KEY_FILE": private} if private else {}
     document = {
         "base_url": running.base_url,
         "operator_id": running.operator_id,
         "control_room": f"{running.base_url}/",
-        "private_key_file": str(keys.private),
-        "public_key_file": str(keys.public),
+        "private_key_file": private,
+        "public_key_file": str(operator_key or keys.public),
         "service_private_key_file": str(keys.service_private),
         "service_public_key_file": str(keys.service_public),
         "instance_id": running.instance_id,
@@ -98,6 +104,8 @@ def _announce(running: "Sandbox", keys: "KeyDirectory") -> None:
     say(f"The sandbox serves at {running.base_url} until Ctrl-C. Paste this where your client runs:")
     for name, value in variables.items():
         say(f"export {name}={shlex.quote(value)}")
+    if operator_key:
+        say(f"Set GAME_OPERATOR_PRIVATE_KEY_FILE to your private key: its public half is {operator_key}.")
     say("What there is to ask about, besides the games:")
     bets = [(f"bet {state}", bet_id) for state, bet_id in running.bet_ids.items()]
     a_round = [("round", running.round_id), ("its number", running.round_no)]
@@ -107,6 +115,6 @@ def _announce(running: "Sandbox", keys: "KeyDirectory") -> None:
         "control room": f"{running.base_url}/",
         "wallet": running.wallet_url or "none; --wallet URL names one to play rounds against",
         "service's public key (for your wallet)": keys.service_public,
-        "your public key": keys.public,
+        "your public key": operator_key or keys.public,
     }
     show_details(around.items())

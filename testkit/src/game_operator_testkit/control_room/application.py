@@ -19,7 +19,6 @@ from starlette.routing import Mount, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from game_operator_testkit.control_room.back_office import BackOfficePage
 from game_operator_testkit.control_room.bets import BetsPage
 from game_operator_testkit.control_room.faults import FaultsPage
 from game_operator_testkit.control_room.free_bets import FreeBetsPage
@@ -27,13 +26,11 @@ from game_operator_testkit.control_room.keys import KeysPage
 from game_operator_testkit.control_room.live import LivePage
 from game_operator_testkit.control_room.lobby import LobbyPage
 from game_operator_testkit.control_room.page_context import PageContext
-from game_operator_testkit.control_room.runs.certify_page import CertifyPage
-from game_operator_testkit.control_room.runs.storm_page import StormPage
+from game_operator_testkit.control_room.runs import RunsPage
 from game_operator_testkit.control_room.status_bar import StatusBar
 from game_operator_testkit.control_room.wallet import WalletPage
 
 if TYPE_CHECKING:
-    from game_operator.wallet import JoinedWallet, Wallet
     from game_operator_testkit.sandbox.server import Sandbox
 
 #: The pages, in the order of the navigation.
@@ -44,9 +41,7 @@ PAGES: Final = (
     FreeBetsPage,
     FaultsPage,
     WalletPage,
-    CertifyPage,
-    StormPage,
-    BackOfficePage,
+    RunsPage,
     KeysPage,
 )
 _STATIC: Final = Path(__file__).with_name("static")
@@ -54,7 +49,7 @@ _STATIC: Final = Path(__file__).with_name("static")
 _HEADERS: Final[Mapping[str, str]] = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -72,18 +67,14 @@ class ControlRoom:
     Args:
         sandbox: What the pages show and use.
         api: The Operator API; what it is asked by a name of this machine reaches it untouched.
-        wallet: The wallet that the sandbox plays against, over a SqlLedger: the page "Back office" reconciles it, and
-            grants free bets to its players. ``functools.partial(ControlRoom, wallet=wallet)`` passes it. None leaves
-            that page with advice alone.
-
-    Raises:
-        TypeError: *wallet* is of another kind.
+        service_key: The file with the service's private key, which the page "Test runs" hands over to the command line.
+            ``functools.partial(ControlRoom, service_key=path)`` passes it. None leaves that page with advice alone.
     """
 
-    def __init__(self, sandbox: "Sandbox", api: ASGIApp, *, wallet: "Wallet | JoinedWallet | None" = None) -> None:
+    def __init__(self, sandbox: "Sandbox", api: ASGIApp, *, service_key: Path | None = None) -> None:
         self._api = api
         self._host = sandbox._host
-        self._context = PageContext(sandbox, PAGES, wallet)
+        self._context = PageContext(sandbox, PAGES, service_key)
         self._pages = [page(self._context) for page in PAGES]
         routes = [route for part in (StatusBar(self._context), *self._pages) for route in part.routes()]
         self._router = Router([Mount("/static", _StaticFiles(directory=_STATIC)), *routes], redirect_slashes=False)
@@ -101,7 +92,7 @@ class ControlRoom:
         await (self._api if is_for_the_api else self._serve_page)(scope, receive, send)
 
     def stop(self) -> None:
-        """End the streams of events, which would else outlast the server, and runs after the call under way."""
+        """End the streams of events, which would else outlast the server, and the test run that is at work."""
         self._context.is_stopped = True
         for page in self._pages:
             page.stop()

@@ -1,18 +1,54 @@
-"""Bets and rounds: the newest ones, and look-ups that answer what the Operator API answers."""
+"""
+Bets and rounds: the newest ones, and look-ups that answer what the Operator API answers.
+
+An open bet can lose its settlement: the service settles it, and never sends the deposit. That is what an outage leaves
+behind, and what a reconciliation must find.
+"""
 
 import json
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from urllib.parse import urlencode
 
+from pydantic import AfterValidator, BaseModel, ValidationInfo
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from game_operator.models import ClosedBet, GameInstance, OpenBet
 from game_operator.protocol.operations import INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
 from game_operator_testkit.control_room.outcomes import row
-from game_operator_testkit.control_room.page_context import WHOLE_NUMBER, Page
+from game_operator_testkit.control_room.page_context import WHOLE_NUMBER, CentsTyped, Page, checked, problem, see_other
+from game_operator_testkit.control_room.results import money_in
+from game_operator_testkit.sandbox.games import limits_of
 from game_operator_testkit.sandbox.service.world import RETENTION_MILLIS
 
+if TYPE_CHECKING:
+    from game_operator_testkit.sandbox.server import Sandbox
+
 _SHOWN: Final = 100
+
+
+def _won(won_cents: int, info: ValidationInfo) -> int:
+    instance: GameInstance | None = info.context
+    most = 0 if instance is None else limits_of(instance.bet_config).max_win_cents
+    if not 0 <= won_cents <= most:
+        currency = "" if instance is None else instance.bet_config.currency
+        raise problem(f"Write an amount from 0 to {money_in(most, currency)}.")
+    return won_cents
+
+
+class LoseForm(BaseModel):
+    """The form that loses the settlement of an open bet; validated with the bet's instance as context."""
+
+    won: Annotated[CentsTyped, AfterValidator(_won)]
+
+
+def leave_open(sandbox: "Sandbox", bet_id: str) -> None:
+    """Let the service answer that a bet whose settlement it never sends is still open."""
+    bet = sandbox.world.bet(sandbox.operator_id, bet_id, now_millis=sandbox.service.clock())
+    if isinstance(bet, ClosedBet):
+        sandbox.world.add_bet(OpenBet.model_validate(bet.model_dump(exclude={"status", "won"})))
 
 
 class BetsPage(Page):
@@ -20,26 +56,52 @@ class BetsPage(Page):
 
     PATH: ClassVar[str] = "/bets"
     TITLE: ClassVar[str] = "Bets and rounds"
+    FORMS: ClassVar[Sequence[str]] = ("lose",)
 
     async def show(self, request: Request) -> Response:
         """Show a bet, a round, or the newest bets."""
         query = request.query_params
         if query.get("id", "").strip():
-            outcome = self._context.bet(query["id"])
-            return self._context.page(
-                request,
-                "bet.html",
-                bet_id=query["id"],
-                answer=_laid_out(outcome.bet),
-                outcome=outcome,
-                rows=[row(each) for each in outcome.exchanges],
-            )
+            return self._bet(request, query["id"])
         keys = {name: query.get(name, "") for name in ("instance_id", "round_id", "round_no")}
         keys["round_no"] = keys["round_no"].strip()
         if "id" in query or keys.keys().isdisjoint(query):
             problems = {"id": "Write the id of a bet."} if "id" in query else {}
             return self._list(request, {"instance_id": self._sandbox.instance_id}, problems)
         return self._round(request, keys)
+
+    async def lose(self, request: Request) -> Response:
+        """Settle an open bet at the service alone."""
+        fields = await self._context.form(request)
+        bet = self._context.bet(fields.get("bet_id", "")).bet
+        if not isinstance(bet, OpenBet):
+            raise HTTPException(409, "This bet is not open (any more), so it has no settlement to lose.")
+        typed = {"won": fields.get("won", "")}
+        form, problems = checked(LoseForm, typed, self._context.instance(bet.instance_id))
+        if form is None:
+            return self._bet(request, bet.reference_id, typed, problems)
+        self._sandbox.world.add_bet(ClosedBet.model_validate(bet.model_dump(exclude={"status"}) | {"won": form.won}))
+        return see_other(f"{self.PATH}?{urlencode({'id': bet.reference_id})}")
+
+    def _bet(
+        self,
+        request: Request,
+        bet_id: str,
+        form: Mapping[str, str] | None = None,
+        problems: Mapping[str, str] | None = None,
+    ) -> Response:
+        outcome = self._context.bet(bet_id)
+        return self._context.page(
+            request,
+            "bet.html",
+            status=422 if problems else 200,
+            bet_id=bet_id,
+            answer=_laid_out(outcome.bet),
+            outcome=outcome,
+            rows=[row(each) for each in outcome.exchanges],
+            form=form or {"won": "0"},
+            problems=problems or {},
+        )
 
     def _list(self, request: Request, keys: Mapping[str, str], problems: Mapping[str, str]) -> Response:
         # As everywhere, what is older than 90 days is gone (spec §8).

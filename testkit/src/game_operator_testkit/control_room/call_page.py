@@ -5,16 +5,17 @@ Bodies may be a MiB long, and the page may not. So each part of a message has a 
 the whole body is a download.
 """
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from markupsafe import Markup, escape
+from markupsafe import escape
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.protocol.http import HeaderPairs
-from game_operator.text import clean, curl_line, money, visible
-from game_operator_testkit.control_room.json_view import pretty_json
+from game_operator.text import curl_line, money, visible
 from game_operator_testkit.control_room.outcomes import ExchangeRow, hint, raw_message, row
 from game_operator_testkit.control_room.wrong_balances import begun_with, carried_out_again, moved_wrongly
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 #: Bytes on the page, of each: the JSON, the raw message, and the line for curl.
 _SHOWN_BYTES: Final = 12 * 1024
-_SHOWN_HEADERS: Final = 16
-_SHOWN_NAME: Final = 60
-_SHOWN_VALUE: Final = 100
 _SHOWN_DELIVERIES: Final = 12
+#: A string, an empty object or list, a sign, or any other value of JSON.
+_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|\{\s*\}|\[\s*\]|[{}\[\],:]|[^\s{}\[\],:"]+')
+_STEP: Final = "  "
 #: A longer body makes no line that fits.
 _LONGEST_FOR_CURL: Final = 8 * 1024
 
@@ -65,29 +66,74 @@ class MessageSide:
 
     Attributes:
         raw: All of it as text in which nothing hides.
-        pretty: Its body laid out as JSON; None if it is too long or not JSON.
-        headers: Its headers, of many the first.
-        more_headers: How many are left out.
+        pretty: Its body with one value of JSON to a line; "" if it is too long or not JSON.
         length: The bytes of the body.
     """
 
     raw: str
-    pretty: Markup | None
-    headers: Sequence[tuple[str, str]]
-    more_headers: int
+    pretty: str
     length: int
 
+    @classmethod
+    def of_request(cls, exchange: Exchange) -> Self:
+        """Return the request of *exchange*."""
+        first = f"{exchange.method} {exchange.path} HTTP/1.1"
+        return cls._of(first, exchange.request_headers, exchange.request_body)
 
-def message_side(first: str, headers: HeaderPairs, body: bytes) -> MessageSide:
-    """Return a message that begins with the line *first*."""
-    shown = [(_cut(name, _SHOWN_NAME), _cut(value, _SHOWN_VALUE)) for name, value in headers[:_SHOWN_HEADERS]]
-    return MessageSide(
-        raw=within(raw_message(first, headers, body, longest=_SHOWN_BYTES), _SHOWN_BYTES),
-        pretty=pretty_json(body, longest=_SHOWN_BYTES),
-        headers=shown,
-        more_headers=max(0, len(headers) - _SHOWN_HEADERS),
-        length=len(body),
-    )
+    @classmethod
+    def of_answer(cls, exchange: Exchange) -> Self:
+        """Return the answer of *exchange*."""
+        first = "no answer" if exchange.status is None else f"HTTP/1.1 {exchange.status}"
+        return cls._of(first, exchange.response_headers, exchange.response_body)
+
+    @classmethod
+    def _of(cls, first: str, headers: HeaderPairs, body: bytes) -> Self:
+        pretty = laid_out(body, longest=_SHOWN_BYTES)
+        return cls(
+            raw=within(raw_message(first, headers, body, longest=_SHOWN_BYTES), _SHOWN_BYTES),
+            pretty=pretty if len(escape(pretty).encode()) <= _SHOWN_BYTES else "",
+            length=len(body),
+        )
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The message line by line, its body laid out if it can be."""
+        head, _, body = self.raw.partition("\n\n")
+        return [*head.splitlines(), "", *(self.pretty or body).splitlines()]
+
+
+def laid_out(body: bytes, *, longest: int) -> str:
+    """
+    Return JSON with one value to a line, in at most *longest* characters; "" if it takes more, or is not JSON.
+
+    Only the space between values changes. Each value stays as it was sent, digit for digit, and a name that stands
+    twice stays twice.
+    """
+    try:
+        text = body.decode()
+        # Numbers of any length, which int() would refuse.
+        json.loads(text, parse_int=str, parse_float=str, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return ""
+    lines, depth, length = [""], 0, 0
+    for part in _PART.findall(text):
+        if part in "}]":
+            depth -= 1
+            lines.append(_STEP * depth)
+        lines[-1] += ": " if part == ":" else visible(part.encode())
+        if part in "{[,":
+            depth += part != ","
+            length += len(lines[-1]) + 1
+            lines.append(_STEP * depth)
+        # Before the next one: each line of a deep nest is longer than the one before.
+        if length > longest:
+            return ""
+    shown = "\n".join(lines)
+    return shown if len(shown) <= longest else ""
+
+
+def _refused(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
 
 
 def within(text: str, most: int) -> str:
@@ -116,10 +162,8 @@ def call_values(
         "moved": moved_wrongly(sandbox, exchange) if exchange.number in wrong else "",
         "deliveries": deliveries(sandbox, exchange),
         "shown_deliveries": _SHOWN_DELIVERIES,
-        "request_side": message_side(
-            f"{exchange.method} {exchange.path} HTTP/1.1", exchange.request_headers, exchange.request_body
-        ),
-        "response_side": message_side(f"HTTP/1.1 {exchange.status}", exchange.response_headers, exchange.response_body),
+        "request_side": MessageSide.of_request(exchange),
+        "response_side": MessageSide.of_answer(exchange),
         "curl": _curl(exchange, url),
     }
 
@@ -169,7 +213,3 @@ def _curl(exchange: Exchange, url: str) -> str:
         return ""
     line = curl_line(exchange.method, exchange.request_headers, exchange.request_body, url)
     return line if len(escape(line)) <= _SHOWN_BYTES else ""
-
-
-def _cut(data: bytes, longest: int) -> str:
-    return clean(visible(data[:longest])) + ("…" if len(data) > longest else "")

@@ -84,16 +84,6 @@ def percent(rate: float) -> str:
     return f"{rate * 100:.6f}".rstrip("0").rstrip(".") if rate else ""
 
 
-def in_words(plan: FaultPlan) -> str:
-    """Return *plan* for people: the title of a preset, or of each fault with its rate or the number of its call."""
-    if not plan or plan == FaultPlan.parse("all"):
-        return "every fault at 3 %" if plan else "nothing"
-    if plan.preset is not None:
-        return plan.preset.title
-    rates = [f"{_TITLES[fault]} {percent(rate)} %" for fault, rate in plan.rates.items()]
-    return ", ".join([*rates, *(f"{_TITLES[fault]} at call {number}" for fault, number in plan.nth.items())])
-
-
 class FaultsPage(Page):
     """The switches, and the forms that change them."""
 

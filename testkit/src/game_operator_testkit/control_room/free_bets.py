@@ -88,19 +88,12 @@ class FreeBetsPage(Page):
     async def claim(self, request: Request) -> Response:
         """Play the free bets of a grant, and claim what they have won."""
         free_bet_id = (await self._context.form(request)).get("free_bet_id", "")
-        if at_work := self._context.at_work_with(self._player_of(free_bet_id)):
-            return self._page(request, self._suggested("p1", ""), {}, said=f"{at_work} Wait for its end.")
         try:
             played = await self._context.call_wallet(self._sandbox.claim_free_bets, free_bet_id)
         except GameOperatorError as failed:
             return self._page(request, self._suggested("p1", ""), {}, said=str(failed))
         self._context.remember(free_bet_id, (), played.problems)
         return see_other(f"{self.PATH}?claimed={free_bet_id}#grants")
-
-    def _player_of(self, free_bet_id: str) -> str:
-        """Return whose grant it is; "" if there is no such grant."""
-        grants = (each for each in self._sandbox.world.grants() if each.free_bet_id == free_bet_id)
-        return next((each.request.player_id for each in grants), "")
 
     def _suggested(self, player_id: str, reference_id: str) -> dict[str, str]:
         ids = {"player_id": player_id, "instance_id": self._sandbox.instance_id, "reference_id": reference_id}

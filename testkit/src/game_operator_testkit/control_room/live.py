@@ -8,8 +8,7 @@ The id of an event is a mark: a number, and the run that counted it. A page that
 again comes back with a mark of the earlier run, and begins anew.
 
 The log has up to a thousand calls and 64 MiB. A list shows what was read of each when it was recorded, and parses no
-body. A page of it has at most 50 rows, and fewer if their ids are long: it stays below 100 kB. A row that grows by a
-delivery comes again in an event, and the script of the page removes it where it stood.
+body. A page of it has at most 50 rows, and fewer if their ids are long: it stays below 100 kB.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import contextlib
 import re
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
 
@@ -30,8 +29,7 @@ from starlette.types import Message, Send
 
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator_testkit.control_room.call_page import call_values
-from game_operator_testkit.control_room.compose import Composer
-from game_operator_testkit.control_room.live_export import FORMATS, without_signatures
+from game_operator_testkit.control_room.live_export import json_document, json_lines, without_signatures
 from game_operator_testkit.control_room.live_filters import (
     API_CALLS,
     DISAGREES,
@@ -44,15 +42,15 @@ from game_operator_testkit.control_room.live_filters import (
     offered,
     read_filter,
 )
-from game_operator_testkit.control_room.live_folds import Fold, folds_of
 from game_operator_testkit.control_room.outcomes import ExchangeRow, row, unreachable_wallet
-from game_operator_testkit.control_room.page_context import LOOKED_THROUGH, Page, PageContext, see_other
+from game_operator_testkit.control_room.page_context import LOOKED_THROUGH, Page, see_other
+from game_operator_testkit.control_room.two_calls import compared
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 
 #: How many rows a page of the list has at most, and how many bytes they take there.
 _ON_A_PAGE: Final = 50
-_MOST_ROW_BYTES: Final = 52_000
+_MOST_ROW_BYTES: Final = 57_000
 _MOST_EVENT_BYTES: Final = 256_000
 #: How many rows one event carries at most; of more, the newest.
 _SHOWN: Final = 100
@@ -78,21 +76,17 @@ class LivePage(Page):
     PATH: ClassVar[str] = "/live"
     TITLE: ClassVar[str] = "Live"
 
-    def __init__(self, context: PageContext) -> None:
-        super().__init__(context)
-        self._composer = Composer(context)
-
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
         return [
             Route(self.PATH, self.show),
             Route(f"{self.PATH}/events", self.events),
+            Route(f"{self.PATH}.json", self.document),
             Route(f"{self.PATH}/export", self.export),
             Route(f"{self.PATH}/clear", self.clear),
             Route(f"{self.PATH}/all", self.show_all),
-            *self._composer.routes(),
+            Route(f"{self.PATH}/compare", self.compare),
             Route(f"{self.PATH}/{{number}}", self.one),
-            Route(f"{self.PATH}/{{number}}/request", self.request_body),
-            Route(f"{self.PATH}/{{number}}/answer", self.answer_body),
+            *(Route(f"{self.PATH}/{{number}}/{part}", self.body) for part in ("request", "answer")),
             Route(f"{self.PATH}/{{number}}/again", self.again, methods=["POST"]),
         ]
 
@@ -105,8 +99,8 @@ class LivePage(Page):
         found = [each for each in new if asked.admits(each, wrong)]
         before = self._before(request)
         start = next((i for i, each in enumerate(found) if not before or each.exchange.number < before), len(found))
-        folds = folds_of(found[start:], wrong)
-        rows = self._rows(folds[:_ON_A_PAGE], asked, wrong)
+        rest = found[start:]
+        rows = self._rows(rest[:_ON_A_PAGE], asked, wrong)
         return self._context.page(
             request,
             "live.html",
@@ -121,8 +115,8 @@ class LivePage(Page):
             rows=Markup("").join(rows),
             counted=_counted(len(found), len(new)),
             before=before,
-            newer=_newer(folds_of(found[:start], wrong)),
-            older=folds[len(rows) - 1].first if rows and len(rows) < len(folds) else 0,
+            newer=_newer(found[:start]),
+            older=rest[len(rows) - 1].exchange.number if len(rows) < len(rest) else 0,
             seen=self._mark(kept[0].exchange.number if kept else 0),
             shown=_SHOWN,
         )
@@ -136,19 +130,31 @@ class LivePage(Page):
         return _EventStream(self._events(seen, self._asked(request)[0]))
 
     async def export(self, request: Request) -> Response:
-        """Send the calls that the filter admits as a file."""
+        """Send the calls that the filter admits as a file of JSON lines."""
+        rows = self._written(request)
+        attachment = {"content-disposition": 'attachment; filename="calls.jsonl"'}
+        return StreamingResponse(json_lines(rows), headers=attachment, media_type="application/x-ndjson")
+
+    async def document(self, request: Request) -> Response:
+        """Send the calls that the filter admits as a JSON document, for a program."""
+        return StreamingResponse(json_document(self._written(request)), media_type="application/json")
+
+    def _written(self, request: Request) -> Iterator[ExchangeRow]:
+        """
+        Return the calls that the filter admits, the newest first, with signatures only if they are asked for.
+
+        Raises:
+            HTTPException: 400 if the filter has a mistake: nothing is taken for what was not asked for.
+        """
         asked, problems = self._asked(request)
-        name = request.query_params.get("format", "")
-        if name not in FORMATS or problems:
-            raise HTTPException(400, " ".join(problems.values()) or f"Choose a format: {', '.join(FORMATS)}.")
-        write, media_type, ending = FORMATS[name]
+        if problems:
+            raise HTTPException(400, " ".join(problems.values()))
         wrong = self._sandbox.service.balances.wrong()
         found = [each for each in map(row, self._sandbox.live.recent(LOOKED_THROUGH)) if asked.admits(each, wrong)]
+        if request.query_params.get("with_signatures") == "1":
+            return iter(found)
         header = self._sandbox.service.profile.signature_header
-        with_signatures = request.query_params.get("with_signatures") == "1"
-        rows = (each if with_signatures else row(without_signatures(each.exchange, header)) for each in found)
-        attachment = {"content-disposition": f'attachment; filename="calls.{ending}"'}
-        return StreamingResponse(write(rows), headers=attachment, media_type=media_type)
+        return (row(without_signatures(each.exchange, header)) for each in found)
 
     async def clear(self, request: Request) -> Response:
         """Begin the list with what comes from now on; nothing is deleted."""
@@ -162,15 +168,21 @@ class LivePage(Page):
         """Show a call."""
         return self._detail(request, self._asked_for(request))
 
-    async def request_body(self, request: Request) -> Response:
-        """Send the body of a call's request as a file."""
-        exchange = self._asked_for(request)
-        return _file(exchange.request_body, f"call-{exchange.number}-request.txt")
+    async def compare(self, request: Request) -> Response:
+        """Show two calls side by side, the older one left."""
+        numbers = sorted({int(text) for text in request.query_params.getlist("call") if _NUMBER.fullmatch(text)})
+        found = [each for each in map(self._sandbox.live.exchange, numbers) if each is not None]
+        if len(found) != 2:
+            raise HTTPException(400, "Tick two calls of the list, which are still in the log, and press Compare.")
+        return self._context.page(request, "two_calls.html", rows=[row(each) for each in found], parts=compared(*found))
 
-    async def answer_body(self, request: Request) -> Response:
-        """Send the body of a call's answer as a file."""
-        exchange = self._asked_for(request)
-        return _file(exchange.response_body, f"call-{exchange.number}-answer.txt")
+    async def body(self, request: Request) -> Response:
+        """Send the body of a call's request or answer as a file."""
+        exchange, part = self._asked_for(request), request.url.path.rpartition("/")[2]
+        body = exchange.request_body if part == "request" else exchange.response_body
+        attachment = {"content-disposition": f'attachment; filename="call-{exchange.number}-{part}.txt"'}
+        # No browser takes it for a page of ours, whatever is in it.
+        return Response(body, headers=attachment, media_type="application/octet-stream")
 
     async def again(self, request: Request) -> Response:
         """Deliver a webhook again."""
@@ -238,14 +250,14 @@ class LivePage(Page):
 
     def _rows(
         self,
-        folds: Sequence[Fold],
+        shown: Sequence[ExchangeRow],
         asked: LiveFilter,
         wrong: Mapping[int, ReportedBalance],
         *,
         room: int = _MOST_ROW_BYTES,
         **more: Any,  # Any: values of the template.
     ) -> list[Markup]:
-        """Return *folds* as HTML: the first, and as many more as there is *room* for in bytes."""
+        """Return the rows that are *shown* as HTML: the first, and as many more as there is *room* for in bytes."""
         values = {
             "filtering": True,
             "disagreeing": wrong,
@@ -254,9 +266,8 @@ class LivePage(Page):
             "counted": "",
         } | more
         made: list[Markup] = []
-        for fold in folds:
-            order = self._place(fold.row.exchange)
-            html = self._context.fragment("_rows.html", rows=[fold.row], fold=fold, order=order, **values)
+        for each in shown:
+            html = self._context.fragment("_rows.html", rows=[each], order=self._place(each.exchange), **values)
             room -= len(html.encode())
             if made and room < 0:
                 break
@@ -281,7 +292,6 @@ class LivePage(Page):
             yield f"event: anew\nid: {self._mark(0)}\ndata: {log.run}\n\n".encode()
         shown = [each for each in self._admitted(asked, log.since(asked.after_number)) if each.exchange.number <= after]
         matched = deque(each.exchange.number for each in shown[::-1])
-        top = next(iter(folds_of(shown, self._sandbox.service.balances.wrong())), None)
         sent_at = time.monotonic()
         while not self._context.is_stopped:
             event = b""
@@ -292,10 +302,7 @@ class LivePage(Page):
                 matched.extend(each.exchange.number for each in admitted[::-1])
                 while matched and matched[0] < log.oldest:
                     matched.popleft()
-                folds = folds_of(admitted, self._sandbox.service.balances.wrong(), top)
-                top = folds[0]
-                newest = [each for each in folds if each.number >= admitted[-1].exchange.number]
-                event = self._event(newest[:_SHOWN], asked, len(matched))
+                event = self._event(admitted[:_SHOWN], asked, len(matched))
             elif time.monotonic() - sent_at > _HEARTBEAT_SECONDS:
                 event = b": still here\n\n"
             if event:
@@ -308,24 +315,18 @@ class LivePage(Page):
         wrong = self._sandbox.service.balances.wrong() if exchanges and asked.answer else {}
         return [each for each in map(row, exchanges) if asked.admits(each, wrong)]
 
-    def _event(self, folds: Sequence[Fold], asked: LiveFilter, matched: int) -> bytes:
-        """Return an event that carries *folds*, and how many calls the list has now."""
-        log, number = self._sandbox.live, folds[0].number
+    def _event(self, new: Sequence[ExchangeRow], asked: LiveFilter, matched: int) -> bytes:
+        """Return an event that carries *new* rows, and how many calls the list has now."""
+        log, number = self._sandbox.live, new[0].exchange.number
         counted = _counted(matched, log.count - max(log.oldest - 1, asked.after_number))
         wrong = self._sandbox.service.balances.wrong()
-        made = self._rows(folds, asked, wrong, room=_MOST_EVENT_BYTES, fresh=True, counted=counted)
+        made = self._rows(new, asked, wrong, room=_MOST_EVENT_BYTES, fresh=True, counted=counted)
         lines = "".join(f"data: {line}\n" for line in "".join(made).splitlines() if line.strip())
         return f"id: {self._mark(number)}\n{lines}\n".encode(errors="backslashreplace")
 
     def _mark(self, number: int) -> str:
         """Return the mark of a reader that has seen the exchanges up to *number*."""
         return f"{self._sandbox.live.run}-{number}"
-
-
-def _file(body: bytes, name: str) -> Response:
-    attachment = {"content-disposition": f'attachment; filename="{name}"'}
-    # No browser takes it for a page of ours, whatever is in it.
-    return Response(body, headers=attachment, media_type="application/octet-stream")
 
 
 def _operations(asked: LiveFilter) -> list[str]:
@@ -340,11 +341,11 @@ def _counted(found: int, total: int) -> str:
     return calls if found == total else f"{found:,} of {calls}"
 
 
-def _newer(folds: Sequence[Fold]) -> int | None:
-    """Return before which number the page of the *folds* that are newer is, 0 for the newest page; None without any."""
-    if not folds:
+def _newer(rows: Sequence[ExchangeRow]) -> int | None:
+    """Return before which number the page of the *rows* that are newer is, 0 for the newest page; None without any."""
+    if not rows:
         return None
-    return folds[-_ON_A_PAGE - 1].first if len(folds) > _ON_A_PAGE else 0
+    return rows[-_ON_A_PAGE - 1].exchange.number if len(rows) > _ON_A_PAGE else 0
 
 
 def _alerts(

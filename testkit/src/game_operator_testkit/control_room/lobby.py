@@ -15,6 +15,7 @@ from starlette.routing import Route
 from game_operator.codes import GameStatus, Genre
 from game_operator.errors import GameOperatorError, TransportError
 from game_operator.models import GameInfo, GameInstance
+from game_operator_testkit.control_room.bets import leave_open
 from game_operator_testkit.control_room.outcomes import unreachable_wallet
 from game_operator_testkit.control_room.page_context import (
     LOOKED_THROUGH,
@@ -37,7 +38,7 @@ _KEPT: Final = ("player_id", "wager", "outcome", "won")
 
 
 #: How a round may end.
-Outcome: TypeAlias = Literal["rules", "win", "loss", "cancelled"]
+Outcome: TypeAlias = Literal["rules", "win", "loss", "cancelled", "open"]
 
 
 def _instance_of(info: ValidationInfo) -> GameInstance | None:
@@ -131,8 +132,6 @@ class LobbyPage(Page):
         typed = {name: fields.get(name, "") for name in PlayForm.model_fields}
         playable = {each.id: each for _, instances in self._playable() for each in instances}
         form, problems = checked(PlayForm, typed, playable)
-        if form is not None and (at_work := self._context.at_work_with(form.player_id)):
-            problems["player_id"] = f"{at_work} Wait for its end, or choose another player."
         if not self._sandbox.wallet_url:
             problems["round"] = "There is no wallet to take the wager from, so nothing was played."
         if form is None or problems:
@@ -146,6 +145,7 @@ class LobbyPage(Page):
                 wager_cents=form.wager,
                 won_cents=form.won,
                 cancel=form.outcome == "cancelled",
+                settlement="lose" if form.outcome == "open" else "send",
             )
         except TransportError as unreachable:
             problems["round"] = unreachable_wallet(self._sandbox.wallet_url or "", unreachable)
@@ -153,6 +153,8 @@ class LobbyPage(Page):
             return self._page(request, typed, problems, played=begun, unreachable=True)
         except GameOperatorError as failed:
             return self._page(request, typed, {"round": str(failed)})
+        for bet_id in played.unsent if form.outcome == "open" else ():
+            leave_open(self._sandbox, bet_id)
         self._context.remember(played.round_id, played.bet_ids, played.problems)
         # The form stays filled in, to play another round.
         filled_in = {name: typed[name] for name in _KEPT if typed[name]}

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from game_operator import text
 from game_operator.codes import WebhookErrorCode
-from game_operator.errors import MalformedCallError, TransportError
+from game_operator.errors import MalformedCallError, RequestNotSentError, TransportError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.operations import AnyBet
@@ -23,14 +23,11 @@ from game_operator_testkit.provider.delivery import UNSEEN, is_definite
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.hand_made import TYPED, UNSIGNED
 from game_operator_testkit.sandbox.service.key_history import KeyHistory, KeyPeriod
-from game_operator_testkit.sandbox.service.state import EDITED, MUST_BE_REFUSED, WRITTEN
+from game_operator_testkit.sandbox.service.state import MUST_BE_REFUSED
 
-#: Of a body on a page; a longer one would make the page useless.
-_SHOWN_BYTES: Final = 64 * 1024
 #: Signatures that a correct wallet refuses.
-_WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes", UNSIGNED, TYPED})
+_WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
 #: What got lost on the way, by the fault that did it.
 _LOSSES: Final = {Fault.REQUEST_LOST: "request lost", Fault.REPLY_LOST: "reply lost"}
 #: HTTP statuses of a server that has nothing at this address.
@@ -130,11 +127,6 @@ def must_be_refused(exchange: Exchange) -> bool:
     return not FAULTS_TO_REFUSE.isdisjoint(exchange.faults)
 
 
-def is_by_hand(exchange: Exchange) -> bool:
-    """Return whether a person made *exchange*: the service knows nothing of it."""
-    return not {EDITED, WRITTEN}.isdisjoint(exchange.note.split("; "))
-
-
 def unknown_key(keys: KeyHistory, at_millis: int) -> str:
     """Return why the wallet answered INVALID_SIGNATURE to a right signature at *at_millis*, and what to do."""
     period = keys.at(at_millis)
@@ -216,12 +208,15 @@ def why_no_reply(exchange: Exchange) -> str:
 
 def unreachable_wallet(url: str, error: TransportError) -> str:
     """Return what to say of the wallet at *url*, which gave no answer but *error*."""
-    if "connection refused" in str(error).lower():
-        return f"Nobody answers at {urlsplit(url).netloc} (connection refused). Is the wallet running?"
+    place = urlsplit(url).netloc
+    if error.timed_out:
+        return f"The wallet at {place} gave no answer within {error.elapsed_seconds:.0f} s. Look into its log."
+    if isinstance(error, RequestNotSentError):
+        return f"Nobody answers at {place}, so the call was not sent. Is the wallet running? ({error.reason})"
     return f"The wallet cannot be reached. {error}"
 
 
-def raw_message(first: str, headers: HeaderPairs, body: bytes, *, longest: int = _SHOWN_BYTES) -> str:
+def raw_message(first: str, headers: HeaderPairs, body: bytes, *, longest: int) -> str:
     """
     Return a message with its *first* line as it went over the wire, as text in which nothing hides.
 
@@ -295,7 +290,7 @@ class BetOutcome:
         self.wrong: ReportedBalance | None = wrong
         self._keys = keys or KeyHistory()
         self._currency, self._early_code = currency, early_code
-        self._calls = [each for each in exchanges if not (must_be_refused(each) or is_by_hand(each))]
+        self._calls = [each for each in exchanges if not must_be_refused(each)]
         self._withdraw, self._deposit, self._rollback = map(self._operation, ("/withdraw", "/deposit", "/rollback"))
 
     def _operation(self, path: str) -> _Operation:

@@ -6,7 +6,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -31,7 +31,6 @@ from game_operator.models.webhooks import LONGEST_ID, problem_of_id
 from game_operator.money import cents_from_amount
 from game_operator.protocol.operations import AnyBet
 from game_operator.text import clean, iso_time, templates
-from game_operator_testkit.control_room.jobs import PlayersInUse
 from game_operator_testkit.control_room.outcomes import BetOutcome, folded, without_our_key
 from game_operator_testkit.control_room.results import cents_in, money_in, settlement_sentence, units_in
 from game_operator_testkit.control_room.status import status_of
@@ -42,7 +41,6 @@ from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.world import PlacedBet
 
 if TYPE_CHECKING:
-    from game_operator.wallet import JoinedWallet, Wallet
     from game_operator_testkit.sandbox.server import Sandbox
 
 T = TypeVar("T")
@@ -78,11 +76,10 @@ class PageContext:
     Args:
         sandbox: What is shown and used.
         navigation: The pages that each page links to.
-        wallet: The wallet that the sandbox plays against, where its ledger is at hand; or None.
+        service_key: The file with the service's private key, or None.
 
     Attributes:
         is_stopped: Whether the server ends, and streams of events with it.
-        in_use: The players whose money a test run moves just now.
         played: The bets of each round or claim that was played here, and the wallet's mistakes, by its id. Not all of
             it is kept: the deliveries are in the live log, too.
     """
@@ -93,13 +90,12 @@ class PageContext:
         self,
         sandbox: "Sandbox",
         navigation: "Sequence[type[Page]]",
-        wallet: "Wallet | JoinedWallet | None" = None,
+        service_key: Path | None = None,
     ) -> None:
         self.sandbox: Sandbox = sandbox
-        self.wallet: Wallet | JoinedWallet | None = wallet
+        self.service_key: Path | None = service_key
         self._navigation = navigation
         self.played: dict[str, tuple[Sequence[str], Sequence[str]]] = {}
-        self.in_use: PlayersInUse = PlayersInUse()
         self._token = secrets.token_urlsafe(32)
         self._calling = asyncio.Semaphore(_MOST_CALLING)
 
@@ -116,11 +112,6 @@ class PageContext:
     def now_millis(self) -> int:
         """Return the service's time, Unix milliseconds."""
         return self.sandbox.service.clock()
-
-    def at_work_with(self, player_id: str) -> str:
-        """Return which test run moves the money of *player_id* just now, in a sentence; "" if none does."""
-        run = self.in_use.run_with(player_id)
-        return f"{run.capitalize()} is at work with {clean(player_id)}." if run else ""
 
     def likely_player(self) -> str:
         """Return the player of the newest call, to fill in forms."""
@@ -191,13 +182,11 @@ class PageContext:
         async with self._calling:
             return await run_in_threadpool(work, *args, **named)
 
-    async def form(
-        self, request: Request, *, most_bytes: int = MAX_FORM_BYTES, verbatim: Container[str] = ()
-    ) -> dict[str, str]:
+    async def form(self, request: Request) -> dict[str, str]:
         """
-        Return the fields of a form, ids and *verbatim* fields as they were typed, all else without blanks around it.
+        Return the fields of a form, ids as they were typed, and all else without blanks around it.
 
-        Where a name repeats, the last one counts. The form has at most *most_bytes*.
+        Where a name repeats, the last one counts.
 
         Raises:
             HTTPException: 413 for a body over the limit, 415 for a body that is not a form, 400 for one that cannot be
@@ -208,8 +197,8 @@ class PageContext:
         body = bytearray()
         async for chunk in request.stream():
             body += chunk
-            if len(body) > most_bytes:
-                raise HTTPException(413, f"The form is longer than {most_bytes // 1024} KiB, and nothing was done.")
+            if len(body) > MAX_FORM_BYTES:
+                raise HTTPException(413, f"The form is longer than {MAX_FORM_BYTES // 1024} KiB, and nothing was done.")
         try:
             fields = dict(parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS))
         except ValueError as bad:
@@ -218,8 +207,7 @@ class PageContext:
             raise HTTPException(
                 403, "This form is from an earlier run of the sandbox. Go back, reload the page and send it again."
             )
-        as_typed = {name for name in fields if name.endswith("_id") or name in verbatim}
-        return {name: text if name in as_typed else text.strip() for name, text in fields.items()}
+        return {name: text if name.endswith("_id") else text.strip() for name, text in fields.items()}
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         """

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -17,7 +18,6 @@ from game_operator_testkit.provider.keys import KeyKeeper, ServiceKeys, SigningK
 from game_operator_testkit.provider.requests import Request, Seal
 from game_operator_testkit.sandbox.base import Carry, Runner, SandboxBase
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
-from game_operator_testkit.sandbox.service.hand_made import saw_by_hand, signature_of
 from game_operator_testkit.sandbox.serving import ServingThread, application, listening_socket, loopback, tcp_port
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Sandbox(SandboxBase):
         teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on, before anything is
             signed with them: for a wallet in the same process. None leaves that to you.
         allow_remote: Whether other machines may reach it: its control room has no password.
+        record: A file for the exchanges of ``live``: those of earlier runs are there from the start of the block, and
+            new ones are written to it. It has the signatures of all calls. None keeps them in memory alone.
         profile: What is assumed: names of fields, the signature's header, batches of deposits.
         control_room: Makes the pages that are served beside the Operator API, from this sandbox and the API. Pass
             ``game_operator_testkit.control_room.ControlRoom``. None serves the API alone.
@@ -88,6 +90,7 @@ class Sandbox(SandboxBase):
         profile: Profile | None = None,
         control_room: "Callable[[Sandbox, ASGIApp], Pages] | None" = None,
         allow_remote: bool = False,
+        record: Path | None = None,
     ) -> None:
         try:
             service_keys = ServiceKeys.maker(service_private_key, old_service_key, next_service_key)
@@ -110,6 +113,7 @@ class Sandbox(SandboxBase):
         #: Where the wallet is whose webhooks are called, or None.
         self.wallet_url: str | None = wallet_url
         self._make_pages = control_room
+        self._record = record
 
     @property
     def base_url(self) -> str:
@@ -139,27 +143,6 @@ class Sandbox(SandboxBase):
             raise ConfigurationError(f"There is no webhook number {number} in the live log (any more).")
         return running.run(self._delivered_again(before, wallet_url))
 
-    def send_by_hand(self, request: Request, *, note: str) -> Exchange:
-        """
-        Sign *request* as its seal says, send it to the wallet, and return the exchange in the live log.
-
-        Nothing is known of the call but what its body says. So the next balance of its player is believed, if the call
-        may have moved money.
-
-        Args:
-            request: What to send: a path below the wallet's URL, a body, its seal and its headers.
-            note: What the live log says of it, such as ``edited by hand``.
-
-        Raises:
-            ConfigurationError: There is no wallet, or the sandbox is not running.
-            TransportError: The wallet cannot be reached.
-        """
-        running, wallet_url = self._check_ready()
-        keys = self.service.keys
-        # Here and not on the event loop: a key that nobody has used yet is made first, and keys remember signatures.
-        keys.headers(request, self.service.profile.signature_header)
-        return running.run(self._sent_by_hand(request, wallet_url, signature_of(request, keys), note))
-
     def ask_with_next_key(self, player_id: str) -> Exchange:
         """
         Ask the wallet for a balance by a call that the next key has signed, and return the exchange.
@@ -183,17 +166,23 @@ class Sandbox(SandboxBase):
             raise ConfigurationError(f"This sandbox already runs at {self.base_url}. Make a second one instead.")
         app: ASGIApp = application(self.service.answered, self._clock)
         pages = None if self._make_pages is None else self._make_pages(self, app)
-        self._running = ServingThread(
-            listening_socket(self._host, self._port, allow_remote=self._allow_remote),
-            app if pages is None else pages,
-            lambda: None if pages is None else pages.stop(),
-        )
+        with ExitStack() as if_it_fails:
+            if self._record is not None:
+                self.live.keep_in(self._record)
+                if_it_fails.callback(self.live.close_file)
+            self._running = ServingThread(
+                listening_socket(self._host, self._port, allow_remote=self._allow_remote),
+                app if pages is None else pages,
+                lambda: None if pages is None else pages.stop(),
+            )
+            if_it_fails.pop_all()
         return self
 
     def __exit__(self, *_exc: object) -> None:
         running, self._running = self._running, None
         if running is not None:
             running.stop()
+        self.live.close_file()
 
     def __repr__(self) -> str:
         if not hasattr(self, "_running"):
@@ -237,11 +226,6 @@ class Sandbox(SandboxBase):
         async with self._carrier(wallet_url) as carrier:
             carried = await carrier.carry_again(before.path, before.request_body, before.request_headers)
         return self.service.saw_again(before, carried)
-
-    async def _sent_by_hand(self, request: Request, wallet_url: str, signature: str, note: str) -> Exchange:
-        async with self._carrier(wallet_url) as carrier:
-            carried = await carrier.carry_request(request)
-        return saw_by_hand(self.service, carried, signature=signature, note=note)
 
     def _carrier(self, wallet_url: str) -> "aclosing[HttpCarrier]":
         from game_operator_testkit.provider.http import HttpCarrier

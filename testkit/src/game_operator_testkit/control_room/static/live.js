@@ -1,4 +1,4 @@
-// Pausing the list of calls, how many calls it has, and rows that grow.
+// Pausing the list of calls, and how many calls it has.
 (() => {
   "use strict";
 
@@ -16,23 +16,10 @@
       pause.textContent = isPaused() ? `Resume${count ? ` (${count} new)` : ""}` : "Pause";
     };
 
-    // A call that was delivered once more comes again as a row, whose data-first is that of its row so far. The newest stands first.
-    const fold = () => {
-      const newer = new Set();
-      for (const row of [...calls.rows]) {
-        const first = row.dataset.first;
-        if (!first) continue;
-        // While the list stands still, a row that is shown stays until its newer one is.
-        if (newer.has(first) && !(isPaused() && row.classList.contains("shown"))) row.remove();
-        newer.add(first);
-      }
-    };
-
     pause.hidden = false;
     pause.addEventListener("click", () => {
       if (isPaused()) {
         delete calls.dataset.paused;
-        fold();
       } else {
         // The style sheet hides the rows that come now, which do not have this class.
         for (const row of calls.rows) row.classList.add("shown");
@@ -44,7 +31,6 @@
     document.addEventListener("htmx:sse:after:message", () => {
       const newest = calls.rows[0];
       if (newest?.dataset.counted) document.getElementById("counted").textContent = newest.dataset.counted;
-      fold();
       if (!isPaused()) return;
       // What is held back is bounded as the list is; the log still has the rest.
       const waiting = held();

@@ -41,7 +41,6 @@
   const outdate = (calls) => {
     for (const row of calls.rows) {
       row.removeAttribute("id");
-      row.removeAttribute("data-first");
       row.className = "past";
       row.title = "Of the run before the sandbox started again";
       for (const link of row.querySelectorAll("a")) link.replaceWith(...link.childNodes);

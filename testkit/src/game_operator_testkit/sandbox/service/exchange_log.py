@@ -1,15 +1,18 @@
 """
 What went over the wire, as it happens: each webhook sent to the wallet, and each call of the Operator API received.
 
-The newest are kept, with their bodies and signatures as they were: only the person at this machine sees them, and no
-log has them.
+The newest are kept, with their bodies and signatures as they were: only the person at this machine sees them. No log
+has them, and no file unless somebody asks for one.
 """
 
+import logging
 import secrets
+import sqlite3
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from itertools import takewhile
+from pathlib import Path
 from threading import Lock
 from typing import Final, Literal
 
@@ -18,6 +21,9 @@ from game_operator.models.webhooks import Reply
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.operations import API_PREFIX
 from game_operator.protocol.webhook_reply import read_reply
+from game_operator_testkit.sandbox.service.exchange_file import ExchangeFile
+
+_LOG: Final = logging.getLogger("game_operator_testkit.sandbox")
 
 _KEPT: Final = 1_000
 _KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -163,7 +169,8 @@ class LiveLog:
         self._count = 0
         self._deliveries: dict[bytes, deque[int]] = {}
         #: Distinguishes this run from another, whose numbers are of other exchanges.
-        self.run: Final = secrets.token_hex(8)
+        self.run: str = secrets.token_hex(8)
+        self._file: ExchangeFile | None = None
 
     @property
     def count(self) -> int:
@@ -171,20 +178,57 @@ class LiveLog:
         with self._lock:
             return self._count
 
+    def keep_in(self, path: Path) -> None:
+        """
+        Begin with the exchanges that earlier runs have left in the file at *path*, and write new ones there too.
+
+        Raises:
+            ConfigurationError: The file cannot be used.
+        """
+        self._file = ExchangeFile(path)
+        if not self.count:
+            self.run = self._file.run
+            for each in self._file.exchanges():
+                self._count = each["number"] - 1
+                self._keep(Exchange(**each).read())
+
+    def close_file(self) -> None:
+        """Write no more to the file."""
+        with self._lock:
+            file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
     def record(self, exchange: Exchange) -> Exchange:
         """Keep *exchange*, and return it with its number."""
         # Bodies are read and hashed here, and not while others wait.
         read = exchange.read()
         with self._lock:
-            self._count += 1
-            numbered = replace(read, number=self._count)
-            self._exchanges.append(numbered)
-            if numbered.call_key:
-                self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
-            self._bytes += _length(numbered)
-            while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
-                self._drop_oldest()
+            numbered = self._keep(read)
+            if self._file is not None:
+                self._write(self._file, numbered)
         return numbered
+
+    def _keep(self, read: Exchange) -> Exchange:
+        self._count += 1
+        numbered = replace(read, number=self._count)
+        self._exchanges.append(numbered)
+        if numbered.call_key:
+            self._deliveries.setdefault(numbered.call_key, deque()).append(numbered.number)
+        self._bytes += _length(numbered)
+        while len(self._exchanges) > self._kept or (self._bytes > self._kept_bytes and len(self._exchanges) > 1):
+            self._drop_oldest()
+        return numbered
+
+    def _write(self, file: ExchangeFile, exchange: Exchange) -> None:
+        try:
+            values = {each.name: getattr(exchange, each.name) for each in fields(exchange)}
+            file.write(values, oldest=self._count - len(self._exchanges) + 1)
+        except sqlite3.Error:
+            # The sandbox goes on without the file: a full disk is no reason to fail a call.
+            self._file = None
+            file.close()
+            _LOG.exception("Calls are no longer recorded", extra={"event": "sandbox.recording_failed"})
 
     def _drop_oldest(self) -> None:
         oldest = self._exchanges.popleft()

@@ -1,1 +1,0 @@
-"""Test runs against the wallet, begun and watched on a page: certifications and storms."""
