@@ -103,14 +103,7 @@ class StormForm(BaseModel):
         file.write_text("".join(f"{each}\n" for each in self.players), encoding="utf-8")
         plan = [f"--bets={self.bets}", f"--faults={self.faults or 'none'}"]
         files = [f"--trace={place / _TRACE}", f"--html={place / _REPORT}"]
-        return [
-            "storm",
-            f"--wallet={wallet_url}",
-            f"--players-file={file}",
-            *plan,
-            f"--trace={place / _TRACE}",
-            f"--html={place / _REPORT}",
-        ]
+        return ["storm", f"--wallet={wallet_url}", f"--players-file={file}", *plan, *files]
 
 
 class _FarForm(BaseModel):
