@@ -1,7 +1,7 @@
 """Where a storm's players come from, and the books that show at the end what they have."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from functools import partial
@@ -100,21 +100,6 @@ class LedgerBooks:
         return closing(SqlLedger(self.url, accounts=self.accounts, migrate=False, table_prefix=self.table_prefix))
 
 
-class OpenLedgerBooks(LedgerBooks):
-    """
-    The same in a *ledger* that is open in this process, and stays open.
-
-    Its balances must be in the ledger's own table.
-    """
-
-    def __init__(self, ledger: SqlLedger, *, source: str = "") -> None:
-        super().__init__("", source=source)
-        self._open_ledger = ledger
-
-    def _ledger(self) -> AbstractContextManager[SqlLedger]:
-        return nullcontext(self._open_ledger)
-
-
 def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
     """Return a balance in cents; None if the wallet under test has removed the account."""
     try:
@@ -124,22 +109,9 @@ def _balance_in(ledger: SqlLedger, player_id: str) -> int | None:
 
 
 class PlayersBooks:
-    """
-    Players who hold money at any wallet: player-balance returns their balances.
+    """Players who hold money at any wallet: player-balance returns their balances."""
 
-    *listed_in* names where the user wrote them, for messages.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        key: SigningKey,
-        *,
-        profile: Profile | None = None,
-        timeout: float = 10.0,
-        listed_in: str = "the file",
-    ) -> None:
-        self._listed_in = listed_in
+    def __init__(self, url: str, key: SigningKey, *, profile: Profile | None = None, timeout: float = 10.0) -> None:
         self._caller = partial(WebhookCaller, url, key, profile=profile, timeout=timeout)
 
     def open(self, opening: Mapping[str, int]) -> Mapping[str, int]:
@@ -148,7 +120,7 @@ class PlayersBooks:
         balances = {player_id: answer for player_id, answer in answers.items() if isinstance(answer, int)}
         if unknown := [player_id for player_id in answers if player_id not in balances]:
             player_id, answer = unknown[0], answers[unknown[0]]
-            advice = f"Open their accounts, or take them out of {self._listed_in}."
+            advice = "Open their accounts, or take them out of the file."
             if answer != WebhookErrorCode.PLAYER_NOT_FOUND:
                 advice = "Is this the address that /player-balance is below?"
             players = f"{len(unknown)} player{'' if len(unknown) == 1 else 's'}"

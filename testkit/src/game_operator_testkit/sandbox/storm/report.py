@@ -52,7 +52,6 @@ class StormReport:
         not_200: How many answers to genuine calls had another HTTP status than 200 (spec §4.1).
         broken_off: Why it ended before the plan did; "" if it did not.
         trace: The lines of the trace, if service and wallet do not agree.
-        was_stopped: Whether somebody stopped it before all bets were dealt; those that were dealt are audited.
     """
 
     head: TraceHead
@@ -72,7 +71,6 @@ class StormReport:
     broken_off: str = ""
     trace: tuple[str, ...] = field(default=(), repr=False)
     lasting: tuple[Difference, ...] = ()
-    was_stopped: bool = False
 
     @property
     def left_open(self) -> tuple[Difference, ...]:
@@ -141,8 +139,7 @@ class StormReport:
         if self.too_seldom:
             return f"Service and wallet agree on all {bets}, but not every fault was tried enough."
         apart = ", except for the expected differences" if self.expected or self.lasting else ""
-        ended = "Stopped early: service" if self.was_stopped else "Service"
-        return f"{ended} and wallet agree on all {bets} and {counted(self.claims, 'claim')}{apart}."
+        return f"Service and wallet agree on all {bets} and {counted(self.claims, 'claim')}{apart}."
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
-from threading import Event
 from typing import Final, TypeAlias
 
 from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
@@ -26,7 +25,7 @@ from game_operator_testkit.sandbox.dealing.carrying import Courier, play
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Order, ServiceState
 from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
-from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, PlannedRound, run_id_of
+from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, PlannedItem, run_id_of
 from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers, record_bet
 from game_operator_testkit.sandbox.service.seed import catalogue
 from game_operator_testkit.sandbox.storm.audit import Difference, audit
@@ -96,7 +95,6 @@ class Storm:
     _not_200: int = field(default=0, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
     _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
-    _stopping: Event = field(default_factory=Event, init=False, repr=False)
     #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
     _ended: "tuple[Dealer, Mapping[str, int], Mapping[str, PlayerBalance]] | None" = field(default=None, init=False)
 
@@ -131,14 +129,6 @@ class Storm:
         self._ended = dealer, opening, _wrong(balances)
         report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
-
-    def stop(self) -> None:
-        """
-        Deal no more rounds. May be called from any thread, while ``run`` plays in another.
-
-        The bets that are dealt already end as planned, and all of them are audited.
-        """
-        self._stopping.set()
 
     @property
     def dealt(self) -> Sequence[Dealt]:
@@ -235,9 +225,6 @@ class Storm:
 
     def _noted(self, plan: Plan) -> Iterator[PlannedItem]:
         for item in plan:
-            # The claims after a round belong to it: a shorter plan has them too, so that a trace can be replayed.
-            if self._stopping.is_set() and self._items and not isinstance(item, PlannedClaim):
-                return
             self._items.append(item)
             yield item
 
@@ -305,11 +292,6 @@ class Storm:
             await carry(NotingCourier(measured, self.timeline, self.patience).post)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
-        asked, planned = self.head.bets, sum(len(each.bets) for each in self._items if isinstance(each, PlannedRound))
-        was_stopped = self._stopping.is_set() and planned < asked
-        if was_stopped:
-            # A replay of the trace plays what was dealt, and no more.
-            self.head = replace(self.head, bets=planned)
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
         refusals = Counter(filter(None, map(_refusal, bets)))
         differences = tuple(difference for difference in found if not difference.expected)
@@ -328,7 +310,6 @@ class Storm:
             expected=tuple(difference for difference in found if difference.expected and difference.fault is None),
             lasting=tuple(difference for difference in found if difference.fault is not None),
             not_200=self._not_200,
-            was_stopped=was_stopped,
         )
         return report if report.agrees else replace(report, trace=self.trace())
 
