@@ -12,6 +12,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.signers.keys import LocalSigner
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify_in_process
+from testkit.tests.certifier.first_causes import hold_first_cause
 from testkit.tests.certifier.wrong_wallets.registry import RANDOM_OPERATIONS, WrongWallet
 
 __all__ = ["INSTANCE", "OTHER", "PLAYER", "RUN_ID", "RememberingSigner", "certified", "delivered_to", "hold_caught"]
@@ -189,6 +190,8 @@ def hold_caught(wrong: WrongWallet, folder: Path, *, everywhere: bool) -> None:
     is_first = wrong.first in first.title if wrong.first else first.verdict.id in {wrong.must, *wrong.may}
     assert is_first, f"{first.title}, by {first.ids}: {first.verdict.notes}"
     assert all("stumbled" not in each.reason for each in report.verdicts)
+    if not everywhere:
+        hold_first_cause(wrong.name, report)
 
 
 def hold_told(wrong: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:

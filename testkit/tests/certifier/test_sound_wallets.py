@@ -13,6 +13,7 @@ from game_operator_testkit.certifier import Report, Supplies, certify_in_process
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from game_operator_testkit.provider.in_process import InProcessCarrier
+from testkit.tests.certifier.first_causes import hold_first_cause
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, RUN_ID, delivered_to, opened, service_signer
 from tests.support.seeds import random_of
 
@@ -31,9 +32,11 @@ def certified(kind: type[PlainWallet], **settings: Any) -> Report:  # Any: those
         "run_id": RUN_ID,
     }
     try:
-        return certify_in_process(delivered_to(wallet), **given | settings)
+        report = certify_in_process(delivered_to(wallet), **given | settings)
     finally:
         wallet.close()
+    hold_first_cause(kind.__name__, report)
+    return report
 
 
 def hold_passed(report: Report, *not_tried: str) -> None:

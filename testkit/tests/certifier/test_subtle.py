@@ -5,6 +5,7 @@ from wallet_by_hand import PlainWallet
 
 from game_operator_testkit.certifier import Outcome, Weight
 from testkit.tests.certifier.findings import only
+from testkit.tests.certifier.first_causes import hold_first_cause
 from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.wrong_wallets import subtle
 
@@ -39,6 +40,8 @@ _BODIES = [
 @pytest.mark.drawn(9)
 def test_a_subtle_mistake_is_found(kind: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
     """The verdict weighs what is at risk, and its reason names the call (spec §3, §5)."""
-    verdict = only(certified(kind, only=[scenario]))
+    report = certified(kind, only=[scenario])
+    hold_first_cause(kind.__name__, report)
+    verdict = only(report)
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, weight)
     assert told in verdict.reason

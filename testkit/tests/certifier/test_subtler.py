@@ -6,6 +6,7 @@ from wallet_by_hand import PlainWallet
 from game_operator_testkit.certifier import Weight
 from game_operator_testkit.certifier.report.verdicts import KnownCause
 from testkit.tests.certifier.findings import only
+from testkit.tests.certifier.first_causes import hold_first_cause
 from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.wrong_wallets import subtler
 from testkit.tests.certifier.wrong_wallets.overlooked import SharesTheAnswerOfEachCall
@@ -51,7 +52,9 @@ LOST, DOUBLED = Weight.MONEY_LOST, Weight.MONEY_DOUBLED
 )
 def test_a_close_look_shows_it(wrong: type[PlainWallet], scenario: str, weight: Weight, told: str) -> None:
     """And the reason names that part. The right wallet passes the same, as ``test_wrong_wallets`` shows."""
-    verdict = only(certified(wrong, only=[scenario]))
+    report = certified(wrong, only=[scenario])
+    hold_first_cause(wrong.__name__, report)
+    verdict = only(report)
     assert (verdict.failed, verdict.weight) == (True, weight), verdict
     assert told in verdict.reason
 

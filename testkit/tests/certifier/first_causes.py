@@ -1,0 +1,66 @@
+"""
+The first cause that a report names for each wallet of the tests, stored in first_causes.toml.
+
+A change of the certifier that names another cause shows here, and has to be an improvement. The tests compare the runs
+that they make anyway. ``python -m testkit.tests.certifier.first_causes`` makes these runs and writes the file.
+"""
+
+import os
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from game_operator_testkit.certifier import Report
+
+__all__ = ["hold_first_cause"]
+
+_FILE: Final = Path(__file__).with_suffix(".toml")
+_HEAD: Final = (
+    "# The first cause that a report names for each wallet of the tests: first_causes.py compares and writes it.\n"
+    "# Wallets that race may be named in several ways.\n\n"
+)
+_WRITES: Final = "WRITE_FIRST_CAUSES"
+_TESTS: Final = ("wrong_wallets", "subtle", "subtler", "sound_wallets")
+#: Wallets whose causes this run has written.
+_written: Final[set[str]] = set()
+
+
+def first_cause(report: "Report") -> str:
+    """Return the first cause in words; of a scenario without a known mistake, with its id."""
+    if not report.causes:
+        return "nothing"
+    first = report.causes[0]
+    words = first.title if first.mistake else f"{first.verdict.id} {first.title}"
+    return f"advice: {words}" if first.verdict.is_advice else words
+
+
+def hold_first_cause(name: str, report: "Report") -> None:
+    """Hold that the first cause of *report* is one that is stored for *name*; store it if that is asked for."""
+    found = first_cause(report)
+    if found in _stored().get(name, ()):
+        return
+    assert os.environ.get(_WRITES), f"{name}: {found!r}, and stored is {_stored().get(name)}"
+    _stored()[name] = [*(_stored()[name] if name in _written else ()), found]
+    _written.add(name)
+    lines = [f"{name} = {_listed(causes)}" for name, causes in sorted(_stored().items())]
+    _FILE.write_text(_HEAD + "\n".join(lines) + "\n")
+
+
+@cache
+def _stored() -> dict[str, list[str]]:
+    return tomllib.loads(_FILE.read_text()) if _FILE.exists() else {}
+
+
+def _listed(causes: list[str]) -> str:
+    return "[" + ", ".join(f'"{cause}"' for cause in causes) + "]"
+
+
+if __name__ == "__main__":
+    import pytest
+
+    os.environ[_WRITES] = "yes"
+    files = [str(_FILE.parent / f"test_{name}.py") for name in _TESTS]
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-k", "not nowhere_else and not name_it", *files]))
