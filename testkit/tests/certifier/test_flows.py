@@ -210,34 +210,15 @@ def test_no_answer_makes_a_scenario_stumble(answer: bytes) -> None:
     assert len(report.failures) > 20
 
 
-class TellsCents(PlainWallet):
-    """Tells 9500 where 95.00 is meant."""
-
-    def _render_balance(self, cents: int) -> str:
-        return str(cents)
-
-
-class ReadsUnits(PlainWallet):
-    """Takes 500 for 500.00."""
-
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        return 100 * super()._read_amount(operation, action, document)
-
-
-class ReadsHundredths(PlainWallet):
-    """Takes 500 for hundredths of a cent."""
-
-    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
-        return super()._read_amount(operation, action, document) // 100
-
-
 @pytest.mark.parametrize(
     ("wrong", "opening_cents", "told"),
     [
-        pytest.param(TellsCents, 100_000, "left 99500.00", id="cents told"),
-        pytest.param(ReadsUnits, 100_000, "left 500.00", id="units read"),
-        pytest.param(ReadsUnits, 10_000, "was refused for want of money", id="units read, and too little money"),
-        pytest.param(ReadsHundredths, 100_000, "left 999.95", id="hundredths read"),
+        pytest.param(answers.TellsCents, 100_000, "500 cents moved the balance by 500.00", id="cents told"),
+        pytest.param(answers.ReadsCentsAsUnits, 100_000, "500 cents moved the balance by 500.00", id="units read"),
+        pytest.param(
+            answers.ReadsCentsAsUnits, 10_000, "was refused for want of money", id="units read, and too little money"
+        ),
+        pytest.param(answers.ReadsHundredths, 100_000, "500 cents moved the balance by 0.05", id="hundredths read"),
     ],
 )
 def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents: int, told: str) -> None:
@@ -258,6 +239,8 @@ def test_cents_and_units_are_told_apart(wrong: type[PlainWallet], opening_cents:
     assert (first.verdict.id, first.title) == ("A02", "cents and currency units are mixed up")
     assert told in first.verdict.reason
     assert {each.id for each in report.failures} == {*first.ids}
+    assert report.calls < 30
+    assert [each.difference_cents for each in report.moved] == [0, 0]
 
 
 class TakesTwoAlikeForADoubleClick(PlainWallet):

@@ -70,7 +70,7 @@ def test_our_wallets_on_one_database_pass(tmp_path: Path) -> None:
     ("wrong", "scenario", "weight", "told"),
     [
         pytest.param(races.AsksForFundsBeforeTheLock, "D01", LOST, "the balance paid for 33: -", id="D01, overdrawn"),
-        pytest.param(races.DebitsAnEarlierBalance, "D01", LOST, "50 of 50 withdraws at once", id="D01, lost updates"),
+        pytest.param(races.DebitsAnEarlierBalance, "D01", LOST, "64 of 64 withdraws at once", id="D01, lost updates"),
         pytest.param(races.PaysTwinsOfDeposits, "D02", DOUBLED, "identical deposits at once, player-1", id="D02, paid"),
         pytest.param(
             races.RefusesTwins, "D02", LOST, "refused with DUPLICATE_TRANSACTION instead of SUCCESS", id="D02, refused"
@@ -134,7 +134,7 @@ def test_fewer_bets_than_the_balance_pays_for_are_told() -> None:
     """Whoever has the money may bet (spec §4.1)."""
     verdict = only(certified(RefusesHalf, only=["D01"]))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, LOST)
-    assert verdict.reason.startswith("25 of 50 withdraws at once were accepted, and the balance paid for 33")
+    assert verdict.reason.startswith("32 of 64 withdraws at once were accepted, and the balance paid for 33")
 
 
 class BusyWhenManyCall(PlainWallet):

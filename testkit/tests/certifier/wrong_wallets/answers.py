@@ -98,8 +98,10 @@ class RepliesByPlayerAndAmount(PlainWallet):
             return super()._carry_out(call)
         kept: dict[tuple[str, int], Reply] = self.__dict__.setdefault("_kept_replies", {})
         key = call.player_id, call.cents
-        if key not in kept:
-            kept[key] = super()._carry_out(call)
+        if key in kept:
+            time.sleep(0.002)  # An answer of the same millisecond could be this call's own.
+            return kept[key]
+        kept[key] = super()._carry_out(call)
         return kept[key]
 
 
@@ -139,3 +141,21 @@ class RefusesTheGame(PlainWallet):
         super()._check_shape(operation, document)
         if "game" in document:
             raise InvalidRequestError("an unknown member")
+
+
+@wrong("returns balances in cents", must="A02", may="*", first="cents and currency units are mixed up")
+class TellsCents(PlainWallet):
+    def _render_balance(self, cents: int) -> str:
+        return str(cents)
+
+
+@wrong("takes the cents of a call for currency units", must="A02", may="*", first="currency units are mixed up")
+class ReadsCentsAsUnits(PlainWallet):
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return 100 * super()._read_amount(operation, action, document)
+
+
+@wrong("divides the cents of a call by 100", must="A02", may="*", first="currency units are mixed up")
+class ReadsHundredths(PlainWallet):
+    def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
+        return super()._read_amount(operation, action, document) // 100

@@ -1,8 +1,9 @@
 """Wallets that forget: after some seconds, or once enough other calls have come."""
 
 from collections.abc import Iterable
+from random import Random
 
-from wallet_by_hand import SUCCESS, Bet, Case, Known, PlainWallet
+from wallet_by_hand import SUCCESS, Bet, Call, Case, Known, PlainWallet
 
 from testkit.tests.certifier.wrong_wallets.registry import wrong
 
@@ -99,4 +100,24 @@ class RepeatsAfterTheRollback(PlainWallet):
     def _withdraw(self, case: Case) -> str:
         if case.bet is not None and case.bet.state == "ROLLED_BACK" and case.is_repeat:
             return SUCCESS
+        return super()._withdraw(case)
+
+
+@wrong("does not keep the record of one movement in 25, drawn by chance", must="G04", may="*", operations=400,
+       first="record of a call is sometimes not kept")  # fmt: skip
+class LosesRecordsByChance(PlainWallet):
+    def _remember(self, call: Call) -> None:
+        chance: Random = self.__dict__.setdefault("_chance", Random(25))
+        if chance.random() > 1 / 25:
+            super()._remember(call)
+
+
+@wrong("carries a withdraw out anew whose record it lost by chance, one in 25", must="D09", may="*", operations=400,
+       first="record of a call is sometimes not kept")  # fmt: skip
+class DebitsAgainByChance(PlainWallet):
+    def _withdraw(self, case: Case) -> str:
+        chance: Random = self.__dict__.setdefault("_chance", Random(5))
+        if case.is_repeat and case.bet is not None and case.bet.state == "OPEN" and chance.random() < 1 / 25:
+            update = "UPDATE accounts SET cents = cents - ? WHERE player_id = ?"
+            self._database.execute(update, (case.call.cents, case.call.player_id))
         return super()._withdraw(case)

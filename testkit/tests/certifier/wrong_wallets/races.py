@@ -107,9 +107,25 @@ class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
         super()._move(case, player_id, cents)
 
 
-@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05")
+@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05",
+       first="one overwrites another")  # fmt: skip
 class DebitsAnEarlierBalance(_AddsToAnEarlierBalance):
     pass
+
+
+@wrong("of every eight withdraws at once, lets one overwrite another", must="D01", may="D03 D05 D07 D08 D09 H05",
+       first="one overwrites another")  # fmt: skip
+class OverwritesEveryEighth(PlainWallet):
+    """Debits go on until the money is used up, so that what is left looks right."""
+
+    _withdraws = 0
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, player_id, cents)
+        if cents < 0 and not is_alone():
+            self._withdraws += 1
+            if self._withdraws % 8 == 0:
+                self._database.execute("UPDATE accounts SET cents = cents - ? WHERE player_id = ?", (cents, player_id))
 
 
 @wrong("credits a balance that it read before it took the lock", must="D05", may="D04 H05")

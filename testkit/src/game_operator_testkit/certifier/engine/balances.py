@@ -6,6 +6,7 @@ or be rounded where the answer is written; then the money is right, and the answ
 """
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import accumulate
 from typing import Final
 
@@ -30,7 +31,9 @@ _OF_THE_CALL: Final = frozenset(
     {WebhookErrorCode.INVALID_REQUEST, WebhookErrorCode.INVALID_SIGNATURE, WebhookErrorCode.SYSTEM_ERROR}
 )
 #: How coarse a rounded balance is: a tenth of a unit, or a whole one.
-_STEPS_CENTS: Final = (100, 10)
+_STEPS_CENTS: Final = {100: "whole units", 10: "one decimal"}
+#: By what factor a movement is too large or too small where cents and currency units are mixed up.
+_SCALES: Final = (Fraction(100), Fraction(1, 100))
 
 
 def units(cents: int) -> str:
@@ -50,10 +53,9 @@ class Balances(Replies):
     def opening_cents_of(self, player: Player) -> int:
         """Return the balance that a scenario begins with, in cents: no answer before is known to agree with it."""
         seen = self.observed
-        if seen.rounds_to_cents:
-            step = "whole units" if seen.rounds_to_cents == _STEPS_CENTS[0] else "one decimal"
-            told = f"not judged: the wallet rounds balances to {step}, so cents cannot be seen"
-            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED)
+        if seen.unjudged:
+            told = f"not judged: {seen.unjudged}. More mistakes may be hidden"
+            raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.UNJUDGED)
         if seen.is_behind and (shown := self.cents_by_probe(player)) is not None:
             return shown
         if waits := max(seen.lags_seconds, seen.late_seconds):
@@ -64,7 +66,11 @@ class Balances(Replies):
         """Hold, by a player-balance, that each of *players* (both, if none is named) has what is due."""
         players = players or (self.player, self.other)
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
-            if actual_cents != player.due_cents and not self._comes_later(player, actual_cents):
+            if actual_cents == player.due_cents:
+                continue
+            if after is not None:
+                self._check_scale(player, actual_cents, after)
+            if not self._comes_later(player, actual_cents):
                 raise self._wrong_balance(player, actual_cents, after)
 
     def _balances_of(self, players: Sequence[Player]) -> Iterator[int]:
@@ -111,9 +117,9 @@ class Balances(Replies):
         due_cents = player.due_cents
         shown_by = after or self._moved or self._balance
         place = shown_by.place if shown_by else None
-        if self._is_rounded(player, actual_cents):
+        if step := self._rounded_to(player, actual_cents):
             told = f"{player.id} has {units(due_cents)}, and the wallet returns {units(actual_cents)}: it rounds to "
-            step = "whole units" if self.observed.rounds_to_cents == _STEPS_CENTS[0] else "one decimal"
+            self.observed.unjudged = f"the wallet rounds balances to {step}, so cents cannot be seen"
             return Found(told + step, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.ROUNDED, place=place)
         if self._is_unpadded(player, actual_cents):
             told = (
@@ -155,6 +161,23 @@ class Balances(Replies):
         if not is_alike or other.bet_id == call.bet_id or not 0 <= millis < _MOMENT_MILLIS:
             return ""
         return f". Another bet, of the same amount and {millis} ms before, was debited: are the two taken for one?"
+
+    def _check_scale(self, player: Player, actual_cents: int, after: Carried) -> None:
+        """End this scenario, and all others, if the call and a plain bet move a hundredfold, or a hundredth."""
+        moved_cents = self.moved_if_carried_out(after)
+        for scale in _SCALES:
+            if not moved_cents or actual_cents - player.due_cents + moved_cents != scale * moved_cents:
+                continue
+            bet = self.bet(player)
+            heard = self.send(self.request(bet.withdraw(), "a withdraw, to see by how much it moves the balance"))
+            self.send(self.request(bet.rollback(), "its rollback"))
+            if heard.balance_cents is not None and actual_cents - heard.balance_cents == scale * bet.wager_cents:
+                told = (
+                    f"a withdraw of {bet.wager_cents} cents moved the balance by {units(int(bet.wager_cents * scale))}"
+                )
+                self.observed.scale, self.observed.unjudged = scale, told
+                told += ". All else is not judged, and may be wrong too"
+                raise Found(told, cause=KnownCause.SCALE, place=heard.place)
 
     # A balance that is behind.
 
@@ -232,21 +255,17 @@ class Balances(Replies):
 
     # A balance that is rounded.
 
-    def _is_rounded(self, player: Player, actual_cents: int) -> bool:
-        """Return whether *actual_cents* is what is due, rounded: then a bet of what is missing ends in an even sum."""
+    def _rounded_to(self, player: Player, actual_cents: int) -> str:
+        """Return to what the due balance is rounded, if it is: a bet of what is missing ends in an even sum."""
         due_cents = player.due_cents
-        for step in _STEPS_CENTS:
+        off_cents = abs(actual_cents - due_cents)
+        for step, name in _STEPS_CENTS.items():
             rest = due_cents % step
-            off_cents = abs(actual_cents - due_cents)
             if step in self.observed.exact_to or not rest or actual_cents % step or off_cents >= step:
                 continue
-            if self.observed.rounds_to_cents == step:
-                return True
-            shown = self.cents_by_probe(player, rest)
-            if shown is not None and shown - rest == due_cents - rest:
-                self.observed.rounds_to_cents = step
-                return True
-        return False
+            if self.cents_by_probe(player, rest) == due_cents:
+                return name
+        return ""
 
     def _is_unpadded(self, player: Player, actual_cents: int) -> bool:
         """Return whether *actual_cents* is what is due, written without the 0 before its cents: 0.9 for 0.09."""

@@ -1,6 +1,7 @@
 """What a run has seen of the wallet so far, over all scenarios: its pace, its limits and its habits."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from statistics import median
 from typing import Final
 
@@ -46,7 +47,10 @@ class Observed:
         repeated: The kinds of calls whose repeat was answered as the first time.
         recognised: Those whose repeat moved nothing, besides.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
-        rounds_to_cents: The step of rounded balances: 100 for whole units; 0 if they are not rounded.
+        unjudged: What keeps balances from being compared, in words, such as rounding; "" if nothing does.
+        forgets_by_chance: Whether of many equal calls some were not known when they came again.
+        tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
+        scale: What a movement of one cent moves in the answers: 100 or 1/100 where cents and units are mixed up.
     """
 
     wager_cents: int | None = None
@@ -61,7 +65,10 @@ class Observed:
     is_blind: bool = False
     late_seconds: float = 0.0
     waited_in_vain: bool = False
-    rounds_to_cents: int = 0
+    unjudged: str = ""
+    forgets_by_chance: bool = False
+    tried_in_vain: int = 0
+    scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
     accepted: set[str] = field(default_factory=set)
     debited: tuple[Carried, WithdrawCall] | None = None

@@ -13,6 +13,7 @@ from game_operator.protocol.http import pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS, units
 from game_operator_testkit.certifier.engine.calls import Player
+from game_operator_testkit.certifier.engine.chance import by_chance
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.scenario import LOAD, Scenario, verdict_of
@@ -206,6 +207,7 @@ class Run:
         except NotTried as why:
             cut = why
         except Found as found:
+            found = found if stage is None else self._by_chance(stage, found)
             usual = scenario.weight
             if found.is_refusal and usual is Weight.MONEY_DOUBLED:
                 usual = Weight.MONEY_LOST
@@ -222,6 +224,16 @@ class Run:
             verdict = replace(verdict, reason="; ".join(filter(None, reasons)), is_undone=is_undone)
         self._settle(stage, verdict)
         return verdict
+
+    def _by_chance(self, stage: Stage, found: Found) -> Found:
+        """Return *found*, or that it happens by chance; the tries that show it are not among the exchanges."""
+        kept, self._kept = self._kept, {}
+        try:
+            return by_chance(stage, found, kept.values())
+        except (Found, NotTried):
+            return found
+        finally:
+            self._kept = kept
 
     def _begun_or_staged(self, scenario: Scenario) -> Stage:
         """Return the stage that the beginning of *scenario* was played on, or a new one."""
@@ -411,7 +423,7 @@ def put_back(at: Stage) -> None:
             cents = current_cents(at, player)
             if cents is None:
                 break
-            more = cents - player.opening_cents
+            more = int((cents - player.opening_cents) / at.observed.scale)
             if not number:
                 # A wallet that does not say what it has must not be led further and further away.
                 left_cents = min(2 * abs(more), MOST_BALANCE_CENTS)

@@ -13,6 +13,8 @@ _PLAINEST: Final = "A02"
 _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.GONE: KnownCause.NO_ANSWER,
     KnownCause.BUSY: KnownCause.TWIN_REFUSED,
+    KnownCause.ROUNDED: KnownCause.UNJUDGED,
+    KnownCause.SCALE: KnownCause.UNJUDGED,
 }
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"

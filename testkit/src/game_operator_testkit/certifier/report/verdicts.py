@@ -25,12 +25,14 @@ class KnownCause(StrEnum):
     FRAMEWORK = "answered by a framework"
     FLOAT = "a balance through a float"
     NO_TX_ID = "a call without a tx_id is not known again"
+    NOT_KEPT = "a record is sometimes not kept"
     NOT_ALL = "a bet of all the money is refused"
     FORGOTTEN = "SUCCESS after SYSTEM_ERROR, and nothing moved"
     GONE = "the process is gone"
     LAGGING = "an old balance from player-balance"
     LAST_DIGITS = "the last digits of a large balance"
     LATE = "money that moves after the answer"
+    LOST_UPDATE = "a balance that was read too early"
     MIXED_UP = "calls that are mixed up"
     NARROW = "ids that do not fit"
     OWNERS_BALANCE = "the balance of another player"
@@ -69,6 +71,7 @@ class KnownCause(StrEnum):
     TWIN_REFUSED = "refused beside its twin"
     ZERO_IS_NOBODY = "a player without money is not found"
     UNREADABLE = "every withdraw is INVALID_REQUEST"
+    UNJUDGED = "not judged"
     UNSERVED = "batches are not served"
 
 

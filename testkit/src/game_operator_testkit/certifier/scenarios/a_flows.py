@@ -40,16 +40,12 @@ def a02(at: Stage) -> None:
     """A wager is debited, a win credited."""
     bet = at.bet()
     heard = at.ask(bet.withdraw(), "a withdraw")
-    balance_cents, wager_cents = heard.balance_cents, bet.wager_cents
-    if balance_cents is not None:
-        # The first days' mistake: cents are mixed up with currency units.
-        wrong = {100 * wager_cents, wager_cents // 100} - {0}
-        is_hundredfold = heard.succeeded and at.player.due_cents - balance_cents in wrong
-        is_poor = heard.code == Code.INSUFFICIENT_BALANCE and wager_cents <= balance_cents < 100 * wager_cents
-        if is_hundredfold or is_poor:
-            what = "was refused for want of money" if is_poor else f"left {units(balance_cents)}"
-            reason = f"a withdraw of {wager_cents} cents from {units(at.player.due_cents)} {what}"
-            raise Found(reason, cause=KnownCause.SCALE, place=heard.place)
+    wager_cents, left_cents = bet.wager_cents, heard.balance_cents or 0
+    # The first days' mistake: cents are mixed up with currency units.
+    if heard.code == Code.INSUFFICIENT_BALANCE and wager_cents <= left_cents < 100 * wager_cents:
+        told = f"a withdraw of {wager_cents} cents from {units(left_cents)} was refused for want of money"
+        at.observed.unjudged = told
+        raise Found(told, cause=KnownCause.SCALE, place=heard.place)
     at.check_unlimited(heard, asked=False)
     if heard.code == Code.INVALID_REQUEST:
         _find_surplus(at, heard)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: Which of the wallet's processes.
 Place: TypeAlias = Literal["wallet", "second"]
 
-_MANY: Final = 50
+_MANY: Final = 64
 _FITTING: Final = 33
 _MOST_AT_ONCE: Final = 200
 _IDENTICAL: Final = 20
@@ -67,7 +67,7 @@ def d01(at: Stage) -> None:
     for each in heard:
         at.check_unlimited(each, asked=True)
     if len(taken) != fitting:
-        raise _wrongly_accepted(at, heard, len(taken), before_cents, wager_cents)
+        raise _wrongly_accepted(at, bets, heard, before_cents)
     at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
@@ -76,17 +76,25 @@ def d01(at: Stage) -> None:
     at.refunded([bet for bet, _ in taken])
 
 
-def _wrongly_accepted(at: Stage, heard: Sequence[Carried], taken: int, before_cents: int, wager_cents: int) -> Found:
-    """Return what is wrong where *taken* withdraws at once were accepted, more or fewer than were paid."""
+def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carried], before_cents: int) -> Found:
+    """Return what is wrong where more or fewer withdraws at once were accepted than were paid."""
+    wager_cents, taken = bets[0].wager_cents, sum(each.succeeded for each in heard)
     left_cents, fitting = at.balance_of(at.player), before_cents // wager_cents
     told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
     busy = next((each for each in heard if each.code not in _OF_THE_CALL), None)
     if taken < fitting and busy is not None and left_cents == at.player.due_cents:
         return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
-    if left_cents != before_cents % wager_cents:
+    if left_cents == at.player.due_cents:
         return Found(told)
-    return Found(f"{told}. So the right number was debited, and not all answers are right", cause=KnownCause.SAME_REPLY)
+    # Each bet gives back what it is said to have paid. If that is what was taken, the answers were other bets'.
+    for bet in bets:
+        at.send(at.request(bet.rollback(), "a rollback, to see what the bet had paid"))
+    back_cents = at.balance_of(at.player) - left_cents
+    told = f"{told}. Rollbacks of all these bets gave back {units(back_cents)}, "
+    if back_cents == before_cents - left_cents:
+        return Found(f"{told}exactly what was taken: answers belong to other bets", cause=KnownCause.SAME_REPLY)
+    return Found(f"{told}and {units(before_cents - left_cents)} was taken", cause=KnownCause.LOST_UPDATE)
 
 
 def _check_each_its_own(at: Stage, taken: Sequence[Carried], before_cents: int, wager_cents: int) -> None:
