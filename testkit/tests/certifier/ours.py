@@ -137,8 +137,15 @@ class Ours:
             self.ledger.run(pruned)
 
 
-def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = (), skip: Iterable[str] = ()) -> Report:
-    """Return what the certifier finds of our wallet on *ledger*, all supplied."""
+def certified_ours(
+    ledger: AnyLedger,
+    profile: Profile,
+    only: Iterable[str] = (),
+    skip: Iterable[str] = (),
+    *,
+    assumed: Profile | None = None,
+) -> Report:
+    """Return what the certifier finds of our wallet on *ledger*, all supplied; *assumed* is not the wallet's own."""
     ours = Ours(ledger, profile)
     for player_id in (PLAYER, OTHER):
         ledger.open_account(player_id, _OPENING)
@@ -149,7 +156,7 @@ def certified_ours(ledger: AnyLedger, profile: Profile, only: Iterable[str] = ()
             signing_key=service_signer(),
             player_id=PLAYER,
             other_player_id=OTHER,
-            profile=profile,
+            profile=assumed or profile,
             only=only,
             skip=skip,
             supplies=ours.supplies(Ours(other, profile)),

@@ -44,6 +44,7 @@ class Observed:
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
+        codes: The codes that were heard.
         repeated: The kinds of calls whose repeat was answered as the first time.
         recognised: Those whose repeat moved nothing, besides.
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
@@ -73,6 +74,7 @@ class Observed:
     accepted: set[str] = field(default_factory=set)
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
+    codes: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     recognised: set[str] = field(default_factory=set)
     refused_since: dict[str, tuple[Carried, str]] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class Observed:
         if heard.succeeded:
             self.refused_since.pop(player_id, None)
         elif heard.code:
+            self.codes.add(heard.code)
             self._note_refusal(heard, scenario, player_id)
         self._last_of[player_id] = heard, scenario
         if alone and heard.status and len(self._first_ms) < _PACED_BY:

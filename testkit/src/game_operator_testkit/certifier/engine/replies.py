@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from game_operator.codes import WebhookErrorCode
 from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.calls import Asked, Calls
 from game_operator_testkit.certifier.engine.steps import Found
@@ -12,6 +13,8 @@ from game_operator_testkit.provider.requests import Request
 
 #: Whose signatures a wallet need not accept.
 _STRANGERS: Final = (None, "stranger", "retired")
+#: What a profile may say of the HTTP status of a call that no known key signed.
+_UNAUTHENTICATED: Final = (200, 401)
 #: HTTP statuses by which a framework says that nobody serves a path, or not with this method.
 _NO_SUCH_ROUTE: Final = frozenset({404, 405})
 #: Before a wallet that accepts no connection is asked again: it may be starting.
@@ -45,7 +48,10 @@ class Replies(Calls):
             # The specification asks for 200 always, so a 200 is only worth advice where the profile expects another.
             weight = Weight.ADVICE if heard.status == 200 else Weight.CONTRACT_BROKEN
             told = f"answered {kind} with HTTP {heard.status}, and it must be {status}"
-            self.note(told, weight, f"{KnownCause.STATUS} {heard.status}", heard)
+            is_other = heard.code == WebhookErrorCode.INVALID_SIGNATURE and heard.status in _UNAUTHENTICATED
+            self.note(
+                told, weight, KnownCause.UNAUTHENTICATED if is_other else f"{KnownCause.STATUS} {heard.status}", heard
+            )
 
     def _is_a_frameworks(self, heard: Carried) -> bool:
         """Return whether *heard* refuses a body that a scenario wrote, probably before the wallet; nothing moved."""

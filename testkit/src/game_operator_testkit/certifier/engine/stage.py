@@ -7,6 +7,7 @@ from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, WebhookCall, WithdrawCall
+from game_operator.profile import Profile
 from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
@@ -23,6 +24,9 @@ _ROLLBACK: Final = "/rollback"
 _MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
+#: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
+_EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
+_EXTENDED: Final = frozenset(code.value for code in Code if fold_code(code, Profile(codes="core")) != code)
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 #: Characters that some wallets do not expect in an id.
@@ -158,7 +162,7 @@ class Stage(Balances):
         heard = self.ask(what, title, status=status, due=fold_code(code, self.profile))
         who = self._player_of(what)
         if heard.succeeded:
-            self._accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
+            self.accepted_wrongly(heard, who, code, sound=success_is_advice, cause=cause)
             return heard
         self.check_code(heard, code, final_code_is_advice=final_code_is_advice)
         self.check_balance(heard, who)
@@ -172,7 +176,7 @@ class Stage(Balances):
             return
         for heard in self.answered(requests):
             if heard.succeeded:
-                self._accepted_wrongly(heard, self.player, code, sound=False)
+                self.accepted_wrongly(heard, self.player, code)
             else:
                 self.check_code(heard, code)
         self.check_balances(self.player)
@@ -187,7 +191,7 @@ class Stage(Balances):
         if heard.succeeded and self.profile.duplicate_reply == "verbatim" and heard.reply == first.reply:
             return
         if heard.succeeded:
-            self._accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK, sound=False)
+            self.accepted_wrongly(heard, self._player_of(withdraw), Code.BET_ROLLED_BACK)
         self.check_code(heard, Code.BET_ROLLED_BACK)
         self.check_balance(heard, self._player_of(withdraw))
 
@@ -372,16 +376,28 @@ class Stage(Balances):
             return
         early_code = self.profile.early_deposit_code
         due_is, is_ = (finality(operation, each, early_code=early_code) for each in (due, heard.code))
+        cause = self._other_profile(heard, code)
         if due_is is not Finality.FINAL and is_ is Finality.FINAL:
             # A bet that is never placed costs nobody anything.
             harmless = final_code_is_advice or heard.request.path == _WITHDRAW
             weight = Weight.ADVICE if harmless else Weight.MONEY_LOST
             told += "; the service takes this for final and never sends it again"
-            self.note(told, weight, "", heard, symptom=symptom_of(heard, heard.code))
+            self.note(told, weight, cause, heard, symptom=symptom_of(heard, heard.code))
             return
         if due_is is Finality.FINAL and is_ is not Finality.FINAL:
             told += "; the service may send it again for hours"
-        self.note(told, Weight.ADVICE, KnownCause.OTHER_CODES, heard)
+        self.note(told, Weight.ADVICE, cause or KnownCause.OTHER_CODES, heard)
+
+    def _other_profile(self, heard: Carried, code: str) -> str:
+        """Return the field of the profile that another value would make *heard* right by; "" if no field does."""
+        if heard.code is None or heard.request.path == BALANCE_PATH:
+            return ""
+        if heard.request.path.startswith(_DEPOSIT) and code == self.profile.early_deposit_code in _EARLY:
+            return KnownCause.EARLY_CODE if heard.code in _EARLY else ""
+        if self.profile.codes == "core":
+            return KnownCause.CORE_CODES if fold_code(heard.code, self.profile) == fold_code(code, self.profile) else ""
+        fits = heard.code == fold_code(code, replace(self.profile, codes="core"))
+        return KnownCause.CORE_CODES if fits and not self.observed.codes & _EXTENDED else ""
 
     def check_balance(self, heard: Carried, player: Player) -> None:
         """Hold that the balance in *heard*, if any, is the one that is due; if not, find out which is wrong."""
@@ -400,12 +416,16 @@ class Stage(Balances):
             cause = KnownCause.OWNERS_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
-    def _accepted_wrongly(self, heard: Carried, player: Player, code: str, *, sound: bool, cause: str = "") -> None:
+    def accepted_wrongly(
+        self, heard: Carried, player: Player, code: str, *, sound: bool = False, cause: str = ""
+    ) -> None:
+        """End the scenario at a SUCCESS where *code* is due; one that moved nothing, if that is *sound*, is advice."""
         actual = self.balance_of(player)
         moved, due = actual - player.due_cents, fold_code(code, self.profile)
         if sound and not moved:
             told = f"returned SUCCESS without moving money; {due} is assumed, and no harm is done"
-            self.note(told, Weight.ADVICE, KnownCause.STEADY, heard)
+            is_unknown = heard.request.path == _ROLLBACK and code == Code.BET_NOT_FOUND
+            self.note(told, Weight.ADVICE, KnownCause.UNKNOWN_ROLLBACK if is_unknown else KnownCause.STEADY, heard)
             return
         what = "nothing moved, although the service believes it did"
         if moved:

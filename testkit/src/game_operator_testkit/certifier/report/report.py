@@ -13,6 +13,7 @@ _PLAINEST: Final = "A02"
 _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.GONE: KnownCause.NO_ANSWER,
     KnownCause.BUSY: KnownCause.TWIN_REFUSED,
+    KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
     KnownCause.ROUNDED: KnownCause.UNJUDGED,
     KnownCause.SCALE: KnownCause.UNJUDGED,
 }
@@ -239,7 +240,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
 
     def costs_more(other: Verdict) -> bool:
         # Where no call is understood, nothing else is known of the wallet.
-        return other.weight.rank < verdict.weight.rank and slug != KnownCause.UNREADABLE
+        return other.weight.rank < verdict.weight.rank and slug not in (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES)
 
     return tuple(each for each in failed if each is not verdict and not costs_more(each) and is_same(each))
 

@@ -48,6 +48,7 @@ def a02(at: Stage) -> None:
         raise Found(told, cause=KnownCause.SCALE, place=heard.place)
     at.check_unlimited(heard, asked=False)
     if heard.code == Code.INVALID_REQUEST:
+        _find_name(at)
         _find_surplus(at, heard)
         at.check_success(heard, Weight.CONTRACT_BROKEN)  # Nothing was taken, and the service learns it.
     at.check_moved(heard, at.player, -wager_cents)
@@ -58,6 +59,23 @@ def a02(at: Stage) -> None:
         -wager_cents: (KnownCause.OTHER_FIELD, ", which is the amount less the wager"),
     }
     at.accepts(bet.deposit(won_cents), "its deposit")
+
+
+def _find_name(at: Stage) -> None:
+    """Send withdraws with the other names of their fields, and end the run's judging at one that is accepted."""
+    for canonical in ("bet_id", "tx_id", "amount_cents"):
+        first, *others = at.profile.names_of(canonical, "withdraw") or ("",)
+        for name in others:
+            bet = at.bet()
+            body = at.writer.body(bet.withdraw())
+            request = at.request(bet.withdraw(), f"a withdraw with {name} in place of {first}")
+            renamed = {name if key == first else key: value for key, value in body.items()}
+            heard = at.send(replace(request, body=encode_json(renamed)))
+            if heard.succeeded:
+                told = f"a withdraw is accepted with {name} in place of {first}"
+                at.observed.unjudged = told
+                at.send(at.request(bet.rollback(), "its rollback"))
+                raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.FIELD_NAMES, place=heard.place)
 
 
 def _find_surplus(at: Stage, refused: Carried) -> None:

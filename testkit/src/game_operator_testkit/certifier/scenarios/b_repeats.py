@@ -8,10 +8,12 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
 from game_operator.protocol.http import Manner
+from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried, turned_away
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import Body, answers, batch, lacking
+from game_operator_testkit.certifier.scenarios.c_order import gives_nothing_back
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls, Request
 
@@ -77,14 +79,14 @@ def b04(at: Stage) -> None:
     bet = at.placed()
     cents, code = bet.wager_cents, Code.DUPLICATE_TRANSACTION
     at.refuses(bet.withdraw(amount_cents=2 * cents), "its tx_id with another amount", code)
-    at.refuses(bet.withdraw(player_id=at.other.id), "its tx_id with another player", code)
+    _refused_to_another(at, bet.withdraw(player_id=at.other.id), "its tx_id with another player")
     at.accepts(bet.deposit(cents), "its deposit")
     at.refuses(bet.deposit(2 * cents), "the deposit's tx_id with another amount", code)
     for claim in at.jackpots(cents):
         at.accepts(claim, "a jackpot")
         larger, foreign = replace(claim, amount_cents=2 * cents), replace(claim, player_id=at.other.id)
         at.refuses(larger, "the jackpot's tx_id with another amount", code)
-        at.refuses(foreign, "the jackpot's tx_id with another player", code)
+        _refused_to_another(at, foreign, "the jackpot's tx_id with another player")
         if at.writer.name("tx_id", "deposit"):
             of_deposit = replace(claim, tx_id=bet.deposit(cents).tx_id)
             at.refuses(of_deposit, "a jackpot with the tx_id of a deposit", code)
@@ -92,6 +94,16 @@ def b04(at: Stage) -> None:
             if action != claim.action and at.writer.name("tx_id", "deposit"):
                 other = replace(claim, action=action)
                 at.refuses(other, f"the jackpot's tx_id with the type {action}", code)
+
+
+def _refused_to_another(at: Stage, call: MovingCall, title: str) -> None:
+    """Hold that a known tx_id is refused to another player; some service may mean it as a new call."""
+    heard, code = at.ask(call, title), Code.DUPLICATE_TRANSACTION
+    if heard.succeeded:
+        is_new_call = at.balance_of(at.other) - at.other.due_cents == moved_by(call)
+        at.accepted_wrongly(heard, at.other, code, cause=KnownCause.PER_PLAYER if is_new_call else "")
+    at.check_code(heard, code)
+    at.check_balance(heard, at.other)
 
 
 def b05(at: Stage) -> None:
@@ -267,11 +279,7 @@ def b13(at: Stage) -> None:
     unpaid = at.bet(tx_id=bet.withdraw().tx_id)
     at.placed(bet)
     at.refuses(unpaid.withdraw(), "its tx_id with another bet", code)
-    refunding, title = unpaid.rollback(), "a rollback of the refused bet"
-    if at.profile.unknown_rollback == "success":
-        at.accepts(refunding, title, moves=0)
-    else:
-        at.refuses(refunding, title, Code.BET_NOT_FOUND, success_is_advice=True)
+    gives_nothing_back(at, unpaid.rollback(), "a rollback of the refused bet")
     known = bet.deposit(bet.wager_cents)
     at.accepts(known, "the first bet's deposit")
     if at.writer.name("tx_id", "deposit"):

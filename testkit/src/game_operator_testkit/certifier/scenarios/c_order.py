@@ -9,7 +9,7 @@ from game_operator.models.webhooks import DepositCall, RollbackCall, WebhookCall
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
-from game_operator_testkit.certifier.report.verdicts import Weight
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import BetCalls
 
@@ -19,13 +19,13 @@ _NEWCOMER_CENTS: Final = 1_000
 
 def c01(at: Stage) -> None:
     """There is nothing to give back."""
-    _gives_nothing_back(at, at.bet().rollback(), "a rollback without its withdraw")
+    gives_nothing_back(at, at.bet().rollback(), "a rollback without its withdraw")
 
 
 def c02(at: Stage) -> None:
     """The rollback leaves a mark by which the late withdraw is refused; repeated, it still gives nothing back."""
     bet = at.bet()
-    first = _gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
+    first = gives_nothing_back(at, bet.rollback(), "a rollback without its withdraw")
     at.refuses(bet.withdraw(), "the withdraw that arrives after its rollback", Code.BET_ROLLED_BACK)
     if not at.observed.is_slow:
         at.refuses(bet.withdraw(), "the same late withdraw again", Code.BET_ROLLED_BACK)
@@ -67,7 +67,7 @@ def c06(at: Stage) -> None:
     refused = at.refuses(bet.withdraw(), "a withdraw of more than there is", Code.INSUFFICIENT_BALANCE)
     title = "a deposit of the refused withdraw's bet"
     at.refuses(bet.deposit(at.unit_cents), title, Code.BET_NOT_FOUND, final_code_is_advice=True)
-    _gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
+    gives_nothing_back(at, bet.rollback(), "the rollback of the refused withdraw")
     won = at.placed(title="a withdraw of another bet")
     at.accepts(won.deposit(won.wager_cents + at.unit_cents), "its deposit, so that there is money for the refused one")
     at.again(bet.withdraw(), refused, "the refused withdraw again, after its rollback")
@@ -139,7 +139,7 @@ def c11(at: Stage) -> None:
     at.refuses(bet.rollback(tx_id=at.fresh("withdraw")), "a rollback of another withdraw", Code.BET_NOT_FOUND)
     # It may cancel the bet that it names, and not take the tx_id from the bet that has it.
     unseen = at.bet().rollback(tx_id=bet.withdraw().tx_id)
-    _gives_nothing_back(at, unseen, "a rollback of an unseen bet that names this withdraw")
+    gives_nothing_back(at, unseen, "a rollback of an unseen bet that names this withdraw")
     at.accepts(bet.rollback(), "the rollback of its withdraw, once that rollback of an unseen bet has named it")
 
 
@@ -152,7 +152,7 @@ def c12(at: Stage) -> None:
     at.refuses(bet.deposit(bet.wager_cents * 2), f"a deposit for the {action}", Code.BET_ALREADY_CLOSED)
     at.accepts(bet.rollback(), "its rollback")
     early = at.bet(action=action)
-    _gives_nothing_back(at, early.rollback(), f"a rollback of a {action} without its withdraw")
+    gives_nothing_back(at, early.rollback(), f"a rollback of a {action} without its withdraw")
     at.refuses(early.withdraw(), f"the withdraw of the {action}, after its rollback", Code.BET_ROLLED_BACK)
 
 
@@ -187,14 +187,15 @@ def c15(at: Stage) -> None:
         at.stays_cancelled(bet.withdraw(), first, "the same withdraw after the rollback")
 
 
-def _gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Carried:
+def gives_nothing_back(at: Stage, rollback: RollbackCall, title: str) -> Carried:
     """Hold that a rollback of what was never debited moves nothing; another answer than the profile's is advice."""
     if at.profile.unknown_rollback == "error":
         return at.refuses(rollback, title, Code.BET_NOT_FOUND, success_is_advice=True)
     heard = at.ask(rollback, title)
     at.check_balance(heard, at.player)
     if not heard.succeeded:
-        at.advise(f"refused with {heard.code}, and in this profile SUCCESS is assumed", heard)
+        told = f"refused with {heard.code}, and in this profile SUCCESS is assumed"
+        at.note(told, Weight.ADVICE, KnownCause.UNKNOWN_ROLLBACK, heard)
     return heard
 
 

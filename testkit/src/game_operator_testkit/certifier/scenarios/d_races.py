@@ -398,4 +398,4 @@ def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
         at.check_code(rollback, Code.BET_NOT_FOUND)
     elif at.profile.unknown_rollback != "success":
         told = f"returned SUCCESS without moving money; {Code.BET_NOT_FOUND} is assumed, and no harm is done"
-        at.note(told, Weight.ADVICE, KnownCause.STEADY, rollback)
+        at.note(told, Weight.ADVICE, KnownCause.UNKNOWN_ROLLBACK, rollback)
