@@ -1,6 +1,7 @@
 """The scenarios of many calls at once: right wallets pass, and racing ones are told what money they move."""
 
 import itertools
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from wallet_by_hand import Call, Case, PlainWallet, Reply
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Weight
+from game_operator_testkit.certifier.engine import stage
 from testkit.tests.certifier.findings import found, ids_of, only, skipped
 from testkit.tests.certifier.harness import certified
 from testkit.tests.certifier.ours import certified_ours
@@ -206,3 +208,31 @@ def test_a_balance_that_a_withdraw_did_not_leave_is_no_lost_money(scenario: str)
     verdict = only(certified(TellsTheBalanceBefore, only=[scenario]))
     assert (verdict.outcome, verdict.weight) == (Outcome.FAILED, BROKEN)
     assert "returned a balance of" in verdict.reason
+
+
+class NeedsTwoConnections(PlainWallet):
+    """Takes a second connection of its pool inside each withdraw, and gives up after a while."""
+
+    pool_size, seconds = 8, 0.15
+
+    def _carry_out(self, call: Call) -> Reply:
+        pool: threading.BoundedSemaphore = self.__dict__.setdefault("_pool", threading.BoundedSemaphore(self.pool_size))
+        if call.operation != "withdraw":
+            return super()._carry_out(call)
+        with pool:
+            if not races.is_alone():
+                time.sleep(0.05)
+            if not pool.acquire(timeout=self.seconds):
+                raise TimeoutError("the pool is empty")
+            pool.release()
+            return super()._carry_out(call)
+
+
+def test_calls_that_wait_for_each_other_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone each is quick; at once they fail by a timeout, and are accepted when they are sent again."""
+    monkeypatch.setattr(stage, "_STARVED_MS", 100.0)
+    report = certified(NeedsTwoConnections, only=["D01"])
+    assert report.passed
+    (cause,) = report.causes
+    assert cause.title == "many calls at once wait for each other, and time out"
+    assert "may_bet" in cause.fix

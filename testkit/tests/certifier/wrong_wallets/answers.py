@@ -98,10 +98,9 @@ class RepliesByPlayerAndAmount(PlainWallet):
             return super()._carry_out(call)
         kept: dict[tuple[str, int], Reply] = self.__dict__.setdefault("_kept_replies", {})
         key = call.player_id, call.cents
-        if key in kept:
-            time.sleep(0.002)  # An answer of the same millisecond could be this call's own.
-            return kept[key]
-        kept[key] = super()._carry_out(call)
+        if key not in kept:
+            kept[key] = super()._carry_out(call)
+            time.sleep(0.02)  # A timestamp of the same moment could be that of the next call.
         return kept[key]
 
 

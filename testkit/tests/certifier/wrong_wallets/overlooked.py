@@ -473,3 +473,62 @@ class LeavesALockBehind(PlainWallet):
         if reply.outcome == "INSUFFICIENT_BALANCE":
             self._locked.add((id(self), call.player_id))
         return reply
+
+
+@wrong(
+    "keeps balances in memory, each of two processes its own", must="A02", may="*", first="two processes keep a balance"
+)
+class KeepsTwoMemories(PlainWallet):
+    """Calls come to its processes by turns."""
+
+    _asked = 0
+
+    def _carry_out(self, call: Call) -> Reply:
+        self._asked += 1
+        return super()._carry_out(call)
+
+    def _find_account(self, player_id: str) -> Account | None:
+        account = super()._find_account(player_id)
+        memory: dict[tuple[int, str], int] = self.__dict__.setdefault("_memory", {})
+        if account is None:
+            return None
+        return replace(account, cents=memory.setdefault((self._asked % 2, player_id), account.cents))
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        super()._move(case, player_id, cents)
+        memory: dict[tuple[int, str], int] = self.__dict__["_memory"]
+        memory[self._asked % 2, player_id] += cents
+
+
+@wrong("writes a balance 30 ms after it has answered the withdraw with it", must="A02", may="*",
+       first="answered before the money has moved")  # fmt: skip
+class WritesBalancesLater(PlainWallet):
+    seconds = 0.03
+
+    def _write_what_is_due(self) -> None:
+        later: list[tuple[float, str, int]] = self.__dict__.setdefault("_later", [])
+        with self._transaction():
+            while later and later[0][0] < time.monotonic():
+                _, player_id, cents = later.pop(0)
+                self._database.execute("UPDATE accounts SET cents = ? WHERE player_id = ?", (cents, player_id))
+
+    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
+        self._write_what_is_due()
+        return super()._answer(path, headers, body)
+
+    def balance_cents(self, player_id: str) -> int:
+        self._write_what_is_due()
+        return super().balance_cents(player_id)
+
+    def _move(self, case: Case, player_id: str, cents: int) -> None:
+        before = self._find_account(player_id)
+        super()._move(case, player_id, cents)
+        if before is not None and cents < 0:
+            update = "UPDATE accounts SET cents = ? WHERE player_id = ?"
+            self._database.execute(update, (before.cents, player_id))
+            self.__dict__["_later"].append((time.monotonic() + self.seconds, player_id, before.cents + cents))
+            self.__dict__["_promised"] = cents
+
+    def _told_cents(self, case: Case, account: Account) -> int:
+        promised: int = self.__dict__.pop("_promised", 0)
+        return super()._told_cents(case, account) + promised

@@ -6,6 +6,7 @@ or be rounded where the answer is written; then the money is right, and the answ
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Final
@@ -32,6 +33,9 @@ _OF_THE_CALL: Final = frozenset(
 )
 #: How coarse a rounded balance is: a tenth of a unit, or a whole one.
 _STEPS_CENTS: Final = {100: "whole units", 10: "one decimal"}
+#: So many balance checks at once show whether all processes have one balance; and so often in a run they are sent.
+_AT_REST: Final = 8
+_MOST_AT_REST: Final = 4
 #: By what factor a movement is too large or too small where cents and currency units are mixed up.
 _SCALES: Final = (Fraction(100), Fraction(1, 100))
 
@@ -68,6 +72,7 @@ class Balances(Replies):
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
             if actual_cents == player.due_cents:
                 continue
+            self._check_at_rest(player)
             if after is not None:
                 self._check_scale(player, actual_cents, after)
             if not self._comes_later(player, actual_cents):
@@ -179,6 +184,24 @@ class Balances(Replies):
                 told += ". All else is not judged, and may be wrong too"
                 raise Found(told, cause=KnownCause.SCALE, place=heard.place)
 
+    def _check_at_rest(self, player: Player) -> None:
+        """End this scenario, and all others, if balance checks at once return two balances while nothing moves."""
+        if self.observed.seen_at_rest >= _MOST_AT_REST:
+            return
+        self.observed.seen_at_rest += 1
+        checks = [self.balance_request("a balance check while nothing moves", player)] * _AT_REST
+        if "second_url" in self.supplied:
+            checks[::2] = [replace(each, at="second") for each in checks[::2]]
+        for seconds in (_PAUSES_SECONDS[1], 0.0):
+            heard = [each for each in self.carry(checks) if each.balance_cents is not None]
+            if len({each.balance_cents for each in heard}) < 2:
+                return
+            self.pause(seconds)
+        told = " and ".join(units(cents) for cents in sorted({each.balance_cents or 0 for each in heard}))
+        self.observed.unjudged = f"balance checks of {player.id} return {told} by turns, while nothing moves"
+        told, place = self.observed.unjudged, heard[-1].place
+        raise Found(told, weight=Weight.MONEY_LOST, cause=KnownCause.TWO_MEMORIES, place=place)
+
     # A balance that is behind.
 
     def _comes_later(self, player: Player, actual_cents: int) -> bool:
@@ -239,7 +262,7 @@ class Balances(Replies):
         """Note that the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
-        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LATE, shown_by)
+        self.note(told, Weight.MONEY_LOST, KnownCause.LATE, shown_by)
 
     def _note_lag(self, told: str) -> None:
         self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)

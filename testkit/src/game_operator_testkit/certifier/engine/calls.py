@@ -109,8 +109,9 @@ class Calls:
     _open: dict[str, str] = field(default_factory=dict, init=False)
     _ended: set[str] = field(default_factory=set, init=False)
     _outlived: set[str] = field(default_factory=set, init=False)
-    # What was sent together with other calls.
+    # What was sent together with other calls, and what was a SUCCESS.
     _at_once: set[bytes] = field(default_factory=set, init=False)
+    _accepted: set[bytes] = field(default_factory=set, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
 
     # Making calls, and the requests that carry them.
@@ -260,6 +261,8 @@ class Calls:
                 self.told.clear()  # A body that a scenario wrote itself.
             elif heard.balance_cents is not None:
                 self.told[call.player_id] = heard.balance_cents
+        if heard.succeeded:
+            self._accepted.add(heard.request.body)
         if heard.succeeded and call is not None:
             self._note_bets(call)
         if heard.reply is not None and (text := exception_in(heard)):

@@ -35,6 +35,7 @@ class Observed:
         last: The last answer, and the scenario that it belongs to.
         broken_off: The last request that was broken off on purpose, and its scenario.
         before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
+        is_gone: Whether the wallet accepted no connection for seconds.
         lags_seconds: How long player-balance was behind; 0.0 if it never was.
         is_blind: Whether player-balance stayed behind until nobody waited any longer.
         late_seconds: How long after its answer the money of a movement moved; 0.0 if it never was late.
@@ -50,6 +51,7 @@ class Observed:
         zero_is_nobody: Whether a player was not found any more once all their money was wagered.
         unjudged: What keeps balances from being compared, in words, such as rounding; "" if nothing does.
         forgets_by_chance: Whether of many equal calls some were not known when they came again.
+        seen_at_rest: How often balances were asked for at once while nothing moved.
         tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
         scale: What a movement of one cent moves in the answers: 100 or 1/100 where cents and units are mixed up.
     """
@@ -62,12 +64,14 @@ class Observed:
     last: tuple[Carried, str] | None = None
     broken_off: tuple[Carried, str] | None = None
     before_failing: tuple[Carried, str] | None = None
+    is_gone: bool = False
     lags_seconds: float = 0.0
     is_blind: bool = False
     late_seconds: float = 0.0
     waited_in_vain: bool = False
     unjudged: str = ""
     forgets_by_chance: bool = False
+    seen_at_rest: int = 0
     tried_in_vain: int = 0
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
@@ -139,12 +143,15 @@ class Observed:
         """
         Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
 
-        A repeat may be answered alike within a millisecond, so only an answer that is older than the call counts.
+        A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So only
+        an answer that is older than the call counts, and whose timestamp is.
         """
         known = self._replies.get(heard.body)
         if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):
             return ""
-        return known.request.title if heard.began_millis - known.began_millis > _APART_MILLIS else ""
+        stamped_millis = 0 if heard.reply is None else heard.reply.timestamp or 0
+        is_older = heard.began_millis - max(known.began_millis, stamped_millis) > _APART_MILLIS
+        return known.request.title if is_older else ""
 
     def keep_reply(self, heard: Carried) -> None:
         """Keep a SUCCESS of a movement with its path, so that a later call with the same answer is recognised."""

@@ -18,7 +18,7 @@ _UNAUTHENTICATED: Final = (200, 401)
 #: HTTP statuses by which a framework says that nobody serves a path, or not with this method.
 _NO_SUCH_ROUTE: Final = frozenset({404, 405})
 #: Before a wallet that accepts no connection is asked again: it may be starting.
-_PAUSE_SECONDS: Final = 0.1
+_PAUSES_SECONDS: Final = (0.1, 0.4, 1.0, 1.5)
 
 
 class Replies(Calls):
@@ -98,13 +98,19 @@ class Replies(Calls):
     def _why_it_broke(self, problem: str) -> tuple[KnownCause, str]:
         """Ask the wallet twice, on one new connection, and return why a connection broke before the answer."""
         check = self.balance_request("a balance check, to see whether the wallet still answers")
-        first = self._sent_once(check)
-        if not first.status and not first.timed_out:
-            # A process that ends accepts connections for a moment longer.
-            self.pause(_PAUSE_SECONDS)
+        first, was_gone = self._sent_once(check), False
+        for seconds in _PAUSES_SECONDS:
+            # A process that ends accepts connections for a moment longer, and another may take its place.
+            if first.status or first.timed_out or self.observed.is_gone:
+                break
+            was_gone = was_gone or first.unreachable
+            self.pause(seconds)
             first = self._sent_once(check)
         if first.unreachable:
+            self.observed.is_gone = True
             return KnownCause.GONE, "no answer, and since then the wallet accepts no connection"
+        if was_gone:
+            return KnownCause.GONE, "no answer, and for a moment the wallet accepted no connection; it runs again"
         again = self._sent_once(check)
         if first.status and not again.status and not again.timed_out:
             told = f"no answer ({problem}). The same happens to a balance check that uses a connection again; on a new "

@@ -443,6 +443,7 @@ def current_cents(at: Stage, player: Player) -> int | None:
         if (cents := at.cents_by_probe(player)) is not None:
             return cents
         at.pause(2 * at.observed.lags_seconds)
+    at.pause(2 * at.observed.late_seconds)
     heard = at.send(at.balance_request("the balance afterwards", player))
     return heard.balance_cents if heard.succeeded else None
 

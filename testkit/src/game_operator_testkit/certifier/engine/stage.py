@@ -27,10 +27,15 @@ _MOST_REPEATS: Final = 4
 #: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
 _EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
 _EXTENDED: Final = frozenset(code.value for code in Code if fold_code(code, Profile(codes="core")) != code)
+#: Calls at once that fail are starved if they took so long, and so many times as long as one at a time.
+_STARVED_MS: Final = 1_000.0
+_STARVED_TIMES: Final = 20
 #: A code is one word. An operator's own (docs/decisions/0013) may be written in another way.
 _CODE: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 #: Characters that some wallets do not expect in an id.
 _ODD: Final = re.compile(r"[^A-Za-z0-9_:.-]")
+#: What ``fresh`` makes of the prefix.
+_PLAIN: Final = re.compile(r"-[a-z]+-[0-9]+")
 #: What languages write for a missing value.
 _PLACEHOLDERS: Final = frozenset({"undefined", "null", "none", "nil", "nan"})
 
@@ -202,6 +207,7 @@ class Stage(Balances):
         What was answered SYSTEM_ERROR is sent again, as the service would; that it was needed is advice.
         """
         heard = self.together(requests)
+        self._check_not_starved(heard)
         failed = 0
         for place, each in enumerate(heard):
             self.check_reply(each)
@@ -212,6 +218,20 @@ class Stage(Balances):
             told = f"{failed} of {len(requests)} calls at once returned SYSTEM_ERROR, and were sent again"
             self.note(told, Weight.ADVICE, "SYSTEM_ERROR where many call at once")
         return heard
+
+    def _check_not_starved(self, heard: Sequence[Carried]) -> None:
+        """Hold that calls at once do not wait for each other until a timeout ends them; SYSTEM_ERROR then is advice."""
+        least_ms = max(_STARVED_MS, _STARVED_TIMES * self.observed.usual_ms)
+        failed = [each for each in heard if each.timed_out or each.code == Code.SYSTEM_ERROR]
+        slow = [each for each in failed if each.elapsed_ms >= least_ms]
+        if len(slow) < 2:
+            return
+        seconds = max(each.elapsed_ms for each in slow) / 1_000
+        told = f"{len(slow)} of {len(heard)} calls at once failed after up to {seconds:.1f} s, and one call at a time "
+        told += f"takes {self.observed.usual_ms:.0f} ms"
+        if any(each.timed_out for each in slow):
+            raise Found(told, slow[0], weight=Weight.CONTRACT_BROKEN, cause=KnownCause.STARVED)
+        self.note(told, Weight.ADVICE, KnownCause.STARVED, slow[0])
 
     def is_unanswered(self, heard: Carried) -> bool:
         """Return whether the service cannot know what became of the call, or knows that it must come again."""
@@ -327,7 +347,26 @@ class Stage(Balances):
             return KnownCause.NOT_ALL if _WITHDRAW in self.observed.accepted else ""
         if heard.code == Code.INVALID_SIGNATURE:
             return KnownCause.OTHER_BYTES if not heard.request.body.isascii() else ""
-        return KnownCause.FAILS if heard.code == Code.SYSTEM_ERROR else ""
+        if heard.code != Code.SYSTEM_ERROR:
+            return ""
+        player = self._player_of(self._calls.get(heard.request.body, heard.request))
+        if self.balance_of(player) != player.due_cents and not self.observed.is_behind:
+            return KnownCause.HALF_DONE
+        return KnownCause.STORED_FAILURE if self._is_stored_failure(heard) else KnownCause.FAILS
+
+    def _is_stored_failure(self, heard: Carried) -> bool:
+        """Return whether a call only ever failed, and the same content with other ids is carried out."""
+        call, body = self._calls.get(heard.request.body), heard.request.body
+        bet_id = self.bet_id_of(heard)
+        # Ids that a scenario chose may be what the wallet fails by.
+        is_plain = _PLAIN.fullmatch(bet_id.removeprefix(self.prefix)) and getattr(call, "tx_id", "").endswith(bet_id)
+        if call is None or not is_plain or body in self._accepted:
+            return False
+        fresh = self.bet(self._player_of(call))
+        if heard.request.path != _WITHDRAW:
+            self.send(self.request(fresh.withdraw(), "a withdraw"))
+        other = replace(heard.request, title="the same content with other ids")
+        return self.send(replace(other, body=body.replace(bet_id.encode(), fresh.bet_id.encode()))).succeeded
 
     def _cause_in_ids(self, bet_id: str) -> str:
         """Return whether a withdraw is refused for the characters of its *bet_id*, or its length; "" for neither."""

@@ -14,8 +14,10 @@ _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.GONE: KnownCause.NO_ANSWER,
     KnownCause.BUSY: KnownCause.TWIN_REFUSED,
     KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
+    KnownCause.LATE: KnownCause.LOST_UPDATE,
     KnownCause.ROUNDED: KnownCause.UNJUDGED,
     KnownCause.SCALE: KnownCause.UNJUDGED,
+    KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,
 }
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"

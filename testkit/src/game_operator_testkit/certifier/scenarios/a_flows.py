@@ -31,7 +31,9 @@ def a01(at: Stage) -> None:
     off = time_of(heard) - heard.began_millis
     if abs(off) > _DAY_MILLIS:
         told = f"its timestamp {time_of(heard)} is not the current Unix time in milliseconds"
-        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN)
+        in_seconds = abs(time_of(heard) * 1_000 - heard.began_millis) <= _DAY_MILLIS
+        cause = KnownCause.SECONDS if in_seconds else ""
+        raise Found(told, heard, weight=Weight.CONTRACT_BROKEN, cause=cause)
     if abs(off) > _MOST_SKEW_MILLIS + heard.elapsed_ms:
         at.advise(f"its timestamp is {off / 1000:+.1f} s off the certifier's clock", heard)
 

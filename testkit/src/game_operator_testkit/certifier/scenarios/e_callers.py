@@ -46,7 +46,7 @@ def e01(at: Stage) -> None:
     heard = at.send(at.balance_request("a balance check without a signature", seal=UNSIGNED))
     if heard.succeeded:
         told = f"returned SUCCESS with the player's balance instead of {Code.INVALID_SIGNATURE}"
-        at.note(told, Weight.CONTRACT_BROKEN, "", heard)
+        at.note(told, Weight.CONTRACT_BROKEN, KnownCause.UNSIGNED_CHECK, heard)
     else:
         at.check_reply(heard, status=at.profile.unauthenticated_status)
         at.check_code(heard, Code.INVALID_SIGNATURE, final_code_is_advice=True)
