@@ -1,6 +1,8 @@
 """The scenarios of flows: right wallets pass, wrong ones are told what they do, and no answer makes them stumble."""
 
 import re
+from collections.abc import Iterable
+from decimal import Decimal
 from time import monotonic
 from typing import Any
 
@@ -263,3 +265,92 @@ def test_a_bet_that_looks_like_the_one_before_is_named() -> None:
         r"5\.00 too much\. Another bet, of the same amount and \d+ ms before, was debited: are the two taken for one\?"
     )
     assert re.search(told, verdict.reason)
+
+
+class WritesExponents(PlainWallet):
+    """Exact, and a JSON number, but not as amounts are written: 1.00E+3."""
+
+    def _render_balance(self, cents: int) -> str:
+        return f"{Decimal(super()._render_balance(cents)):E}"
+
+
+class AnswersText(PlainWallet):
+    """Calls its JSON text."""
+
+    def handle(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        status, sent, answer = super().handle(method, path, headers, body)
+        return status, sent | {"Content-Type": "text/html; charset=utf-8"}, answer
+
+
+class NamesItsCharset(AnswersText):
+    """A parameter of the type changes nothing."""
+
+    def handle(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        status, sent, answer = super().handle(method, path, headers, body)
+        return status, sent | {"Content-Type": "application/json; charset=utf-8"}, answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        pytest.param(WritesExponents, "the balance is written with an exponent", id="1e2"),
+        pytest.param(AnswersText, "instead of application/json", id="content type"),
+        pytest.param(NamesItsCharset, None, id="a charset"),
+    ],
+)
+def test_a_reply_of_unusual_shape_is_advice(kind: type[PlainWallet], told: str | None) -> None:
+    """It can be read, so no money is at risk here (spec §2.1)."""
+    report = certified(kind, only=["A02", "A12"])
+    assert report.passed
+    assert len(report.advice) == (told is not None)
+    assert all(str(told) in each.reason for each in report.advice)
+
+
+class _Rewrites(PlainWallet):
+    """Writes its replies anew."""
+
+    of, by = b"", b""
+
+    def handle(
+        self, method: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        status, sent, answer = super().handle(method, path, headers, body)
+        return status, sent, re.sub(self.of, self.by, answer)
+
+
+class NullBalance(_Rewrites):
+    """A program that lost the balance."""
+
+    of, by = rb'"balance":[0-9.]+', b'"balance":null'
+
+
+class BalanceTwice(_Rewrites):
+    """Text that is put together by hand."""
+
+    of, by = rb'("balance":[0-9.]+)', rb"\1,\1"
+
+
+class ByteOrderMark(_Rewrites):
+    """As an encoder of .NET writes UTF-8."""
+
+    of, by = rb"^", b"\xef\xbb\xbf"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        pytest.param(NullBalance, "its balance is null, and a SUCCESS must have one", id="null"),
+        pytest.param(BalanceTwice, "a member stands twice", id="twice"),
+        pytest.param(ByteOrderMark, "it begins with a byte order mark (U+FEFF), which is not JSON", id="BOM"),
+    ],
+)
+def test_a_reply_that_cannot_be_read_says_why(kind: type[PlainWallet], told: str) -> None:
+    """The service cannot know what became of the call (spec §2.1)."""
+    first = certified(kind, only=["A02", "B01"]).causes[0]
+    assert first.title == "answers that are not valid replies"
+    assert told in first.verdict.reason
+    assert "Check the address" not in first.verdict.reason

@@ -100,11 +100,15 @@ class TakesHighWagersAlone(LimitsWagers):
 @pytest.mark.parametrize(
     ("kind", "not_tried"),
     [
-        pytest.param(LimitsWagers, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00"),
-        pytest.param(LimitsWagersInItsOwnWord, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, by its own code"),
-        pytest.param(LimitsWagersLater, ("A06", "D01", "G01", "G02", "G03"), id="at most 1.00, asked after the funds"),
-        pytest.param(LimitsLargeWagers, ("A06", "D01", "G01", "G03"), id="at most 20.00"),
-        pytest.param(TakesHighWagersAlone, ("A06", "F13", "G01", "G02", "G03"), id="at least 10.00"),
+        pytest.param(LimitsWagers, ("A06", "D01", "D10", "G01", "G02", "G03"), id="at most 1.00"),
+        pytest.param(
+            LimitsWagersInItsOwnWord, ("A06", "D01", "D10", "G01", "G02", "G03"), id="at most 1.00, by its own code"
+        ),
+        pytest.param(
+            LimitsWagersLater, ("A06", "D01", "D10", "G01", "G02", "G03"), id="at most 1.00, asked after the funds"
+        ),
+        pytest.param(LimitsLargeWagers, ("A06", "D01", "D10", "G01", "G03"), id="at most 20.00"),
+        pytest.param(TakesHighWagersAlone, ("A06", "D10", "F13", "G01", "G02", "G03"), id="at least 10.00"),
     ],
 )
 @pytest.mark.drawn(1)
@@ -234,12 +238,12 @@ def test_a_sentence_for_people_is_no_exception() -> None:
 @pytest.mark.parametrize(
     ("usual_ms", "most_rounds"),
     [
-        pytest.param(600.0, 700, id="slow"),
+        pytest.param(600.0, 720, id="slow"),
         pytest.param(5.0, 2_400, id="quick", marks=pytest.mark.torture),  # As the right wallet of other tests.
     ],
 )
 def test_a_slow_wallet_is_sent_fewer_calls(usual_ms: float, most_rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At 600 ms an answer, all is judged within the ten minutes that a run has: 700 calls one after the other."""
+    """At 600 ms an answer, all is judged within the ten minutes that a run has: 720 calls one after the other."""
     rounds: list[int] = []
     carry: Callable[..., Any] = InProcessCarrier.carry
 

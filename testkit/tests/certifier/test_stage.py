@@ -22,12 +22,18 @@ from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Request
 
 ADVICE, BROKEN, LOST = Weight.ADVICE, Weight.CONTRACT_BROKEN, Weight.MONEY_LOST
+#: A call that fails however often it is sent, the balance after it, and another one with the same content.
+_STAYS_FAILED: list[tuple[str | None, int | None]] = [
+    *[("SYSTEM_ERROR", 9_500)] * 4,
+    (None, 9_500),
+    *[("SYSTEM_ERROR", 9_500)] * 4,
+]
 #: An answer by its code, None for SUCCESS, and its balance in cents.
 Answer = tuple[str | None, int | None]
 
 
 def stage(profile: Profile | None = None) -> Stage:
-    """Return a stage of a run that waited for a balance before, in vain: it does not wait again."""
+    """Return a stage of a run that has waited for a balance in vain, and has asked often enough for it at rest."""
     return Stage(
         player=Player("p1", 10_000, 10_000),
         other=Player("p2", 10_000, 10_000),
@@ -38,7 +44,7 @@ def stage(profile: Profile | None = None) -> Stage:
         act=lambda *_: pytest.fail("nothing can be done"),
         supplied=frozenset(),
         supplies=Supplies(),
-        observed=Observed(waited_in_vain=True),
+        observed=Observed(waited_in_vain=True, seen_at_rest=4),
     )
 
 
@@ -199,7 +205,7 @@ def test_the_call_before_others_fail_is_named() -> None:
         ("INSUFFICIENT_BALANCE", 9_500),
     )
     with pytest.raises(Found) as raised:
-        judged(at, partial(at.accepts, failing.withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+        judged(at, partial(at.accepts, failing.withdraw(), "the next"), *_STAYS_FAILED)
     assert raised.value.reason.endswith(
         "; the call before this began was a high one, which returned INSUFFICIENT_BALANCE"
     )
@@ -210,7 +216,7 @@ def test_a_call_that_fails_after_a_success_is_alone() -> None:
     at = stage()
     judged(at, partial(at.accepts, at.bet().withdraw(), "a withdraw"), (None, 9_500))
     with pytest.raises(Found) as raised:
-        judged(at, partial(at.accepts, at.bet().withdraw(), "the next"), *[("SYSTEM_ERROR", 9_500)] * 4)
+        judged(at, partial(at.accepts, at.bet().withdraw(), "the next"), *_STAYS_FAILED)
     assert raised.value.reason.endswith("refused with SYSTEM_ERROR instead of SUCCESS")
 
 

@@ -27,7 +27,10 @@ class CapsWins(PlainWallet):
 
 
 @wrong(
-    "requires more money than the wager: > instead of >=", must="A06", may="B03 G01 G03", first="exactly the balance"
+    "requires more money than the wager: > instead of >=",
+    must="A06",
+    may="B03 G01 G03 D10",
+    first="exactly the balance",
 )
 class KeepsTheLastCent(PlainWallet):
     """Nobody can bet all they have."""

@@ -92,7 +92,7 @@ class _OverwritesRows(PlainWallet):
         self._database.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", values)
 
 
-@wrong("checks the funds before it takes the lock", must="D01")
+@wrong("checks the funds before it takes the lock", must="D01", may="D10")
 class AsksForFundsBeforeTheLock(_LooksAtMoneyEarly):
     def _has_funds(self, case: Case) -> bool:
         return super()._has_funds(self.early(case))
@@ -107,13 +107,13 @@ class _AddsToAnEarlierBalance(_LooksAtMoneyEarly):
         super()._move(case, player_id, cents)
 
 
-@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05",
+@wrong("debits a balance that it read before it took the lock", must="D01", may="D05 D07 D08 D09 H05 D10",
        first="one overwrites another")  # fmt: skip
 class DebitsAnEarlierBalance(_AddsToAnEarlierBalance):
     pass
 
 
-@wrong("of every eight withdraws at once, lets one overwrite another", must="D01", may="D03 D05 D07 D08 D09 H05",
+@wrong("of every eight withdraws at once, lets one overwrite another", must="D01", may="D03 D05 D07 D08 D09 H05 D10",
        first="one overwrites another")  # fmt: skip
 class OverwritesEveryEighth(PlainWallet):
     """Debits go on until the money is used up, so that what is left looks right."""
@@ -266,3 +266,24 @@ class TellsTheTimeOfTheAnswer(PlainWallet):
         if not waits:
             self._rivals.tell("an answer")
         return answered
+
+
+@wrong("lets two of many bets at once in that cost all there is, when the balance pays for one", must="D10",
+       first="more are accepted than the balance pays for")  # fmt: skip
+class LetsASecondBetIn(PlainWallet):
+    """Checks the balance and debits in two statements, and the moment between them is short."""
+
+    _spent: str | None = None
+
+    def _has_funds(self, case: Case) -> bool:
+        has_funds = super()._has_funds(case)
+        account = case.account
+        if account is None or is_alone():
+            return has_funds
+        if has_funds and account.cents == case.call.cents:
+            self._spent = str(case.call.bet_id)
+            self._rounds = getattr(self, "_rounds", 0) + 1
+        elif account.cents == 0 and self._spent is not None and self._rounds % 12 == 0:
+            self._spent = None
+            return True
+        return has_funds

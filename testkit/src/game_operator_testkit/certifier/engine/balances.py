@@ -262,7 +262,7 @@ class Balances(Replies):
         """Note that the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
-        self.note(told, Weight.MONEY_LOST, KnownCause.LATE, shown_by)
+        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LATE, shown_by)
 
     def _note_lag(self, told: str) -> None:
         self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)

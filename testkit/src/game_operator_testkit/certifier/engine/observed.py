@@ -8,6 +8,7 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
 from game_operator.protocol.http import Manner
+from game_operator_testkit.certifier.engine.wire import odd_shape
 from game_operator_testkit.provider.delivery import Carried
 
 BALANCE_PATH: Final = "/player-balance"
@@ -45,6 +46,7 @@ class Observed:
         accepted: The paths at which a movement was accepted.
         debited: The last withdraw that was debited as it should be, and the call that it carried.
         exact_to: The steps that a balance check was no multiple of, so that it does not round to them.
+        odd_shapes: What was unusual in the writing of replies, and the first call that was answered so.
         codes: The codes that were heard.
         repeated: The kinds of calls whose repeat was answered as the first time.
         recognised: Those whose repeat moved nothing, besides.
@@ -78,6 +80,7 @@ class Observed:
     accepted: set[str] = field(default_factory=set)
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
+    odd_shapes: dict[str, str] = field(default_factory=dict)
     codes: set[str] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     recognised: set[str] = field(default_factory=set)
@@ -92,6 +95,8 @@ class Observed:
         self.sent += 1
         self.last = heard, scenario
         self._note_movement(heard, scenario)
+        if shape := odd_shape(heard):
+            self.odd_shapes.setdefault(shape, heard.request.title)
         if heard.request.manner in _BROKEN_OFF:
             self.broken_off = heard, scenario
         if heard.succeeded:
@@ -143,8 +148,8 @@ class Observed:
         """
         Return the title of an earlier call with the same answer as *heard*; "" if there was no such call.
 
-        A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So only
-        an answer that is older than the call counts, and whose timestamp is.
+        A repeat may be answered alike within a millisecond, and a busy wallet's timestamps run ahead of its clock. So
+        only an answer that is older than the call counts, and whose timestamp is.
         """
         known = self._replies.get(heard.body)
         if known is None or (known.request.path, known.request.body) == (heard.request.path, heard.request.body):

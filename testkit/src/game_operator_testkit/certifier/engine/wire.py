@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from game_operator.errors import shown
 from game_operator.money import FINER_THAN_A_CENT
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause
 from game_operator_testkit.provider.delivery import Carried
@@ -37,6 +38,10 @@ _EXCEPTION: Final = re.compile(
 _LOOKED_THROUGH: Final = 4_096
 _SHOWN: Final = 80
 _BALANCE: Final = re.compile(rb'"balance"\s*:\s*(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)')
+_NULL_BALANCE: Final = re.compile(rb'"balance"\s*:\s*null')
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+#: A balance that is written with an exponent.
+_EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 #: A float of a balance is nearer to its cent than this; a true fraction of a cent is not.
 _NEAR: Final = Decimal("0.001")
 
@@ -68,12 +73,31 @@ def why_no_reply(heard: Carried) -> tuple[KnownCause, str]:
     if FINER_THAN_A_CENT in heard.problem:
         return (KnownCause.FLOAT if _is_float(heard.body) else KnownCause.FRACTIONS), heard.problem
     told = heard.problem
+    if heard.body.startswith(_BYTE_ORDER_MARK):
+        return KnownCause.NO_REPLY, "it begins with a byte order mark (U+FEFF), which is not JSON"
+    if _NULL_BALANCE.search(heard.body):
+        return KnownCause.NO_REPLY, "its balance is null, and a SUCCESS must have one"
     if heard.body.lstrip().startswith(b"{") and not heard.body.rstrip().endswith(b"}"):
         return KnownCause.CUT_SHORT, f"it ends after {len(heard.body)} bytes, and its JSON does not: {told}"
     if not heard.body.lstrip().startswith((b"{", b"[")):
         # A page, or nothing: another part of the application may answer at this address.
         told += ". Check the address: /withdraw and the others must be below it, perhaps after a prefix such as /wallet"
     return KnownCause.NO_REPLY, told
+
+
+def odd_shape(heard: Carried) -> str:
+    """Return what is unusual about the way in which a reply is written, though it can be read; "" for nothing."""
+    if heard.answer is None or heard.reply is None:
+        return ""
+    if _EXPONENT.search(heard.body):
+        return "the balance is written with an exponent, which not every reader of money takes"
+    kind = heard.answer.headers.get("content-type", "application/json" if not heard.url else "")
+    media_type = kind.partition(";")[0].strip().lower()
+    if media_type == "application/json" or media_type.endswith("+json"):
+        return ""
+    return (
+        f"the answer's Content-Type is {shown(kind)} instead of application/json" if kind else "it has no Content-Type"
+    )
 
 
 def _is_float(body: bytes) -> bool:

@@ -19,6 +19,8 @@ _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.SCALE: KnownCause.UNJUDGED,
     KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,
 }
+#: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
+_STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
 #: Among the scenarios that one explains: all of them.
 ALL: Final = "*"
 #: By a scenario's id, those that it explains.
@@ -241,8 +243,7 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
 
     def costs_more(other: Verdict) -> bool:
-        # Where no call is understood, nothing else is known of the wallet.
-        return other.weight.rank < verdict.weight.rank and slug not in (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES)
+        return other.weight.rank < verdict.weight.rank and slug not in _STAND_FOR_ALL
 
     return tuple(each for each in failed if each is not verdict and not costs_more(each) and is_same(each))
 

@@ -41,6 +41,7 @@ class KnownCause(StrEnum):
     OWNERS_BALANCE = "the balance of another player"
     ODD_IDS = "refused because of the characters of an id"
     OTHER_FIELD = "another field was paid"
+    OVERDRAWN = "bets without money"
     PER_PLAYER = "tx_ids that count for a player"
     REDIRECT = "a redirect"
     REFUSED_AND_MOVED = "refused, and the money moved"

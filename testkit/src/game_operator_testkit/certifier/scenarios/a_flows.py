@@ -262,3 +262,9 @@ def a11(at: Stage) -> None:
         at.check_refused(refused, at.profile.early_deposit_code)
         at.check_balance(refused, at.player)
     at.refuses(won.rollback(), "a rollback of a bet that a batch has settled", Code.BET_ALREADY_CLOSED)
+
+
+def a12(at: Stage) -> None:
+    """All answers of the run were written as the service expects it; what can be read all the same is advice."""
+    for shape, title in at.observed.odd_shapes.items():
+        at.advise(f"{title}: {shape}")

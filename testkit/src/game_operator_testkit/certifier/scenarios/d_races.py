@@ -24,6 +24,9 @@ Place: TypeAlias = Literal["wallet", "second"]
 
 _MANY: Final = 64
 _FITTING: Final = 33
+_BETS_FOR_ALL: Final = 8
+_ROUNDS: Final = 40
+_FEWEST_ROUNDS: Final = 2
 _MOST_AT_ONCE: Final = 200
 _IDENTICAL: Final = 20
 _PAIRS: Final = 10
@@ -59,21 +62,36 @@ def d01(at: Stage) -> None:
     many = fitting + _MANY - _FITTING
     if many > _MOST_AT_ONCE:
         raise NotTried(f"within the wallet's limit it takes {fitting} withdraws to wager the whole balance")
-    bets = [at.bet(wager_cents=wager_cents) for _ in range(many)]
-    heard = at.answered([at.request(bet.withdraw(), f"one of {many} withdraws at once") for bet in bets])
-    taken = [(bet, each) for bet, each in zip(bets, heard, strict=True) if each.succeeded]
-    before_cents = at.player.due_cents
-    at.player.due_cents -= wager_cents * len(taken)
+    before_cents, bets = at.player.due_cents, [at.bet(wager_cents=wager_cents) for _ in range(many)]
+    heard = _placed_at_once(at, bets)
+    at.check_balances(at.player)
+    taken = [each for each in heard if each.succeeded]
+    _check_each_its_own(at, taken, before_cents, wager_cents)
+    at.refunded([bet for bet, each in zip(bets, heard, strict=True) if each.succeeded])
+
+
+def d10(at: Stage) -> None:
+    """Each time one of them is accepted, and the others are refused."""
+    for _ in range(at.observed.times(_ROUNDS, _FEWEST_ROUNDS)):
+        bets = [at.bet(wager_cents=at.player.due_cents) for _ in range(_BETS_FOR_ALL)]
+        heard = _placed_at_once(at, bets)
+        at.refunded([bet for bet, each in zip(bets, heard, strict=True) if each.succeeded])
+
+
+def _placed_at_once(at: Stage, bets: Sequence[BetCalls]) -> list[Carried]:
+    """Place equal *bets*, all at once, and hold that as many are accepted as the balance pays for."""
+    before_cents, wager_cents = at.player.due_cents, bets[0].wager_cents
+    heard = at.answered([at.request(bet.withdraw(), f"one of {len(bets)} withdraws at once") for bet in bets])
+    taken = sum(each.succeeded for each in heard)
+    at.player.due_cents -= wager_cents * taken
     for each in heard:
         at.check_unlimited(each, asked=True)
-    if len(taken) != fitting:
+    if taken != before_cents // wager_cents:
         raise _wrongly_accepted(at, bets, heard, before_cents)
-    at.check_balances(at.player)
     for each in heard:
         if not each.succeeded:
             at.check_code(each, Code.INSUFFICIENT_BALANCE)
-    _check_each_its_own(at, [each for _, each in taken], before_cents, wager_cents)
-    at.refunded([bet for bet, _ in taken])
+    return heard
 
 
 def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carried], before_cents: int) -> Found:
@@ -85,8 +103,10 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
     if taken < fitting and busy is not None and left_cents == at.player.due_cents:
         return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
+    if not taken and wager_cents == before_cents and all(each.code == Code.INSUFFICIENT_BALANCE for each in heard):
+        return Found(told, cause=KnownCause.NOT_ALL)
     if left_cents == at.player.due_cents:
-        return Found(told)
+        return Found(told, cause=KnownCause.OVERDRAWN if taken > fitting else "")
     # Each bet gives back what it is said to have paid. If that is what was taken, the answers were other bets'.
     for bet in bets:
         at.send(at.request(bet.rollback(), "a rollback, to see what the bet had paid"))

@@ -1,6 +1,5 @@
 """Group G, money: not a cent is lost to rounding, however small, odd or large the amounts (spec §2.1)."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -37,8 +36,6 @@ _STEP: Final = 10
 #: What is taken and won in turn: int(19.99 * 100) is 1998, and so with the others; 9.95 + 0.1 is no better. The whole
 #: leaves the balance as it was.
 _ODD_CENTS: Final = (115, 1_999, 435)
-#: A balance that is written with an exponent.
-_EXPONENT: Final = re.compile(rb'"balance"\s*:\s*-?[0-9.]+[eE]')
 
 
 def g01(at: Stage) -> None:
@@ -182,8 +179,6 @@ def _judge_large(at: Stage, heard: Carried, moves: int) -> None:
         reason = f"returned a balance of {units(told)}; expected {units(due)}"
         cause = KnownCause.LAST_DIGITS if _is_near(told, due) else KnownCause.WRONG_BALANCE
         at.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
-    if _EXPONENT.search(heard.body):
-        at.advise("the balance is written with an exponent, which not every reader of money takes", heard)
 
 
 def _is_near(told: int | None, due_cents: int) -> bool:
