@@ -29,11 +29,11 @@ _written: Final[set[str]] = set()
 
 
 def first_cause(report: "Report") -> str:
-    """Return the first cause in words; of a scenario without a known mistake, with its id."""
+    """Return the first cause in words; if it is not a known mistake, by the scenario that shows it."""
     if not report.causes:
         return "nothing"
     first = report.causes[0]
-    words = first.title if first.mistake else f"{first.verdict.id} {first.title}"
+    words = first.title if first.mistake else first.verdict.name
     return f"advice: {words}" if first.verdict.is_advice else words
 
 

@@ -187,7 +187,11 @@ def hold_caught(wrong: WrongWallet, folder: Path, *, everywhere: bool) -> None:
     assert {each: failed[each] for each in failed if each != wrong.must and each not in wrong.may} == {}
     assert not report.passed
     first = report.causes[0]
-    is_first = wrong.first in first.title if wrong.first else first.verdict.id in {wrong.must, *wrong.may}
+    is_first = (
+        wrong.first in f"{first.title} {first.verdict.name}"
+        if wrong.first
+        else first.verdict.id in {wrong.must, *wrong.may}
+    )
     assert is_first, f"{first.title}, by {first.ids}: {first.verdict.notes}"
     assert all("stumbled" not in each.reason for each in report.verdicts)
     if not everywhere:

@@ -333,3 +333,33 @@ def test_claims_that_the_profile_does_not_have() -> None:
     assert stage().claim(100, "JACKPOT").action == "JACKPOT"
     with pytest.raises(NotTried, match="no claims of the type JACKPOT"):
         stage(Profile(claim_types=())).claim(100, "JACKPOT")
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        pytest.param([False, False, True], "for a moment the wallet accepted no connection; it runs again", id="once"),
+        pytest.param([False] * 5, "since then the wallet accepts no connection", id="for good"),
+    ],
+)
+def test_a_process_that_ended_is_named_also_if_it_runs_again(later: list[bool], told: str) -> None:
+    """A bad body ended it, and a supervisor started it again, or did not."""
+    at = stage()
+    at.supplied = frozenset({"wire"})
+    left = list(later)
+
+    def carry(requests: Sequence[Request]) -> list[Carried]:
+        (request,) = requests
+        if request.path == "/withdraw":
+            return [Carried(request, (), None, "the connection was closed", 0.001, 1)]
+        if left.pop(0):
+            return [heard(request, (None, 10_000), 7)]
+        return [Carried(request, (), None, "connection refused", 0.001, 1, unreachable=True)]
+
+    at.carry = carry
+    with pytest.raises(Found) as raised:
+        at.ask(at.bet().withdraw(), "a bad body")
+    assert raised.value.cause == KnownCause.GONE
+    assert raised.value.reason.startswith("a bad body: no answer")
+    assert told in raised.value.reason
+    assert left == []

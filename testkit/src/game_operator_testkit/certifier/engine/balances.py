@@ -72,10 +72,10 @@ class Balances(Replies):
         for player, actual_cents in zip(players, self._balances_of(players), strict=True):
             if actual_cents == player.due_cents:
                 continue
-            self._check_at_rest(player)
             if after is not None:
                 self._check_scale(player, actual_cents, after)
             if not self._comes_later(player, actual_cents):
+                self._check_at_rest(player)
                 raise self._wrong_balance(player, actual_cents, after)
 
     def _balances_of(self, players: Sequence[Player]) -> Iterator[int]:
@@ -214,18 +214,32 @@ class Balances(Replies):
             return False
         moved, shown_by = self._moved, self._moved or self._balance
         hopes = said and not seen.waited_in_vain
-        # If the next bet does not have the money either, the money is late, and not only the balance check.
-        is_booked = hopes and self.cents_by_probe(player) == due_cents
         # Where no answer had the right balance, the money may still be written a moment later.
         pauses_seconds = _PAUSES_SECONDS if hopes or "wire" in self.supplied else _PAUSES_SECONDS[:2]
         waited = self._await_due(player, pauses_seconds)
         if waited is None:
             return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
-        if is_booked:
-            self._note_behind(player, actual_cents, waited, moved)
-        else:
-            self._note_late(player, actual_cents, waited, shown_by)
+        self._check_at_rest(player)
+        if not said or not self._is_seen_by_the_next(player, moved):
+            raise self._late(player, actual_cents, waited, shown_by)
+        self._note_behind(player, actual_cents, waited, moved)
         return True
+
+    def _is_seen_by_the_next(self, player: Player, moved: Carried | None) -> bool:
+        """Return whether a movement like *moved* is in the balance of the bet right after it."""
+        path = "/withdraw" if moved is None else moved.request.path
+        bet = self.bet(player)
+        due_cents = (
+            self.send(self.request(bet.withdraw(), "a withdraw, to see when it moves the money")).balance_cents or 0
+        )
+        if path != "/withdraw":
+            end = bet.rollback() if path == "/rollback" else bet.deposit(bet.wager_cents)
+            self.send(self.request(end, "its end"))
+            due_cents += bet.wager_cents
+        is_seen = self.cents_by_probe(player) == due_cents
+        if path == "/withdraw":
+            self.send(self.request(bet.rollback(), "its rollback"))
+        return is_seen
 
     def _await_due(self, player: Player, pauses_seconds: Sequence[float]) -> float | None:
         """Return after how many seconds player-balance has what is due; None if it did not come in the pauses."""
@@ -252,17 +266,15 @@ class Balances(Replies):
 
     def _note_behind(self, player: Player, actual_cents: int, waited: float, moved: Carried | None) -> None:
         self.observed.lags_seconds = waited
-        # The withdraw by which the balance was probed may have cleared a cache, so that nobody knows how long it would
-        # have been behind.
         told = f"it returned {units(actual_cents)} for {player.id} at first, and {units(player.due_cents)} after "
         after = f"after {moved.request.title}, " if moved else ""
-        self._note_lag(f"{after}{told}{waited:g} s and a withdraw of 0.01")
+        self._note_lag(f"{after}{told}{waited:g} s")
 
-    def _note_late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> None:
-        """Note that the money of a movement moved after its answer."""
+    def _late(self, player: Player, actual_cents: int, waited: float, shown_by: Carried | None) -> Found:
+        """Return what is wrong where the money of a movement moved after its answer."""
         self.observed.late_seconds = max(self.observed.late_seconds, waited)
         told = f"{player.id} had {units(actual_cents)} at first, and {units(player.due_cents)} after {waited:g} s"
-        self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LATE, shown_by)
+        return Found(told, shown_by, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.LATE)
 
     def _note_lag(self, told: str) -> None:
         self.note(told, Weight.CONTRACT_BROKEN, KnownCause.LAGGING, self._balance)

@@ -28,7 +28,8 @@ def by_chance(at: Stage, found: Found, exchanges: Iterable[Exchange]) -> Found:
     sent = Counter(each.request_body for each in exchanges if each.path != BALANCE_PATH)
     looks_so = found.cause in _LOOKS_SO or (seen.forgets_by_chance and found.cause == KnownCause.NARROW)
     is_about_repeats = looks_so and any(times > 1 for times in sent.values())
-    if not is_about_repeats or seen.is_slow or seen.unjudged or seen.tried_in_vain >= _MOST_IN_VAIN:
+    hides = seen.unjudged or seen.late_seconds or seen.is_behind
+    if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= _MOST_IN_VAIN:
         return found
     if seen.forgets_by_chance:
         return Found(found.reason, weight=found.weight, cause=KnownCause.NOT_KEPT, place=found.place)

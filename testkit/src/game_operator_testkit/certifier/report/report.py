@@ -95,8 +95,11 @@ class Cause:
 
     @property
     def title(self) -> str:
-        """What goes wrong, in a few words."""
-        return self.mistake.title if self.mistake else self.verdict.title
+        """What goes wrong, in a few words: a mistake that is known, or what was seen of which call."""
+        if self.mistake:
+            return self.mistake.title
+        path, _, what = _symptom(self.verdict).partition(" ")
+        return f"{path}: {what}" if what else f"seen in {self.verdict.id}"
 
     @property
     def means(self) -> str:
