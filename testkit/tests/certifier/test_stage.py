@@ -363,3 +363,16 @@ def test_a_process_that_ended_is_named_also_if_it_runs_again(later: list[bool], 
     assert raised.value.reason.startswith("a bad body: no answer")
     assert told in raised.value.reason
     assert left == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cause"),
+    [pytest.param(2.0, KnownCause.STARVED, id="slow"), pytest.param(0.5, KnownCause.NO_ANSWER, id="quick")],
+)
+def test_calls_at_once_that_time_out_starve_each_other(seconds: float, cause: KnownCause) -> None:
+    """If one call at a time is quick, and a timeout was waited for; otherwise nobody knows why there is no answer."""
+    at = stage()
+    at.carry = lambda requests: [Carried(each, (), None, "no answer", seconds, 1, timed_out=True) for each in requests]
+    with pytest.raises(Found) as raised:
+        at.answered([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)])
+    assert raised.value.cause == cause

@@ -158,3 +158,12 @@ class ReadsCentsAsUnits(PlainWallet):
 class ReadsHundredths(PlainWallet):
     def _read_amount(self, operation: str, action: str, document: dict[str, object]) -> int:
         return super()._read_amount(operation, action, document) // 100
+
+
+@wrong("returns the balance of a balance check in cents, and all others in units", must="A02", may="*",
+       first="cents and currency units are mixed up")  # fmt: skip
+class ChecksInCents(PlainWallet):
+    def _carry_out(self, call: Call) -> Reply:
+        reply = super()._carry_out(call)
+        is_check = call.operation == "player-balance" and reply.cents is not None
+        return replace(reply, cents=100 * int(reply.cents or 0)) if is_check else reply

@@ -532,3 +532,12 @@ class WritesBalancesLater(PlainWallet):
     def _told_cents(self, case: Case, account: Account) -> int:
         promised: int = self.__dict__.pop("_promised", 0)
         return super()._told_cents(case, account) + promised
+
+
+@wrong("answers balance checks without a signature", must="E01", may="E04 E12",
+       first="player-balance is answered without a signature")  # fmt: skip
+class ChecksNeedNoSignature(PlainWallet):
+    def _answer(self, path: str, headers: Headers, body: bytes) -> tuple[int, str]:
+        if path != "/player-balance":
+            return super()._answer(path, headers, body)
+        return 200, self._render(self._carry_out(self._read("player-balance", self._parse(body), body)))

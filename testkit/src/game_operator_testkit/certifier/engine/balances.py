@@ -175,8 +175,9 @@ class Balances(Replies):
                 continue
             bet = self.bet(player)
             heard = self.send(self.request(bet.withdraw(), "a withdraw, to see by how much it moves the balance"))
+            left_cents = self.balance_of(player)
             self.send(self.request(bet.rollback(), "its rollback"))
-            if heard.balance_cents is not None and actual_cents - heard.balance_cents == scale * bet.wager_cents:
+            if heard.succeeded and actual_cents - left_cents == scale * bet.wager_cents:
                 told = (
                     f"a withdraw of {bet.wager_cents} cents moved the balance by {units(int(bet.wager_cents * scale))}"
                 )
@@ -220,7 +221,7 @@ class Balances(Replies):
         if waited is None:
             return said and self._stays_behind(player, actual_cents, sum(pauses_seconds))
         self._check_at_rest(player)
-        if not said or not self._is_seen_by_the_next(player, moved):
+        if not said or seen.late_seconds or not self._is_seen_by_the_next(player, moved):
             raise self._late(player, actual_cents, waited, shown_by)
         self._note_behind(player, actual_cents, waited, moved)
         return True

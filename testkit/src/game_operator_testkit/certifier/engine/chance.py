@@ -1,7 +1,7 @@
 """Whether a wallet that did not know a call again forgets calls by chance: of many equal tries, a few fail."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from game_operator.models.webhooks import WebhookCall
@@ -17,29 +17,39 @@ _FEW: Final = 4
 #: So often in a run it is tried in vain.
 _MOST_IN_VAIN: Final = 2
 #: What a lost record looks like.
-_LOOKS_SO: Final = frozenset(
+LOOKS_SO: Final = frozenset(
     {"", KnownCause.REPEAT_REFUSED, KnownCause.SETTLED_GONE, KnownCause.NO_TX_ID, KnownCause.TWIN_REFUSED}
 )
 
 
-def by_chance(at: Stage, found: Found, exchanges: Iterable[Exchange]) -> Found:
-    """Return *found* of a scenario with these *exchanges*, or that the record of a call is sometimes not kept."""
+def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+    """Let *found* say that a record is sometimes not kept, if these *exchanges* of its scenario may come from that."""
     seen = at.observed
-    sent = Counter(each.request_body for each in exchanges if each.path != BALANCE_PATH)
-    looks_so = found.cause in _LOOKS_SO or (seen.forgets_by_chance and found.cause == KnownCause.NARROW)
-    is_about_repeats = looks_so and any(times > 1 for times in sent.values())
+    sent = Counter(each.request_body for each in exchanges.values() if each.path != BALANCE_PATH)
+    is_about_repeats = any(times > 1 for times in sent.values())
     hides = seen.unjudged or seen.late_seconds or seen.is_behind
     if not is_about_repeats or seen.is_slow or hides or seen.tried_in_vain >= _MOST_IN_VAIN:
-        return found
-    if seen.forgets_by_chance:
-        return Found(found.reason, weight=found.weight, cause=KnownCause.NOT_KEPT, place=found.place)
-    lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
-    if not any(0 < lost[each] < tried[each] for each in tried):
-        seen.tried_in_vain += 1
-        return found
-    seen.forgets_by_chance = True
-    told = f"{found.reason}. Of {tried.total()} other calls, {(tried - lost).total()} were known when they came again"
-    return Found(told, weight=found.weight, cause=KnownCause.NOT_KEPT, place=found.place)
+        return
+    if not seen.forgets_by_chance:
+        lost, tried = _lost_of(at, seen.times(_TRIES, _FEWEST_TRIES))
+        if not any(0 < lost[each] < tried[each] for each in tried):
+            seen.tried_in_vain += 1
+            return
+        seen.forgets_by_chance = True
+        known = (tried - lost).total()
+        found.reason += f". Of {tried.total()} other calls, {known} were known when they came again"
+    found.cause = KnownCause.NOT_KEPT
+
+
+def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:
+    """Return whether *found* is of a call that was a SUCCESS before, byte for byte, and its cause is not known."""
+    seen, decisive = at.observed, exchanges.get(-1 if found.place is None else found.place)
+    if decisive is None or found.cause == KnownCause.NOT_KEPT or seen.unjudged or seen.late_seconds or seen.is_behind:
+        return False
+    return decisive.path != BALANCE_PATH and any(
+        place < (found.place or 0) and each.request_body == decisive.request_body and each.told.startswith("SUCCESS")
+        for place, each in exchanges.items()
+    )
 
 
 def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
@@ -47,7 +57,9 @@ def _lost_of(at: Stage, tries: int) -> tuple[Counter[str], Counter[str]]:
     lost, tried = Counter[str](), Counter[str]()
     for number in range(tries):
         bet = at.bet()
-        for call in (bet.withdraw(), bet.deposit(bet.wager_cents) if number % 2 else bet.rollback()):
+        ends: list[WebhookCall] = [bet.deposit(bet.wager_cents), bet.rollback()]
+        known = [end for end in ends if f"/{end.operation}" in at.observed.accepted]
+        for call in (bet.withdraw(), *known[number % 2 :][:1]):
             tried[call.operation] += 1
             lost[call.operation] += _is_lost(at, call)
         if number + 1 == _FEW and any(lost[each] == tried[each] for each in tried):

@@ -13,10 +13,10 @@ from game_operator.protocol.http import pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS, units
 from game_operator_testkit.certifier.engine.calls import Player
-from game_operator_testkit.certifier.engine.chance import by_chance
+from game_operator_testkit.certifier.engine.chance import LOOKS_SO, is_lone_repeat, look_for_chance
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
-from game_operator_testkit.certifier.engine.scenario import LOAD, Scenario, verdict_of
+from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Allowance, Found, Limited, NotTried, undone_by_errors
 from game_operator_testkit.certifier.engine.supplies import UNDONE_BY, Supplies, at_hand, missing_told
@@ -47,6 +47,8 @@ _LEAST_CENTS: Final = 20
 _MOST_FAILURES: Final = 3
 #: In wagers: what balances may gain or lose before they are put back.
 _MOST_DRIFT: Final = 40
+#: So often a scenario must pass in which a single repeat was not known.
+_AGAIN: Final = 2
 #: In place of the value of a header that the user added.
 _HIDDEN: Final = "…".encode()
 
@@ -188,6 +190,7 @@ class Run:
     def _played(self, scenario: Scenario, *, is_gone: bool) -> Verdict:
         notes: list[Note] = []
         stage: Stage | None = None
+        found: Found | None = None
         cut: NotTried | None = None
         stuck: list[str] = []
         try:
@@ -206,17 +209,14 @@ class Run:
                 stuck = self._undo()
         except NotTried as why:
             cut = why
-        except Found as found:
-            found = found if stage is None else self._by_chance(stage, found)
-            usual = scenario.weight
-            if found.is_refusal and usual is Weight.MONEY_DOUBLED:
-                usual = Weight.MONEY_LOST
-            weight = found.weight or usual
-            notes.append(Note(found.reason, weight, found.cause, found.place, found.symptom))
+        except Found as end:
+            found = end
         except WrongReplyError:  # It says nothing of the wallet.
             raise
         except Exception as odd:  # An answer that was not foreseen still needs a verdict.
             notes.append(Note(_stumbled(odd), Weight.CONTRACT_BROKEN))
+        if found is not None:
+            notes.append(self._note_of(found, scenario, stage))
         verdict = verdict_of(scenario, notes, self._kept, cut)
         if stuck:
             reasons = (verdict.reason, *(each for each in stuck if each not in verdict.reason))
@@ -225,15 +225,25 @@ class Run:
         self._settle(stage, verdict)
         return verdict
 
-    def _by_chance(self, stage: Stage, found: Found) -> Found:
-        """Return *found*, or that it happens by chance; the tries that show it are not among the exchanges."""
-        kept, self._kept = self._kept, {}
-        try:
-            return by_chance(stage, found, kept.values())
-        except (Found, NotTried):
-            return found
-        finally:
+    def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
+        """Return what *found* says of the wallet, after a look at whether it happens by chance."""
+        if stage is not None and found.cause in LOOKS_SO:
+            # The tries that show it are not among the exchanges, and need the money that was there.
+            kept, self._kept = self._kept, {}
+            self._restored(stage)
+            with suppress(Found, NotTried):
+                look_for_chance(stage, found, kept)
+                if is_lone_repeat(stage, found, kept) and scenario.stage == STAGES[0] and not scenario.needs:
+                    self.known = dict.fromkeys(self.player_ids)
+                    for again in range(_AGAIN):
+                        scenario.play(self._staged(f"{scenario.id}-again-{again}"))
+                    found.reason += ". Played again, it passed: this happens by chance"
+                    found.cause = KnownCause.NOT_KEPT
             self._kept = kept
+        usual = scenario.weight
+        if found.is_refusal and usual is Weight.MONEY_DOUBLED:
+            usual = Weight.MONEY_LOST
+        return Note(found.reason, found.weight or usual, found.cause, found.place, found.symptom)
 
     def _begun_or_staged(self, scenario: Scenario) -> Stage:
         """Return the stage that the beginning of *scenario* was played on, or a new one."""
@@ -432,6 +442,8 @@ def put_back(at: Stage) -> None:
             part = min(abs(more), piece_cents)
             if _taken(at, player, part) if more > 0 else _given(at, player, part):
                 left_cents -= part
+            elif at.observed.last is not None and at.observed.last[0].timed_out:
+                break  # Each piece would take as long as a timeout.
             else:
                 # The wallet may limit what a bet can be.
                 piece_cents = part // 2

@@ -350,7 +350,9 @@ class Stage(Balances):
         if heard.code != Code.SYSTEM_ERROR:
             return ""
         player = self._player_of(self._calls.get(heard.request.body, heard.request))
-        if self.balance_of(player) != player.due_cents and not self.observed.is_behind:
+        # What is due is not known while other calls are under way.
+        is_alone = heard.request.body not in self._at_once and not self.observed.is_behind
+        if is_alone and self.balance_of(player) != player.due_cents:
             return KnownCause.HALF_DONE
         return KnownCause.STORED_FAILURE if self._is_stored_failure(heard) else KnownCause.FAILS
 

@@ -15,6 +15,7 @@ _FOLLOWS: Final[Mapping[str, str]] = {
     KnownCause.BUSY: KnownCause.TWIN_REFUSED,
     KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
     KnownCause.LATE: KnownCause.LOST_UPDATE,
+    KnownCause.STARVED: KnownCause.NO_ANSWER,
     KnownCause.ROUNDED: KnownCause.UNJUDGED,
     KnownCause.SCALE: KnownCause.UNJUDGED,
     KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,

@@ -104,6 +104,7 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
         return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
     if not taken and wager_cents == before_cents and all(each.code == Code.INSUFFICIENT_BALANCE for each in heard):
+        at.check_balances(at.player)  # Or the last refund was not what was taken.
         return Found(told, cause=KnownCause.NOT_ALL)
     if left_cents == at.player.due_cents:
         return Found(told, cause=KnownCause.OVERDRAWN if taken > fitting else "")

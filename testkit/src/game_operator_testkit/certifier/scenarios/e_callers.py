@@ -110,13 +110,13 @@ def e07(at: Stage) -> None:
     """A withdraw, its deposit and a claim move nothing when they come again; if days can pass, a day later too."""
     bet = at.bet()
     calls: list[WebhookCall] = [*_claims(at), bet.withdraw(), bet.deposit(bet.wager_cents)]
-    firsts = [(call, at.accepts(call, _named(call))) for call in calls]
+    firsts = [(call, at.accepts(call, named(call))) for call in calls]
     between = at.placed(title="another withdraw")
     for when in ("again", *(["again, a day later"] if "later" in at.supplied else [])):
         if when != "again":
             at.act("later", _LATER_DAYS)
         for call, first in firsts:
-            at.again(call, first, f"{_named(call)} {when}")
+            at.again(call, first, f"{named(call)} {when}")
     at.accepts(between.deposit(between.wager_cents), "its deposit")
 
 
@@ -147,7 +147,7 @@ def e09(at: Stage) -> None:
 
 def _astray(at: Stage, call: WebhookCall, path: str) -> Request:
     """Return the bytes of *call*, signed as ever, on their way to *path*."""
-    return replace(at.request(call, f"the body of {_named(call)}, posted to {path}"), path=path)
+    return replace(at.request(call, f"the body of {named(call)}, posted to {path}"), path=path)
 
 
 def e10(at: Stage) -> None:
@@ -180,7 +180,7 @@ def e12(at: Stage) -> None:
     settled, cancelled, late = at.bet(), at.bet(), at.bet()
     at.placed(settled, cancelled)
     calls: list[WebhookCall] = [settled.deposit(settled.wager_cents), cancelled.rollback(), late.withdraw()]
-    requests = [at.request(call, f"{_named(call)} while no key is trusted") for call in calls]
+    requests = [at.request(call, f"{named(call)} while no key is trusted") for call in calls]
     for heard in at.during("distrust", "trust", requests):
         at.check_reply(heard, status=at.profile.unauthenticated_status)
         at.check_refused(heard, Code.INVALID_SIGNATURE, Weight.MONEY_DOUBLED)
@@ -195,7 +195,7 @@ def e13(at: Stage) -> None:
     calls: list[WithdrawCall | DepositCall] = [at.bet().withdraw(), *_claims(at)]
     for call in calls:
         of_another = replace(call, instance_id=foreign)
-        at.refuses(of_another, f"{_named(call)} of another operator's instance", Code.INVALID_REQUEST)
+        at.refuses(of_another, f"{named(call)} of another operator's instance", Code.INVALID_REQUEST)
     if "batches" in at.supplied and at.writer.claim_types:
         claims = [replace(claim, instance_id=foreign) for claim in _claims(at)]
         pays_nothing(at, batch(at, claims, "a batch with a claim of another operator's instance"))
@@ -206,7 +206,8 @@ def _claims(at: Stage) -> list[DepositCall]:
     return [at.claim(at.unit_cents, action) for action in at.writer.claim_types[-1:]]
 
 
-def _named(call: WebhookCall) -> str:
+def named(call: WebhookCall) -> str:
+    """Return what a report calls *call*."""
     return "a claim" if isinstance(call, DepositCall) and call.is_claim else f"a {call.operation}"
 
 
@@ -215,7 +216,7 @@ def _all_rejected(
 ) -> None:
     """Hold that *calls* are rejected when they are sealed so."""
     for call in calls:
-        _rejected(at, at.request(call, f"{_named(call)} {how}", seal=seal), is_final_lost=is_final_lost)
+        _rejected(at, at.request(call, f"{named(call)} {how}", seal=seal), is_final_lost=is_final_lost)
 
 
 def _rejected(at: Stage, request: Request, *, is_final_lost: bool = False) -> None:

@@ -6,12 +6,13 @@ from statistics import median
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, WebhookCall
+from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
 from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
 from game_operator_testkit.certifier.report.verdicts import Weight
+from game_operator_testkit.certifier.scenarios.e_callers import named
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.latency import MARKS_MS
 
@@ -115,7 +116,7 @@ def h06_begin(at: Stage) -> None:
         closed.deposit(2 * closed.wager_cents),
         cancelled.rollback(),
     ]
-    at.earlier = [(call, at.accepts(call, f"{_named(call)} at the beginning of the run")) for call in calls]
+    at.earlier = [(call, at.accepts(call, f"{named(call)} at the beginning of the run")) for call in calls]
     beyond = at.bet(wager_cents=at.player.due_cents + 1).withdraw()
     refused = at.refuses(beyond, "a withdraw of more than there is, at the beginning", Code.INSUFFICIENT_BALANCE)
     early = at.ask(unseen.rollback(), "a rollback without its withdraw, at the beginning")
@@ -134,7 +135,7 @@ def h06(at: Stage) -> None:
     won = waiting.deposit(2 * waiting.wager_cents + lacking_cents)
     at.accepts(won, "the deposit of a bet of the beginning of the run")
     for call, first in at.earlier:
-        title = f"{_named(call)} of the beginning of the run, sent again at its end"
+        title = f"{named(call)} of the beginning of the run, sent again at its end"
         if call == cancelled.withdraw():
             at.stays_cancelled(cancelled.withdraw(), first, title)
         else:
@@ -150,7 +151,3 @@ def h07(at: Stage) -> None:
     failed, sent = at.observed.failed_at_first, at.observed.sent
     if failed:
         at.advise(f"{failed} of {sent} calls returned SYSTEM_ERROR, and another answer when they were sent again")
-
-
-def _named(call: MovingCall) -> str:
-    return "a claim" if isinstance(call, DepositCall) and call.is_claim else f"a {call.operation}"
