@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from game_operator_testkit.certifier import Cause, Outcome, Report
+from game_operator_testkit.certifier import Cause, Outcome, Report, Weight
 from testkit.tests.certifier.harness import opened
 from testkit.tests.certifier.serving import answering, certified_at, turning
 from tests.support.hostile_server import Connection, HostileServer, Script, response_bytes
@@ -91,7 +91,12 @@ def test_a_connection_that_is_closed_when_it_is_used_again() -> None:
         report = certified_at(server.base_url, only=["A"])
     # Each call is sent again on a new connection, where it is answered.
     assert {each.id: each.reason for each in report.failures} == {}
+    assert report.passed
     assert len(server.connections) > 10
+    # That is advice, once.
+    (cause,) = (each for each in report.causes if each.title == "kept connections are closed without an answer")
+    assert (cause.verdict.weight, cause.others) == (Weight.ADVICE, ())
+    assert "--keep-alive" in cause.fix
     wallet.close()
 
 

@@ -265,6 +265,10 @@ class Calls:
             self._accepted.add(heard.request.body)
         if heard.succeeded and call is not None:
             self._note_bets(call)
+        if heard.sent_again and not self.observed.closes_kept:
+            self.observed.closes_kept = True
+            told = "the wallet closed a kept connection before one byte of the answer; on a new one it answered"
+            self.note(told, Weight.ADVICE, KnownCause.KEPT_CLOSED, heard)
         if heard.reply is not None and (text := exception_in(heard)):
             told = f"the answer has the text of an exception in it: {shown(text)}"
             self.note(told, Weight.CONTRACT_BROKEN, KnownCause.EXCEPTION, heard)

@@ -33,6 +33,7 @@ class Observed:
         failed_at_first: How many calls were answered SYSTEM_ERROR, and otherwise when they were sent again.
         repeated_in_vain: How many stayed SYSTEM_ERROR.
         sent: How many requests were sent.
+        closes_kept: Whether a kept connection was closed before one byte of an answer, and the call was sent again.
         last: The last answer, and the scenario that it belongs to.
         broken_off: The last request that was broken off on purpose, and its scenario.
         before_failing: The last movement before movements began to be answered SYSTEM_ERROR, and its scenario.
@@ -63,6 +64,7 @@ class Observed:
     failed_at_first: int = 0
     repeated_in_vain: int = 0
     sent: int = 0
+    closes_kept: bool = False
     last: tuple[Carried, str] | None = None
     broken_off: tuple[Carried, str] | None = None
     before_failing: tuple[Carried, str] | None = None

@@ -96,7 +96,7 @@ class Replies(Calls):
         return f"no answer, and since then the wallet accepts no connection. Before that, the certifier sent {title}"
 
     def _why_it_broke(self, problem: str) -> tuple[KnownCause, str]:
-        """Ask the wallet twice, on one new connection, and return why a connection broke before the answer."""
+        """Ask the wallet on a new connection, and return why a connection broke before the answer."""
         check = self.balance_request("a balance check, to see whether the wallet still answers")
         first, was_gone = self._sent_once(check), False
         for seconds in _PAUSES_SECONDS:
@@ -111,10 +111,6 @@ class Replies(Calls):
             return KnownCause.GONE, "no answer, and since then the wallet accepts no connection"
         if was_gone:
             return KnownCause.GONE, "no answer, and for a moment the wallet accepted no connection; it runs again"
-        again = self._sent_once(check)
-        if first.status and not again.status and not again.timed_out:
-            told = f"no answer ({problem}). The same happens to a balance check that uses a connection again; on a new "
-            return KnownCause.REUSED, f"{told}connection it is answered"
         return KnownCause.NO_ANSWER, problem
 
 

@@ -46,7 +46,7 @@ class KnownCause(StrEnum):
     REDIRECT = "a redirect"
     REFUSED_AND_MOVED = "refused, and the money moved"
     REPEAT_REFUSED = "a repeat is refused"
-    REUSED = "a connection closed on reuse"
+    KEPT_CLOSED = "a kept connection that was closed"
     ROUNDED = "rounded balances"
     SAME_REPLY = "one reply to two calls"
     SECONDS = "seconds for milliseconds"
