@@ -96,6 +96,7 @@ class ShowsAPageWhenBroken(PlainWallet):
         pytest.param(repeats.BatchHasItsOwnIds, "B15", LOST, "in a batch, deposit:bet:", id="B15, batch"),
         pytest.param(repeats.JackpotClosesTheBet, "B16", LOST, "own deposit: refused with BET_AL", id="B16, closed"),
         pytest.param(repeats.JackpotTakenForTheDeposit, "B16", LOST, "own deposit: refused with DUP", id="B16, tx_id"),
+        pytest.param(repeats.MakesUpARollbacksTxId, "B05", LOST, "tx_id is missing: refused", id="B05, no tx_id"),
     ],
 )
 def test_a_wrong_wallet_is_told_what_it_does(

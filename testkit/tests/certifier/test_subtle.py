@@ -13,7 +13,7 @@ DOUBLED, LOST, ADVICE = Weight.MONEY_DOUBLED, Weight.MONEY_LOST, Weight.ADVICE
 
 _REPEATS = [
     pytest.param(subtle.RefundsTheNamelessEachTime, "B02", DOUBLED, "without its tx_id, player-1", id="B02, twice"),
-    pytest.param(subtle.DemandsTxIdsOfRollbacks, "B02", ADVICE, "tx_id is missing: refused", id="B02, refused"),
+    pytest.param(subtle.DemandsTxIdsOfRollbacks, "B05", LOST, "tx_id is missing: refused", id="B05, refused"),
     pytest.param(subtle.ClaimsKnownByPlayer, "B04", LOST, "with another player: returned", id="B04, player"),
     pytest.param(subtle.ClaimsKnownByAmount, "B04", LOST, "jackpot's tx_id with another amount", id="B04, amount"),
     pytest.param(subtle.PrunesTombstones, "B11", DOUBLED, "so long after its rollback", id="B11, tombstones"),

@@ -121,7 +121,7 @@ class ConstantTxIds(PlainWallet):
         return "none" if call.operation == "withdraw" else super()._derived_tx_id(call, bet)
 
 
-@wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05", may="B02")
+@wrong("makes the missing tx_id of a rollback from the rollback, and not from its withdraw", must="B05")
 class RollbacksHaveNamesOfTheirOwn(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         return f"{call.operation}:{call.action.lower()}:{call.bet_id}"

@@ -28,6 +28,7 @@ __all__ = [
     "JackpotTakenForTheDeposit",
     "KeyedOnTheBetAlone",
     "KeyedOnTxIdAlone",
+    "MakesUpARollbacksTxId",
     "OldBalanceAsOfNow",
     "PaysEachTime",
     "PaysEachTxId",
@@ -285,3 +286,9 @@ class JackpotClosesTheBet(PlainWallet):
 class JackpotTakenForTheDeposit(PlainWallet):
     def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
         return f"deposit:{call.bet_id}" if call.operation == "deposit" else super()._derived_tx_id(call, bet)
+
+
+@wrong("makes up the tx_id of a rollback that has none, and refunds nothing", must="B05")
+class MakesUpARollbacksTxId(PlainWallet):
+    def _derived_tx_id(self, call: Call, bet: Bet | None) -> str:
+        return super()._derived_tx_id(call, None if call.operation == "rollback" else bet)

@@ -45,17 +45,9 @@ def b02(at: Stage) -> None:
         at.again(rollback, refunded, "the same rollback again")
     if at.profile.rollback_tx_id != "withdraw" or not at.writer.name("tx_id", "rollback"):
         return
-    # Rollbacks without a tx_id refund once as well, whether they are answered SUCCESS or refused.
     known = lacking(at, cancelled.rollback(), "tx_id", "missing")
     heard = at.ask(replace(known, title="the same rollback again, without its tx_id"))
     at.check_balances(at.player, after=heard)
-    bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
-    heard = at.ask(lacking(at, bet.rollback(), "tx_id", "missing"))
-    if heard.succeeded:
-        at.check_moved(heard, at.player, bet.wager_cents)
-        return
-    at.advise(f"refused with {heard.code}; SUCCESS is assumed", heard)
-    at.accepts(bet.rollback(), "the rollback with its tx_id")
 
 
 def b03(at: Stage) -> None:
@@ -111,6 +103,10 @@ def b05(at: Stage) -> None:
     if at.profile.rollback_tx_id == "own":
         raise NotTried("the profile's rollbacks have tx_ids of their own")
     at.accepts(at.placed().rollback(), "a rollback with the withdraw's tx_id")
+    if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "rollback"):
+        # A rollback's tx_id is its withdraw's, whatever that is; so one that has none agrees.
+        bet = at.placed(at.bet(tx_id=at.fresh("withdraw")))
+        at.accepts(lacking(at, bet.rollback(), "tx_id", "missing"), moves=bet.wager_cents)
     if at.writer.name("tx_id", "withdraw") and at.writer.name("tx_id", "deposit"):
         bet = at.placed()
         at.accepts(bet.deposit(bet.wager_cents, tx_id=bet.withdraw().tx_id), "a deposit with its withdraw's tx_id")
