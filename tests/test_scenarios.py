@@ -22,8 +22,9 @@ ROWS = [tuple(match) for match in _ROW.findall(TEXT)]
 
 
 def test_every_scenario_stands_once() -> None:
-    """From A01 to H07, in order, and nothing else."""
-    expected = [f"{group}{number:02}" for group, count in GROUPS.items() for number in range(1, count + 1)]
+    """From A01 to H07, in order, and nothing else but E08, which asked for a scheme that nobody has."""
+    numbers = [f"{group}{number:02}" for group, count in GROUPS.items() for number in range(1, count + 1)]
+    expected = [number for number in numbers if number != "E08"]
     assert [scenario for scenario, _, _ in ROWS] == expected
     assert len(re.findall(r"^\| [A-Z]\d\d", TEXT, re.MULTILINE)) == len(expected)
 
