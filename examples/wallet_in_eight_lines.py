@@ -19,7 +19,7 @@ from game_operator import BalanceCall, DepositCall, RollbackCall, WithdrawCall
 from game_operator.ledger import AsyncSqlLedger
 from game_operator.wallet import AsyncWallet
 from game_operator.webhooks import RsaSignature, WebhookCall, WebhookReceiver, asgi_app
-from game_operator_testkit import AsyncWebhookCaller
+from game_operator_testkit import WebhookCaller
 
 SERVICE_KEY = generate_private_key(65537, 2048)  # The service keeps this key and gives you its public half.
 CALLS: list[WebhookCall] = [
@@ -55,9 +55,9 @@ async def main(database: str) -> None:
 
 async def play(url: str) -> None:
     """Post the calls as the service does, and print the answers."""
-    async with AsyncWebhookCaller(url, SERVICE_KEY) as service:
+    with WebhookCaller(url, SERVICE_KEY) as service:
         for call in CALLS:
-            delivery = await service.send(call)
+            delivery = await asyncio.to_thread(service.send, call)
             assert delivery.reply is not None, delivery.problem
             print(delivery.path, delivery.reply.code or "SUCCESS", delivery.reply.balance)
 

@@ -260,7 +260,7 @@ def test_version_is_the_distribution_s() -> None:
             id="a catalogue loads no client and no database driver",
         ),
         pytest.param(
-            "from game_operator_testkit.provider.caller import WebhookCaller, AsyncWebhookCaller",
+            "from game_operator_testkit.provider.caller import WebhookCaller",
             "boto3 django fastapi flask httpx2 jwt litestar psycopg sqlalchemy sqlite3 "
             "starlette trio typer uvicorn uvloop",
             id="a caller of webhooks loads no server and no database driver",

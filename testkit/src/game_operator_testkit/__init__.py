@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from game_operator_testkit.plugin.certifier import WalletCertifier as WalletCertifier
     from game_operator_testkit.plugin.signer import SignedWebhook as SignedWebhook
     from game_operator_testkit.plugin.signer import WebhookSigner as WebhookSigner
-    from game_operator_testkit.provider.caller import AsyncWebhookCaller as AsyncWebhookCaller
     from game_operator_testkit.provider.caller import WebhookCaller as WebhookCaller
     from game_operator_testkit.provider.delivery import Delivery as Delivery
     from game_operator_testkit.provider.delivery import DeliveryInDoubtError as DeliveryInDoubtError
@@ -42,7 +41,7 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
             ".plugin.backoffice": "CampaignMaker ReconcilerMaker",
             ".plugin.certifier": "WalletCertifier",
             ".plugin.signer": "SignedWebhook WebhookSigner",
-            ".provider.caller": "AsyncWebhookCaller WebhookCaller",
+            ".provider.caller": "WebhookCaller",
             ".provider.delivery": "Delivery DeliveryInDoubtError",
             ".provider.in_process": "asgi_wallet wsgi_wallet",
             ".sandbox.in_process": "InProcessSandbox",

@@ -11,7 +11,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -31,10 +30,11 @@ from game_operator.ledger import MemoryLedger
 from game_operator.protocol.webhook import encode_call
 from game_operator.wallet import Wallet
 from game_operator.webhooks import HandledCall, RsaSignature, WebhookCall, WebhookReceiver, asgi_app
-from game_operator_testkit.provider.caller import AsyncWebhookCaller, Delivery, DeliveryInDoubtError, WebhookCaller
+from game_operator_testkit.provider.caller import Delivery, DeliveryInDoubtError, WebhookCaller
+from game_operator_testkit.provider.delivery import Carried, delivered
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import Request
+from game_operator_testkit.provider.requests import AS_THE_SERVICE, UNSIGNED, Request
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 from tests.support.servers import asgi_server
 
@@ -47,30 +47,33 @@ _PATIENT = 10.0
 # Two cores may be busy with anything: what is measured is that nothing hangs.
 _LATE = 5.0
 
-#: Posts as the sync or the async caller does: (url, key, options, then what to post).
+#: Posts as a caller or a carrier does: (url, key, options, then what to post).
 Post = Callable[..., Delivery]
 
 
-def _post_sync(url: str, key: Any, *what: Any, options: dict[str, Any] | None = None, **how: Any) -> Delivery:
+def _by_caller(url: str, key: Any, *what: Any, options: dict[str, Any] | None = None, **how: Any) -> Delivery:
     with WebhookCaller(url, key, **(options or {})) as caller:
         return caller.send(*what) if isinstance(what[0], WebhookCall) else caller.post(*what, **how)
 
 
-def _post_async(
-    backend: str, url: str, key: Any, *what: Any, options: dict[str, Any] | None = None, **how: Any
+def _by_carrier(
+    url: str, key: Any, what: Any, body: bytes = b"", headers: Any = (), *, signed: bool = True, options: Any = None
 ) -> Delivery:
-    async def post() -> Delivery:
-        async with AsyncWebhookCaller(url, key, **(options or {})) as caller:
-            return await (caller.send(*what) if isinstance(what[0], WebhookCall) else caller.post(*what, **how))
+    path, body = (f"/{what.operation}", encode_call(what)) if isinstance(what, WebhookCall) else (what, body)
+    pairs = tuple(headers.items() if isinstance(headers, dict) else headers)
+    request = Request("", path, body, AS_THE_SERVICE if signed else UNSIGNED, headers=pairs)
+    carrier = HttpCarrier(url, ServiceKeys(key), **(options or {}))
+    carried = asyncio.run(carrier.carry_request(request))
+    if carried.answer is None:
+        raise DeliveryInDoubtError(carried.problem, attempts=1 + carried.sent_again, timed_out=carried.timed_out)
+    return delivered(path, body, carried.answer, carried.elapsed_seconds)
 
-    return anyio.run(post, backend=backend)
 
-
-@pytest.fixture(params=["sync", "asyncio", "trio"])
+@pytest.fixture(params=[_by_caller, _by_carrier], ids=["caller", "carrier"])
 def post(request: pytest.FixtureRequest) -> Post:
-    """Either caller, the async one on both event loops."""
-    backend = str(request.param)
-    return _post_sync if backend == "sync" else lambda *args, **options: _post_async(backend, *args, **options)
+    """What a user posts with, and what the sandbox and the certifier do."""
+    posting: Post = request.param
+    return posting
 
 
 class Served:
@@ -298,7 +301,6 @@ def _echo(connection: Connection) -> None:
         pytest.param(_script(_echo), False, id="an answer that quotes the signature"),
     ],
 )
-@pytest.mark.drawn(3, post=("trio",))
 def test_without_a_whole_answer_the_outcome_is_in_doubt(
     post: Post, private_key: RSAPrivateKey, script: Script, timed_out: bool
 ) -> None:
@@ -327,12 +329,20 @@ def test_a_wallet_that_is_not_there_got_nothing(post: Post, private_key: RSAPriv
     assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
 
 
-def test_connections_are_kept(private_key: RSAPrivateKey) -> None:
-    """A hundred calls are made over one connection, which is closed with the caller."""
+def test_each_call_has_a_connection_of_its_own(private_key: RSAPrivateKey) -> None:
+    """So none meets a connection that the wallet has closed meanwhile; each is closed at once."""
     with HostileServer(answer(response_bytes(200, SUCCESS))) as server:
         with WebhookCaller(server.base_url, private_key) as caller:
-            for _ in range(100):
+            for _ in range(3):
                 assert caller.send(WITHDRAW).problem == ""
+            assert server.wait_until_closed()
+        assert len(server.connections) == 3
+
+
+def test_a_carrier_keeps_its_connection(private_key: RSAPrivateKey) -> None:
+    """A hundred calls are made over one connection, which is closed with the carrier."""
+    with HostileServer(answer(response_bytes(200, SUCCESS))) as server:
+        assert [each.problem for each in _carried(server.base_url, private_key, 100)] == [""] * 100
         assert len(server.connections) == 1
         assert server.wait_until_closed()
 
@@ -351,36 +361,24 @@ def _closes_after(answered: int, end: Callable[[Connection], object], *, partly:
     return script
 
 
-def _twice(url: str, key: RSAPrivateKey, backend: str, *, ssl_context: ssl.SSLContext | None = None) -> list[Delivery]:
-    """Send a call twice by one caller."""
-
-    async def post() -> list[Delivery]:
-        async with AsyncWebhookCaller(url, key, timeout=_PATIENT, ssl_context=ssl_context) as caller:
-            return [await caller.send(WITHDRAW), await caller.send(WITHDRAW)]
-
-    if backend != "sync":
-        return anyio.run(post, backend=backend)
-    with WebhookCaller(url, key, timeout=_PATIENT, ssl_context=ssl_context) as caller:
-        return [caller.send(WITHDRAW), caller.send(WITHDRAW)]
+def _carried(url: str, key: RSAPrivateKey, times: int, ssl_context: ssl.SSLContext | None = None) -> list[Carried]:
+    """Carry a call so many times by one carrier."""
+    carrier = HttpCarrier(url, ServiceKeys(key), timeout=_PATIENT, ssl_context=ssl_context)
+    carried = [carrier.carry([Request("", "/withdraw", encode_call(WITHDRAW))])[0] for _ in range(times)]
+    carrier.close()
+    return carried
 
 
-_ENDS = pytest.mark.parametrize("end", [Connection.close, Connection.reset], ids=["closed", "reset"])
-_BACKENDS = pytest.mark.parametrize("backend", ["sync", "asyncio", "trio"])
-
-
-@_ENDS
-@_BACKENDS
+@pytest.mark.parametrize("end", [Connection.close, Connection.reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
-def test_a_kept_connection_closed_unanswered(
-    *, secure: bool, backend: str, end: Any, private_key: RSAPrivateKey
-) -> None:
-    """The same bytes go over a new connection once, and the delivery says so: the first ones may have arrived."""
+def test_a_kept_connection_closed_unanswered(*, secure: bool, end: Any, private_key: RSAPrivateKey) -> None:
+    """The same bytes go over a new connection once, and it is reported: the first ones may have arrived."""
     ca, trusting, serving = trustme.CA(), ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.configure_trust(trusting)
     ca.issue_cert("127.0.0.1").configure_cert(serving)
     scripts = _closes_after(1, end), answer(response_bytes(200, SUCCESS))
     with HostileServer(*scripts, tls=serving if secure else None) as server:
-        first, second = _twice(server.base_url, private_key, backend, ssl_context=trusting)
+        first, second = _carried(server.base_url, private_key, 2, trusting)
     assert [first.sent_again, second.sent_again] == [False, True]
     assert (second.code, second.problem) == (None, "")
     bodies = [request.partition(b"\r\n\r\n")[2] for request in server.requests]
@@ -389,56 +387,31 @@ def test_a_kept_connection_closed_unanswered(
 
 
 @pytest.mark.parametrize(
-    ("scripts", "attempts", "requests"),
+    ("scripts", "times", "sent_again", "requests"),
     [
-        pytest.param([_closes_after(0, Connection.close)], 1, 1, id="the connection is new"),
-        pytest.param([_closes_after(1, Connection.close, partly=b"H")], 1, 2, id="one byte of an answer came"),
-        pytest.param([_closes_after(1, Connection.reset, partly=b"H")], 1, 2, id="one byte, and a reset"),
-        pytest.param([_closes_after(1, Connection.close), _closes_after(0, Connection.close)], 2, 3, id="twice"),
+        pytest.param([_closes_after(0, Connection.close)], 1, False, 1, id="the connection is new"),
+        pytest.param([_closes_after(1, Connection.close, partly=b"H")], 2, False, 2, id="one byte of an answer came"),
+        pytest.param([_closes_after(1, Connection.reset, partly=b"H")], 2, False, 2, id="one byte, and a reset"),
+        pytest.param([_closes_after(1, Connection.close), _closes_after(0, Connection.close)], 2, True, 3, id="twice"),
     ],
 )
-@_BACKENDS
 def test_no_other_end_is_sent_again(
-    backend: str, private_key: RSAPrivateKey, scripts: list[Script], attempts: int, requests: int
+    private_key: RSAPrivateKey, scripts: list[Script], times: int, sent_again: bool, requests: int
 ) -> None:
-    """The outcome is in doubt, and the caller of the caller decides; a second try is the last one."""
+    """The outcome is in doubt, and whoever sent the call decides; a second try is the last one."""
     with HostileServer(*scripts) as server:
-        with pytest.raises(DeliveryInDoubtError) as raised:
-            _twice(server.base_url, private_key, backend)
+        last = _carried(server.base_url, private_key, times)[-1]
         assert len(server.requests) == requests
-    assert raised.value.attempts == attempts
+    assert (last.answer, last.unreachable, last.sent_again) == (None, False, sent_again)
 
 
-@pytest.mark.parametrize("answers", [True, False], ids=["answered then", "not answered then either"])
-def test_a_carrier_reports_a_call_that_was_sent_again(*, answers: bool, private_key: RSAPrivateKey) -> None:
-    """With an answer or without one; a call that was sent once says so too."""
-    second = answer(response_bytes(200, SUCCESS)) if answers else _closes_after(0, Connection.close)
-    with HostileServer(_closes_after(1, Connection.close), second) as server:
-        carrier = HttpCarrier(server.base_url, ServiceKeys(private_key))
-        carried = [carrier.carry([Request("", "/withdraw", b"{}")])[0] for _ in range(2)]
-        carrier.close()
-    assert [each.sent_again for each in carried] == [False, True]
-    assert [each.answer is not None for each in carried] == [True, answers]
-
-
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_tasks_share_a_caller(backend: str, wallet: Served, private_key: RSAPrivateKey) -> None:
+def test_requests_at_once_share_a_carrier(wallet: Served, private_key: RSAPrivateKey) -> None:
     """Calls under way together are answered each with its own reply."""
-    balances: list[int | None] = []
-
-    async def play() -> None:
-        async with AsyncWebhookCaller(wallet.url, private_key) as caller, anyio.create_task_group() as tasks:
-
-            async def bet(number: int) -> None:
-                call = WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100)
-                reply = (await caller.send(call)).reply
-                balances.append(reply.balance_cents if reply else None)
-
-            for number in range(50):
-                tasks.start_soon(bet, number)
-
-    anyio.run(play, backend=backend)
-    assert sorted(balance or 0 for balance in balances) == list(range(5_000, 10_000, 100))
+    carrier = HttpCarrier(wallet.url, ServiceKeys(private_key))
+    calls = [WithdrawCall(player_id="p1", bet_id=f"b{number}", amount_cents=100) for number in range(50)]
+    carried = carrier.carry([Request("", "/withdraw", encode_call(call)) for call in calls])
+    carrier.close()
+    assert sorted(each.balance_cents or 0 for each in carried) == list(range(5_000, 10_000, 100))
 
 
 @pytest.mark.parametrize(
@@ -450,13 +423,12 @@ def test_tasks_share_a_caller(backend: str, wallet: Served, private_key: RSAPriv
         pytest.param("http://127.0.0.1/?a=b", "carries a query", id="query"),
     ],
 )
-@pytest.mark.parametrize("kind", [WebhookCaller, AsyncWebhookCaller])
-def test_an_address_that_cannot_work_is_refused(
-    kind: type[WebhookCaller | AsyncWebhookCaller], private_key: RSAPrivateKey, url: str, problem: str
-) -> None:
+def test_an_address_that_cannot_work_is_refused(private_key: RSAPrivateKey, url: str, problem: str) -> None:
     """Before anything is sent, in the argument's own name."""
     with pytest.raises(ConfigurationError, match=problem.replace("?", r"\?")):
-        kind(url, private_key)
+        WebhookCaller(url, private_key)
+    with pytest.raises(ConfigurationError, match=problem.replace("?", r"\?")):
+        HttpCarrier(url, ServiceKeys(private_key))
 
 
 def test_plain_http_to_another_machine_when_asked_for(private_key: RSAPrivateKey) -> None:
@@ -516,14 +488,6 @@ def test_a_closed_caller_says_so(private_key: RSAPrivateKey) -> None:
     caller.close()
     with pytest.raises(ConfigurationError, match="This WebhookCaller is closed"):
         caller.send(WITHDRAW)
-
-    async def send_closed() -> None:
-        closed = AsyncWebhookCaller("http://127.0.0.1:1", private_key)
-        await closed.aclose()
-        with pytest.raises(ConfigurationError, match="This AsyncWebhookCaller is closed"):
-            await closed.send(WITHDRAW)
-
-    asyncio.run(send_closed())
 
 
 def test_both_failures_are_transport_errors() -> None:

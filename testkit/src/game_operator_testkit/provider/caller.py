@@ -8,27 +8,24 @@ For a sandbox, a certifier, and tests of one's own wallet. How calls are written
 import ssl
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from game_operator._version import __version__
 from game_operator.client.proxies import proxy_of_environment
 from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
-from game_operator.errors import ConfigurationError, RequestNotSentError, shown
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
-from game_operator.protocol.http import HttpReply, HttpRequest
+from game_operator.protocol.http import HeaderPairs, HttpRequest
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
-from game_operator.transport.async_ import AsyncWire
 from game_operator.transport.sync import Wire
 from game_operator_testkit.provider.delivery import Delivery, DeliveryInDoubtError, delivered
-from game_operator_testkit.provider.kept_connections import AsyncWatchingBackend, ClosedUnansweredError, WatchingBackend
 from game_operator_testkit.provider.keys import SigningKey, loaded
 
-__all__ = ["AsyncWebhookCaller", "Delivery", "DeliveryInDoubtError", "WebhookCaller"]
+__all__ = ["Delivery", "DeliveryInDoubtError", "WebhookCaller"]
 
 #: A wallet's answers are short; one to a batch has a thousand of them.
 _MOST_BYTES: Final = 1_048_576
@@ -43,61 +40,11 @@ _HEADERS: Final = (
 HeadersToSend: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 
 
-class _Caller:
-    """What the sync and the async caller share: everything but the sending."""
-
-    def __init__(
-        self,
-        url: str,
-        signing_key: SigningKey,
-        *,
-        profile: Profile | None = None,
-        timeout: float = 10.0,
-        allow_insecure_http: bool = False,
-    ) -> None:
-        try:
-            signer = loaded(signing_key, "signing_key")
-        finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del signing_key
-        self._signer = signer
-        self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
-        profile = profile or Profile()
-        self._header = profile.signature_header.encode()
-        self._writer: Final = BodyWriter(profile)
-        self._timeout = checked_seconds("timeout", timeout)
-
-    def signature(self, body: bytes) -> Signature:
-        """Return the value of the signature header for *body* (assumed, docs/decisions/0011)."""
-        return Signature.of(self._signer.sign(body))
-
-    def __repr__(self) -> str:
-        if "url" not in self.__dict__:
-            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
-        return f"{type(self).__name__}({self.url!r})"
-
-    def __reduce__(self) -> str:
-        raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
-
-    def _step(self, path: str, body: bytes, headers: HeadersToSend, *, signed: bool) -> Send:
-        # The path goes into the request line as it is.
-        if not (path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path)):
-            raise ConfigurationError(
-                f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
-            )
-        signature = ((self._header, self.signature(body)),) if signed else ()
-        texts = headers.items() if isinstance(headers, Mapping) else headers
-        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in texts)
-        request = HttpRequest("POST", path, (*_HEADERS, *pairs, *signature), body)
-        return Send(request, self._timeout, 1, "webhook")
-
-
-class WebhookCaller(_Caller):
+class WebhookCaller:
     """
     Posts webhooks to a wallet, signed as the service signs them. Threads may share one.
 
-    A call is posted once, and redirects are not followed. If the wallet closed a kept connection before one byte of an
-    answer, the call is sent once more, on a new connection: see ``Delivery.sent_again``.
+    A call is posted once, over a connection of its own, and redirects are not followed.
 
     Args:
         url: The address that the paths of spec §4.1 are below; plain http only to this machine. It is an attribute too.
@@ -123,9 +70,22 @@ class WebhookCaller(_Caller):
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        proxy_of = partial(proxy_of_environment, self.url)
-        self._wire = Wire(type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, proxy_of, WatchingBackend)
+        try:
+            signer = loaded(signing_key, "signing_key")
+        finally:
+            # Error trackers show the locals of every frame that an error passes.
+            del signing_key
+        self._signer = signer
+        self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
+        profile = profile or Profile()
+        self._header = profile.signature_header.encode()
+        self._writer: Final = BodyWriter(profile)
+        self._timeout = checked_seconds("timeout", timeout)
+        self._wire = Wire(*wire_settings(type(self).__name__, self.url, ssl_context))
+
+    def signature(self, body: bytes) -> Signature:
+        """Return the value of the signature header for *body* (assumed, docs/decisions/0011)."""
+        return Signature.of(self._signer.sign(body))
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -152,14 +112,21 @@ class WebhookCaller(_Caller):
             DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
             ConfigurationError: *path* is invalid, or the caller is closed.
         """
-        step = self._step(path, body, headers, signed=signed)
+        # The path goes into the request line as it is.
+        if not (path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path)):
+            raise ConfigurationError(
+                f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
+            )
+        signature = ((self._header, self.signature(body)),) if signed else ()
+        texts = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in texts)
+        step = webhook_step(path, body, (*pairs, *signature), self._timeout, fresh=True)
         began = time.monotonic()
-        try:
-            result = self._wire.send(step, give_up_seconds=began + step.timeout_seconds)
-        except ClosedUnansweredError:
-            step = _on_new_connection(step, began)
-            result = self._wire.send(step, give_up_seconds=began + self._timeout)
-        return _delivery(self.url, step, result, time.monotonic() - began)
+        result = self._wire.send(step, give_up_seconds=began + self._timeout)
+        seconds = time.monotonic() - began
+        if isinstance(result, TransportFailed):
+            raise error_of(self.url, step, result, seconds)
+        return delivered(path, body, result, seconds)
 
     def close(self) -> None:
         """Close the connections."""
@@ -171,75 +138,37 @@ class WebhookCaller(_Caller):
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        if "url" not in self.__dict__:
+            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
+        return f"{type(self).__name__}({self.url!r})"
 
-class AsyncWebhookCaller(_Caller):
-    """
-    The same as ``WebhookCaller``, awaited, on asyncio or trio; *timeout* is exact, and bounds the whole call.
-
-    Any number of calls may be under way at once, over at most 100 connections.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        signing_key: SigningKey,
-        *,
-        profile: Profile | None = None,
-        timeout: float = 10.0,
-        allow_insecure_http: bool = False,
-        ssl_context: ssl.SSLContext | None = None,
-    ) -> None:
-        super().__init__(url, signing_key, profile=profile, timeout=timeout, allow_insecure_http=allow_insecure_http)
-        proxy_of = partial(proxy_of_environment, self.url)
-        self._wire = AsyncWire(
-            type(self).__name__, self.url, None, ssl_context, True, _LIMITS.of, proxy_of, AsyncWatchingBackend
-        )
-
-    async def send(self, call: WebhookCall) -> Delivery:
-        """Post *call* and return the answer, as ``WebhookCaller.send`` does."""
-        return await self.post(f"/{call.operation}", self._writer.encoded(call))
-
-    async def post(self, path: str, body: bytes, headers: HeadersToSend = (), *, signed: bool = True) -> Delivery:
-        """Post *body* to *path* and return the answer, as ``WebhookCaller.post`` does."""
-        step = self._step(path, body, headers, signed=signed)
-        began = time.monotonic()
-        try:
-            result = await self._wire.send(step)
-        except ClosedUnansweredError:
-            step = _on_new_connection(step, began)
-            result = await self._wire.send(step)
-        return _delivery(self.url, step, result, time.monotonic() - began)
-
-    async def aclose(self) -> None:
-        """Close the connections of this event loop."""
-        await self._wire.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.aclose()
+    def __reduce__(self) -> str:
+        raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
 
 
-def _on_new_connection(step: Send, began: float) -> Send:
-    """Return *step* once more, on a new connection, within what is left of the timeout that *began* then."""
-    left = max(step.timeout_seconds - (time.monotonic() - began), 0.0)
-    return replace(step, attempt=2, fresh=True, timeout_seconds=left)
+def wire_settings(owner: str, url: str, ssl_context: ssl.SSLContext | None) -> tuple[Any, ...]:  # Any: a wire's.
+    """Return the settings of the connections to *url* that *owner* has."""
+    return owner, url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, url)
 
 
-def _delivery(url: str, step: Send, result: HttpReply | TransportFailed, seconds: float) -> Delivery:
-    request, sent_again = step.request, step.attempt > 1
-    if isinstance(result, HttpReply):
-        return delivered(request.path, request.body, result, seconds, sent_again=sent_again)
+def webhook_step(path: str, body: bytes, headers: HeaderPairs, timeout: float, *, fresh: bool = False) -> Send:
+    """Return the sending of *body* to *path*, with *headers* beside those that every webhook has."""
+    return Send(HttpRequest("POST", path, (*_HEADERS, *headers), body), timeout, 1, "webhook", fresh)
+
+
+def error_of(url: str, step: Send, failed: TransportFailed, seconds: float) -> TransportError:
+    """Return the error of a webhook to the wallet at *url* that *failed* after so many seconds."""
+    request = step.request
     # What came back instead of an answer may quote what we sent.
     signature = next((value for _, value in request.headers if isinstance(value, Signature)), b"\0")
-    reason = result.reason_without(signature)
+    reason = failed.reason_without(signature)
     # The first try may have arrived, even if the second one did not leave.
-    if result.sent or sent_again:
-        raise DeliveryInDoubtError(
-            f"{request.path}: {reason}", attempts=step.attempt, elapsed_seconds=seconds, timed_out=result.timed_out
+    if failed.sent or step.attempt > 1:
+        return DeliveryInDoubtError(
+            f"{request.path}: {reason}", attempts=step.attempt, elapsed_seconds=seconds, timed_out=failed.timed_out
         )
-    raise not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=result.timed_out)
+    return not_delivered(f"{url}{request.path} cannot be reached: {reason}", seconds, timed_out=failed.timed_out)
 
 
 def not_delivered(reason: str, elapsed_seconds: float, *, timed_out: bool) -> RequestNotSentError:

@@ -90,8 +90,6 @@ class Delivery:
         problem: Why there is no reply; "" if there is one.
         elapsed_seconds: From the first byte sent, connecting included, to the last one read.
         defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
-        sent_again: Whether it was sent twice, because the wallet closed the first connection, a kept one, before one
-            byte of an answer.
     """
 
     path: str
@@ -103,7 +101,6 @@ class Delivery:
     problem: str
     elapsed_seconds: float
     defect: str = ""
-    sent_again: bool = False
 
     @property
     def code(self) -> str | None:
@@ -127,7 +124,8 @@ class Carried:
         timed_out: Whether no answer came in time.
         unreachable: Whether nobody could be reached: nothing was sent.
         place: Which exchange of a record it is, counted from 0.
-        sent_again: As in ``Delivery``; it may be true without an answer too.
+        sent_again: Whether it was sent twice, because the wallet closed the first connection, a kept one, before one
+            byte of an answer.
     """
 
     request: Request
@@ -178,15 +176,12 @@ class Carried:
         return None if self.reply is None else self.reply.balance_cents
 
 
-def delivered(
-    path: str, posted: bytes, answer: HttpReply, elapsed_seconds: float, *, sent_again: bool = False
-) -> Delivery:
+def delivered(path: str, posted: bytes, answer: HttpReply, elapsed_seconds: float) -> Delivery:
     """Return the delivery of the body *posted* to *path*, which had this *answer*."""
     reply, problem = reply_in(answer)
     return Delivery(
-        path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds, answer.defect,
-        sent_again,
-    )  # fmt: skip
+        path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds, answer.defect
+    )
 
 
 def reply_in(answer: HttpReply) -> tuple[Reply | None, str]:

@@ -17,13 +17,16 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote
 
-from game_operator.client.settings import base_url_of
+from game_operator.client.settings import base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
+from game_operator.protocol.exchange import TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, redacted
-from game_operator_testkit.provider.caller import AsyncWebhookCaller, not_delivered
+from game_operator.transport.async_ import AsyncWire
+from game_operator_testkit.provider.caller import error_of, not_delivered, webhook_step, wire_settings
 from game_operator_testkit.provider.delivery import Carried, Post
 from game_operator_testkit.provider.faults import Fault
+from game_operator_testkit.provider.kept_connections import ClosedUnansweredError, WatchingBackend
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.misbehaving import post_roughly
 from game_operator_testkit.provider.requests import UNSIGNED, Request
@@ -74,27 +77,24 @@ class HttpCarrier:
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
+        # First, because error trackers show what a frame holds: keys and headers are secret.
+        self._timeout, self._patience = checked_seconds("timeout", timeout), patience
         self._keys = keys
         self._header = (profile or Profile()).signature_header
-        url = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
-        caller_of = partial(
-            AsyncWebhookCaller,
-            signing_key=keys.current,
-            profile=profile,
-            timeout=timeout,
-            allow_insecure_http=allow_insecure_http,
-            ssl_context=ssl_context,
-        )
-        caller = caller_of(url)
-        second = caller if second_url is None else caller_of(second_url)
-        self._callers = {"wallet": caller, "elsewhere": caller, "second": second}
+        address_of = partial(base_url_of, allow_insecure_http=allow_insecure_http, name="url")
+        url = address_of(url)
+        second_url = url if second_url is None else address_of(second_url)
+        self._urls = {"wallet": url, "elsewhere": url, "second": second_url}
+        self._wires = {
+            each: AsyncWire(*wire_settings(type(self).__name__, each, ssl_context), WatchingBackend)
+            for each in (url, second_url)
+        }
         _check_ours(elsewhere)
         self._elsewhere = elsewhere
         self._headers = headers
         # The whole value first, then its words: an answer may quote only the token of "Bearer TOKEN".
         words = [form for _, value in headers for word in (value, *value.split()) for form in _forms(word)]
         self._secrets = sorted({word for word in words if len(word) >= _LEAST_SECRET}, key=len, reverse=True)
-        self._timeout, self._patience = timeout, patience
         self._ssl_context = ssl_context
         self._runner: asyncio.Runner | None = None
 
@@ -167,30 +167,42 @@ class HttpCarrier:
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
-        return await self.carry_request(Request("", path, body, UNSIGNED, headers=_texts_beside_type(headers)))
+        texts = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in _beside_type(headers))
+        return await self.carry_request(Request("", path, body, UNSIGNED, headers=texts))
 
     async def aclose(self) -> None:
         """Close the connections of this event loop."""
-        for caller in self._callers.values():
-            await caller.aclose()
+        for wire in self._wires.values():
+            await wire.aclose()
 
     async def _all(self, requests: Sequence[Request]) -> list[Carried]:
         return await asyncio.gather(*map(self.carry_one, requests))
 
     async def _patiently(self, request: Request, headers: HeaderPairs) -> HttpReply:
-        caller, texts = self._callers[request.at], _texts_beside_type(headers)
         deadline, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:
-                delivery = await caller.post(request.path, request.body, texts, signed=False)
+                return await self._posted(request, headers)
             except RequestNotSentError:
                 if time.monotonic() + pause > deadline:
                     raise
-            else:
-                attempts = 2 if delivery.sent_again else 1
-                return HttpReply(delivery.status, delivery.headers, delivery.body, delivery.defect, attempts=attempts)
             await asyncio.sleep(pause)
             pause = min(2 * pause, 1.0)
+
+    async def _posted(self, request: Request, headers: HeaderPairs) -> HttpReply:
+        url = self._urls[request.at]
+        step = webhook_step(request.path, request.body, _beside_type(headers), self._timeout)
+        began = time.monotonic()
+        try:
+            result = await self._wires[url].send(step)
+        except ClosedUnansweredError:
+            # Once more, on a new connection, within what is left of the time.
+            left = max(self._timeout - (time.monotonic() - began), 0.0)
+            step = replace(step, attempt=2, fresh=True, timeout_seconds=left)
+            result = await self._wires[url].send(step)
+        if isinstance(result, TransportFailed):
+            raise error_of(url, step, result, time.monotonic() - began)
+        return replace(result, attempts=step.attempt)
 
     async def _roughly(self, request: Request, headers: HeaderPairs) -> HttpReply | None:
         # A wallet need not answer half a request.
@@ -207,7 +219,7 @@ class HttpCarrier:
         )
 
     def _url_of(self, request: Request) -> str:
-        return f"{self._callers[request.at].url}{request.path}"
+        return f"{self._urls[request.at]}{request.path}"
 
     def _without_values(self, text: bytes) -> bytes:
         """Return *text* without the values of the user's headers: an answer may quote them, and one may be a token."""
@@ -222,10 +234,9 @@ def _delivered(carried: Carried) -> Carried:
     return carried
 
 
-def _texts_beside_type(headers: HeaderPairs) -> tuple[tuple[str, str], ...]:
-    """Return *headers* as text, without the content type, which is added to every request."""
-    texts = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)
-    return tuple((name, value) for name, value in texts if name.lower() != "content-type")
+def _beside_type(headers: HeaderPairs) -> HeaderPairs:
+    """Return *headers* without the content type, which is added to every request."""
+    return tuple((name, value) for name, value in headers if name.lower() != b"content-type")
 
 
 def _is_rough(request: Request) -> bool:

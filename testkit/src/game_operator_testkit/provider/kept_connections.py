@@ -6,8 +6,6 @@ The wallet may have closed it while the call was on its way, so the call is sent
 """
 
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 
@@ -15,7 +13,7 @@ class ClosedUnansweredError(Exception):
     """The other side closed a kept connection before one byte of an answer came."""
 
 
-class _Watched:
+class _Stream:
     """httpcore's *stream*, and whether it has brought an answer before and one since the last write."""
 
     def __init__(self, stream: Any) -> None:
@@ -23,61 +21,34 @@ class _Watched:
         self._has_answered = self._waits_on_kept = False
         self.get_extra_info = stream.get_extra_info
 
-    def _note_write(self) -> None:
-        self._waits_on_kept = self._has_answered
-
-    def _note_read(self, data: bytes) -> bytes:
-        if data:
-            self._has_answered, self._waits_on_kept = True, False
-        elif self._waits_on_kept:
-            raise ClosedUnansweredError
-        return data
-
-    @contextmanager
-    def _noting_reset(self) -> Iterator[None]:
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         from httpcore import ReadError  # Here, because httpcore loads trio where that is installed.
 
         try:
-            yield
+            data: bytes = await self._stream.read(max_bytes, timeout)
         except ReadError:
             self._note_read(b"")
             raise
-
-
-class _Stream(_Watched):
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        with self._noting_reset():
-            return self._note_read(self._stream.read(max_bytes, timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._note_write()
-        self._stream.write(buffer, timeout)
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "_Stream":
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, timeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-class _AsyncStream(_Watched):
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        with self._noting_reset():
-            return self._note_read(await self._stream.read(max_bytes, timeout))
+        self._note_read(data)
+        return data
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._note_write()
+        self._waits_on_kept = self._has_answered
         await self._stream.write(buffer, timeout)
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "_AsyncStream":
-        return _AsyncStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+    ) -> "_Stream":
+        return _Stream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+    def _note_read(self, data: bytes) -> None:
+        if data:
+            self._has_answered, self._waits_on_kept = True, False
+        elif self._waits_on_kept:
+            raise ClosedUnansweredError
 
 
 class WatchingBackend:
@@ -86,17 +57,6 @@ class WatchingBackend:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
 
-    def connect_tcp(self, *address: Any, **options: Any) -> _Stream:
+    async def connect_tcp(self, *address: Any, **options: Any) -> _Stream:
         """Return a connection."""
-        return _Stream(self._backend.connect_tcp(*address, **options))
-
-
-class AsyncWatchingBackend:
-    """The same without blocking."""
-
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
-
-    async def connect_tcp(self, *address: Any, **options: Any) -> _AsyncStream:
-        """Return a connection."""
-        return _AsyncStream(await self._backend.connect_tcp(*address, **options))
+        return _Stream(await self._backend.connect_tcp(*address, **options))

@@ -252,8 +252,7 @@ class SandboxService:
                 self.health.unreachable(_machine_millis())
                 raise
             if carried.answer is not None:
-                seconds, again = carried.elapsed_seconds, carried.sent_again
-                deliveries.append(delivered(post.path, post.body, carried.answer, seconds, sent_again=again))
+                deliveries.append(delivered(post.path, post.body, carried.answer, carried.elapsed_seconds))
             number = self.saw(post, carried).number
             return tuple(replace(answer, number=number) for answer in answers_to(post, carried))
 
