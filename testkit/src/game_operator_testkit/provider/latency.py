@@ -1,8 +1,7 @@
-"""How long answers took: in buckets that widen as in 1, 2, 5, 10, and as an SVG chart inside a page."""
+"""How long answers took: percentiles, and an SVG chart inside a page."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import ceil, log
 from pathlib import Path
@@ -15,33 +14,12 @@ if TYPE_CHECKING:
 
 #: Within the first an answer is quick; after the second the service may have given up. Both are assumed.
 MARKS_MS: Final = (100, 500)
-#: Upper limits of the buckets; both marks are among them, so that no bucket lies across one.
-_LIMITS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-
-#: The same of the chart: three to each power of ten. A slower answer is counted in the last bucket.
-_CHART_LIMITS_MS: Final = tuple(step * 10.0**power for power in range(-2, 5) for step in (1, 2, 5))
+#: Upper limits of the bars: three to each power of ten. A slower answer is counted in the last one.
+_LIMITS_MS: Final = tuple(step * 10.0**power for power in range(-2, 5) for step in (1, 2, 5))
 _FEWEST_BUCKETS: Final = 6
 #: Edges in units of the drawing, one of which is about a pixel.
 _FRAME: Final = {"width": 440, "height": 230, "right": 416, "top": 64, "floor": 190}
 _LETTER: Final = 6.7
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """*count* answers took more than *from_ms* and at most *to_ms*; the last bucket has no end, and None there."""
-
-    from_ms: int
-    to_ms: int | None
-    count: int
-
-
-def histogram(samples_ms: Iterable[float]) -> tuple[Bucket, ...]:
-    """Return all buckets, empty ones too: a reader need not know their limits."""
-    counts = [0] * (len(_LIMITS_MS) + 1)
-    for sample in samples_ms:
-        counts[bisect_left(_LIMITS_MS, sample)] += 1
-    edges = (0, *_LIMITS_MS, None)
-    return tuple(Bucket(edges[place] or 0, edges[place + 1], count) for place, count in enumerate(counts))
 
 
 def above(samples_ms: Iterable[float], mark_ms: int) -> int:
@@ -71,7 +49,7 @@ def latency_chart(
     first, last = min(shown), max(shown)
     missing = max(0, _FEWEST_BUCKETS - (last - first + 1))
     first = max(0, first - missing // 2)
-    last = min(len(_CHART_LIMITS_MS) - 1, max(last + missing - missing // 2, first + _FEWEST_BUCKETS - 1))
+    last = min(len(_LIMITS_MS) - 1, max(last + missing - missing // 2, first + _FEWEST_BUCKETS - 1))
     counts = [0] * (last - first + 1)
     for value in samples:
         counts[_bucket(value) - first] += 1
@@ -80,12 +58,12 @@ def latency_chart(
 
     def place(value: float) -> float:
         index = min(max(_bucket(value), first), last)
-        upper = _CHART_LIMITS_MS[index]
-        lower = _CHART_LIMITS_MS[index - 1] if index else upper / 10
+        upper = _LIMITS_MS[index]
+        lower = _LIMITS_MS[index - 1] if index else upper / 10
         return left + (index - first + min(log(max(value, lower) / lower) / log(upper / lower), 1.0)) * step
 
     bars = [
-        (number, count, _kind(_CHART_LIMITS_MS[first + number]), _edge(first + number), _edge(first + number + 1))
+        (number, count, _kind(_LIMITS_MS[first + number]), _edge(first + number), _edge(first + number + 1))
         for number, count in enumerate(counts)
         if count
     ]
@@ -110,7 +88,7 @@ def _template() -> "Template":
 
 
 def _bucket(value: float) -> int:
-    return min(bisect_left(_CHART_LIMITS_MS, value), len(_CHART_LIMITS_MS) - 1)
+    return min(bisect_left(_LIMITS_MS, value), len(_LIMITS_MS) - 1)
 
 
 def _kind(upper_ms: float) -> str:
@@ -119,5 +97,5 @@ def _kind(upper_ms: float) -> str:
 
 def _edge(index: int) -> str:
     """Return the lower limit of the bucket *index*, as short as can be."""
-    limit = _CHART_LIMITS_MS[index - 1] if index else 0
+    limit = _LIMITS_MS[index - 1] if index else 0
     return "0" if not index else f"{limit:g} ms" if limit < 1_000 else f"{limit / 1_000:g} s"
