@@ -156,7 +156,6 @@ class SandboxBase(ABC):
         instance_id: str | None = None,
         round_id: str | None = None,
         settlement: Settlement = "send",
-        strangers: int = 0,
     ) -> PlayedRound:
         """
         Play a round of one bet against the wallet: withdraw, then deposit or rollback (spec §3).
@@ -172,7 +171,6 @@ class SandboxBase(ABC):
             round_id: A round that was played before, for one more bet in it; a new round if None.
             settlement: ``send`` sends the deposit or rollback. ``hold`` keeps it back until ``release_held``, ``lose``
                 for ever: the bet is then over for the service, and open at the wallet.
-            strangers: How many bets of other operators' players the round has besides; fetch-round-bets lists them.
 
         Raises:
             ConfigurationError: There is no wallet, the sandbox is not running, or the round cannot be played; in
@@ -188,24 +186,19 @@ class SandboxBase(ABC):
             instance_id=instance_id,
             round_id=round_id,
             settlement=settlement,
-            strangers=strangers,
         )
         return run(partial(self.service.play, planned))
 
-    def claim_free_bets(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:
+    def claim_free_bets(self, free_bet_id: str) -> PlayedRound:
         """
         Play the free bets of a grant, claim their winnings by a deposit of action FREE_BET_CLAIM, and return the round.
-
-        Args:
-            free_bet_id: The grant.
-            bets_in_round: Whether fetch-round-bets lists the free bets among the bets of the claim's round.
 
         Raises:
             ConfigurationError: As for ``play_round``; or there is no such grant, or it is claimed or expired.
             TransportError: As for ``play_round``.
         """
         run = self._runner()
-        return run(partial(self.service.play, self.service.requested.claim(free_bet_id, bets_in_round=bets_in_round)))
+        return run(partial(self.service.play, self.service.requested.claim(free_bet_id)))
 
     def release_held(self, *, lost: bool = False) -> tuple[Delivery, ...]:
         """

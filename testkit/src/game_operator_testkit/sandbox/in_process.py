@@ -103,10 +103,10 @@ class InProcessSandbox(SandboxBase):
         planned = self.service.requested.round(**request)
         return await self.service.play(planned, partial(self._carry, deliver))
 
-    async def claim_free_bets_async(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlayedRound:
+    async def claim_free_bets_async(self, free_bet_id: str) -> PlayedRound:
         """Claim on the caller's event loop and return the round, as ``claim_free_bets`` does."""
         deliver = self._check_ready()
-        claim = self.service.requested.claim(free_bet_id, bets_in_round=bets_in_round)
+        claim = self.service.requested.claim(free_bet_id)
         return await self.service.play(claim, partial(self._carry, deliver))
 
     async def release_held_async(self, *, lost: bool = False) -> tuple[Delivery, ...]:

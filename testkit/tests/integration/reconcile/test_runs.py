@@ -12,6 +12,7 @@ from game_operator.errors import ConfigurationError, RunError
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger
 from game_operator.models import BetNotFound, RoundFound
 from game_operator.wallet import AsyncWallet, Wallet
+from game_operator_testkit.sandbox.service.records import add_free_bets
 from testkit.tests.support.reconciling import REPAIR, WAGER, WON, Desk, verdicts
 from tests.support.raw_sql import rows, run
 
@@ -195,7 +196,13 @@ def _round(desk: Desk, **more: Any) -> tuple[str, list[str]]:
 def test_others_play_in_the_same_round(any_desk: Desk) -> None:
     """Strangers' bets are not ours to know."""
     desk = any_desk
-    _, bets = _round(desk, strangers=3)
+    round_id, bets = _round(desk)
+    found = desk.client.fetch_round_bets(instance_id=desk.sandbox.instance_id, round_id=round_id)
+    assert isinstance(found, RoundFound)
+    desk.way.asked.clear()
+    for number in range(3):
+        other = {"reference_id": f"other-{number}", "player_id": f"stranger-{number}"}
+        desk.sandbox.world.add_bet_of_stranger(found.bets[0].model_copy(update=other))
     report = desk.reconciler().run(**REPAIR)
     assert verdicts(report) == dict.fromkeys(bets, "agrees")
     assert desk.way.asked.count("fetch-round-bets") == 1, "each round once in a run"
@@ -229,7 +236,8 @@ def test_the_free_bets_of_a_claim_are_not_unknown(desk: Desk) -> None:
         expire_duration_millis=3_600_000,
         reference_id="g1",
     )
-    claimed = desk.sandbox.claim_free_bets(granted.free_bet_id, bets_in_round=True)
+    add_free_bets(desk.sandbox.world, desk.sandbox.service.requested.claim(granted.free_bet_id))
+    claimed = desk.sandbox.claim_free_bets(granted.free_bet_id)
     for _ in range(2):
         desk.sandbox.play_round(player_id="p1", wager_cents=WAGER, won_cents=0, round_id=claimed.round_id)
     report = desk.reconciler().run()

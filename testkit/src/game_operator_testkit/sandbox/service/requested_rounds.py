@@ -20,11 +20,9 @@ from game_operator_testkit.sandbox.dealing.plan import (
     run_id_of,
 )
 from game_operator_testkit.sandbox.games import limits_of, play
-from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers
 from game_operator_testkit.sandbox.service.world import SandboxWorld
 
 _END_AFTER_MILLIS: Final = 2_000
-_MOST_STRANGERS: Final = 10_000
 
 #: What becomes of a round's deposit or rollback: it is sent, held until it is released, or never sent.
 Settlement: TypeAlias = Literal["send", "hold", "lose"]
@@ -45,7 +43,6 @@ class RoundRequest(TypedDict, total=False):
     instance_id: str | None
     round_id: str | None
     settlement: Settlement
-    strangers: int
 
 
 class RequestedRounds:
@@ -75,7 +72,6 @@ class RequestedRounds:
         instance_id: str | None = None,
         round_id: str | None = None,
         settlement: Settlement = "send",
-        strangers: int = 0,
     ) -> PlannedRound:
         """
         Return a round of one bet; *won_cents* None leaves its outcome to the game's rules. See ``Sandbox.play_round``.
@@ -96,8 +92,6 @@ class RequestedRounds:
             (won_cents,) = play(game, limits, (wager_cents,), random)
         won_cents = 0 if won_cents is None or cancel else won_cents
         _check_amount("win", won_cents, 0, limits.max_win_cents, instance)
-        if not 0 <= strangers <= _MOST_STRANGERS:
-            raise ConfigurationError(f"A round cannot have {strangers} strangers. Pass 0 to {_MOST_STRANGERS}.")
         joined = None if round_id is None else self._known_round(round_id, instance.id, now_millis)
         round_id = round_id or f"round-{self._run_id}-{number}"
         # Any: fields of round and bet.
@@ -122,12 +116,11 @@ class RequestedRounds:
             raise ConfigurationError(f"This bet cannot be placed: {wrong}. Pass another.") from None
         if joined is None:
             self._open_round(planned)
-        add_strangers(self._world, planned, strangers)
         return planned
 
-    def claim(self, free_bet_id: str, *, bets_in_round: bool = False) -> PlannedClaim:
+    def claim(self, free_bet_id: str) -> PlannedClaim:
         """
-        Play the free bets of a grant, and return their claim; with *bets_in_round* they are bets of its round.
+        Play the free bets of a grant, and return their claim.
 
         Raises:
             ConfigurationError: There is no such grant, it is claimed already, or it has expired.
@@ -159,8 +152,6 @@ class RequestedRounds:
         if not isinstance(found, RoundFound):
             # Its deposit names the round, so that it can be looked up (spec §6).
             self._open_round(planned)
-        if bets_in_round:
-            add_free_bets(self._world, planned)
         return planned
 
     def _known_round(self, round_id: str, instance_id: str, now_millis: int) -> RoundFound:
