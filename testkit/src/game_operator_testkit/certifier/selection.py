@@ -24,7 +24,6 @@ from game_operator_testkit.certifier.scenarios import (
     g_money,
     h_time,
 )
-from game_operator_testkit.provider.diagnosis import text_of
 
 #: Beside each is a file of TOML, which says what each of its functions tries.
 _MODULES: Final = (a_flows, b_repeats, c_order, d_races, e_callers, f_bodies, f_http, f_ids, g_money, h_time)
@@ -47,9 +46,7 @@ def _entries(module: ModuleType) -> dict[str, dict[str, Any]]:
 
 def _scenario(module: ModuleType, scenario_id: str, entry: Mapping[str, Any]) -> Scenario:
     # Any: as above.
-    fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in _in_words(entry).items()
-    }
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
     own = {
         "id": scenario_id,
         "weight": Weight(entry["weight"]),
@@ -57,15 +54,6 @@ def _scenario(module: ModuleType, scenario_id: str, entry: Mapping[str, Any]) ->
         "begin": getattr(module, f"{scenario_id.lower()}_begin", None),
     }
     return Scenario(**fields | own)
-
-
-def _in_words(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *entry* with what its mistake means, and how it is fixed, if it names one that the storm knows too."""
-    if "mistake" not in entry:
-        return dict(entry)
-    text = text_of(entry["mistake"])
-    own = {name: value for name, value in entry.items() if name != "mistake"}
-    return own | {"means": text.means, "fix": text.fix}
 
 
 def selected(only: Iterable[str], skip: Iterable[str]) -> tuple[Scenario, ...]:
