@@ -98,42 +98,6 @@ def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPr
         assert public_pem_of(keys.service_old) == second != first
 
 
-def test_rotations_are_undone_one_by_one(tmp_path: Path, following: RSAPrivateKey) -> None:
-    """The files are as they were before each, and the sandbox signs with what is in them."""
-    with key_directory(tmp_path) as keys:
-        sandbox = Sandbox(service_private_key=keys.service_private, next_service_key=following, key_keeper=keys)
-        states = [files_of(tmp_path)]
-        for _ in range(2):
-            sandbox.rotate_service_key()
-            states.append(files_of(tmp_path))
-        assert states[0].keys() < states[1].keys() == states[2].keys()
-        for before in states[1::-1]:
-            assert sandbox.undo_rotation() == keys.service_public.read_bytes()
-            assert files_of(tmp_path) == before
-        with pytest.raises(ConfigurationError, match="no switch to undo"):
-            sandbox.undo_rotation()
-        with pytest.raises(ConfigurationError, match="No switch of this run is left to undo"):
-            keys.undo()
-        assert sandbox.rotate_service_key() == ServiceKeys(following).current.public_key_pem()
-        assert {name: mode_of(tmp_path / name) for name in files_of(tmp_path)} == {
-            name: 0o644 if name.endswith(".pub.pem") else 0o600 for name in states[1]
-        }
-
-
-def test_an_undo_that_cannot_be_kept(tmp_path: Path, following: RSAPrivateKey) -> None:
-    """Nothing is switched, and no file is changed."""
-    with key_directory(tmp_path) as keys:
-        sandbox = Sandbox(service_private_key=keys.service_private, next_service_key=following, key_keeper=keys)
-        sandbox.rotate_service_key()
-        keys.service_private.unlink()
-        keys.service_private.mkdir()
-        before = files_of(tmp_path)
-        with pytest.raises(ConfigurationError, match=r"cannot be put back in .* Nothing was switched"):
-            sandbox.undo_rotation()
-        assert files_of(tmp_path) == before
-        assert sandbox.service_public_key_pem == ServiceKeys(following).current.public_key_pem()
-
-
 @pytest.mark.parametrize("in_the_way", ["service.old.pem", "service.old.pub.pem"])
 def test_a_rotation_that_cannot_be_kept(tmp_path: Path, following: RSAPrivateKey, in_the_way: str) -> None:
     """Nothing is switched, nothing is changed, no half is left over, and no key is told."""

@@ -142,9 +142,6 @@ class FullDisk:
     def keep(self, following: object) -> None:
         raise ConfigurationError("No space left. Nothing was switched.")
 
-    def undo(self) -> None:
-        raise AssertionError("there is nothing to undo")
-
 
 def test_a_switch_that_cannot_be_kept_is_told(public_key: RSAPublicKey) -> None:
     """And the page says where keys are, which it does only if they are kept."""
@@ -177,9 +174,6 @@ class SlowDisk:
         self.asked.set()
         assert self.may.wait(20)
         self.kept.append(following.public_key())
-
-    def undo(self) -> None:
-        self.kept.pop()
 
 
 def test_a_double_click_switches_once(public_key: RSAPublicKey) -> None:
@@ -235,12 +229,6 @@ class Knowing:
         RsaSignature(self._known).authenticate(request, profile)
 
 
-def undo(http: httpx.Client) -> httpx.Response:
-    """Press the button."""
-    keys = [each["value"] or "" for each in page(http, "/keys").all("input") if each["name"] == "key"]
-    return post(http, "/keys/undo", key=keys[0] if keys else "")
-
-
 def played(sandbox: Sandbox, http: httpx.Client) -> str:
     """Play a round, and return what its bet's page says."""
     (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0).bet_ids
@@ -273,23 +261,19 @@ def test_the_wallet_is_asked_before_a_switch(rotating: tuple[Sandbox, httpx.Clie
 
 
 def test_a_switch_that_the_wallet_does_not_know(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
-    """The pages name the service's new key and the way back, and blame the wallet neither before nor after."""
+    """The pages name the service's new key and what to do, and blame the wallet neither before nor after."""
     sandbox, http, known = rotating
     for _ in range(2):
         post(http, "/keys/prepare")
         post(http, "/keys/rotate")
     told = played(sandbox, http)
     assert "the service signs with the key that it switched to at " in told
-    assert "Register it at the wallet, or undo the switch: both under Keys." in told
+    assert "Register it at the wallet: it is under Keys." in told
     assert "it does not know" not in told
     keys = page(http, "/keys").text
     assert "The wallet has not accepted the service’s key yet" in keys
     assert "The service signs with the key that it switched to" in page(http, f"/live/{sandbox.live.count}").text
-    # Twice forward, twice back.
-    assert undo(http).headers["location"] == "/keys?undone"
-    assert undo(http).status_code == 303
-    assert undo(http).status_code == 409
-    assert sandbox.service_public_key_pem == known[0]
+    known.append(sandbox.service_public_key_pem)
     assert "p1 wagered 1.00 and lost." in played(sandbox, http).replace(" EUR", "")
     assert "The wallet has not accepted" not in page(http, "/keys").text
 
@@ -312,7 +296,7 @@ def test_the_wallet_is_not_blamed_for_our_key(rotating: tuple[Sandbox, httpx.Cli
     post(http, "/keys/prepare")
     post(http, "/keys/rotate")
     refused = told()
-    assert "the wallet has not accepted that key yet. Register it at the wallet, or undo the switch" in refused
+    assert "the wallet has not accepted that key yet. Register it at the wallet" in refused
     assert BLAMED not in refused
     grant = {"player_id": "p1", "instance_id": sandbox.instance_id, "count": "2", "wager": "1", "unit": "days"}
     post(http, "/free-bets/grant", **grant, duration="1", reference_id="ours")
@@ -328,19 +312,15 @@ def test_the_wallet_is_not_blamed_for_our_key(rotating: tuple[Sandbox, httpx.Cli
 
 
 def test_an_old_refusal_is_told_as_one(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
-    """A bet of the time before an undo was signed with another key than now."""
+    """A bet of the time before a further switch was signed with another key than now."""
     sandbox, http, known = rotating
     sandbox.rotate_service_key()
     (bet_id,) = sandbox.play_round(player_id="p1", wager_cents=100, won_cents=0).bet_ids
     time.sleep(0.01)
-    undo(http)
-    assert "The service signs with another key now." in page(http, f"/bets?id={bet_id}").text
-    # The key that was given up is the next one, and known from now on.
-    again = sandbox.prepared_service_key_pem
-    assert again is not None
-    known.append(again)
+    known.append(sandbox.prepare_service_key())
     post(http, "/keys/rotate")
-    assert sandbox.service_public_key_pem == again
+    assert sandbox.service_public_key_pem == known[-1]
+    assert "The service signs with another key now." in page(http, f"/bets?id={bet_id}").text
     assert "Play a round to see whether the wallet accepts it." in page(http, "/keys?rotated").text
     played(sandbox, http)
     assert "The wallet accepts it." in page(http, "/keys?rotated").text
@@ -354,19 +334,6 @@ def test_a_wallet_that_never_knew_a_key_is_given_it(rotating: tuple[Sandbox, htt
     sandbox, http, known = rotating
     known[:] = [sandbox.prepare_service_key()]
     assert "it does not know the service’s key. Give it the key under Keys." in played(sandbox, http)
-
-
-def test_an_undo_is_pressed_for_one_key(rotating: tuple[Sandbox, httpx.Client, list[bytes]]) -> None:
-    """A second click is about a key that is no longer in use."""
-    sandbox, http, _ = rotating
-    sandbox.rotate_service_key()
-    sandbox.rotate_service_key()
-    key = next(each["value"] or "" for each in page(http, "/keys").all("input") if each["name"] == "key")
-    assert post(http, "/keys/undo", key=key).status_code == 303
-    after = sandbox.service_public_key_pem
-    assert post(http, "/keys/undo", key=key).status_code == 409
-    assert post(http, "/keys/undo").status_code == 409
-    assert sandbox.service_public_key_pem == after
 
 
 def test_where_keys_are_is_not_said_of_none(own_http: httpx.Client) -> None:

@@ -98,7 +98,7 @@ def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes, old_key:
 
 
 def test_a_wallet_in_this_process_is_taught(public_pem: bytes) -> None:
-    """Each key before it signs, and the old one for as long as it may come back; a retired one is left out."""
+    """Each key before it signs, beside the one that signs till then; a retired one is left out."""
     taught: list[set[bytes]] = []
     sandbox = Sandbox(operator_public_key=public_pem, teach_wallet=lambda pems: taught.append(set(pems)))
     first, second = sandbox.service_public_key_pem, sandbox.prepare_service_key()
@@ -106,30 +106,9 @@ def test_a_wallet_in_this_process_is_taught(public_pem: bytes) -> None:
     assert sandbox.prepare_service_key() == sandbox.rotate_service_key() == second
     assert taught[1:] == [{first, second}]
     third = sandbox.prepare_service_key()
+    sandbox.rotate_service_key()
     sandbox.retire_old_service_key()
-    assert sandbox.undo_rotation() == first
-    assert taught[2:] == [{first, second, third}, {second, third}, {first, second}]
-
-
-def test_rotations_are_undone(public_pem: bytes, old_key: RSAPrivateKey) -> None:
-    """One by one, the keeper's too; the key that is given up is the next one."""
-    keeper = Keeper(full=False)
-    sandbox = Sandbox(operator_public_key=public_pem, next_service_key=old_key, key_keeper=keeper)
-    assert not sandbox.can_undo_rotation
-    first, second, third = sandbox.service_public_key_pem, sandbox.rotate_service_key(), sandbox.rotate_service_key()
-    assert len({first, second, third}) == 3
-    keeper.full = True
-    with pytest.raises(ConfigurationError, match="no room"):
-        sandbox.undo_rotation()
-    assert sandbox.service_public_key_pem == third
-    keeper.full = False
-    assert (sandbox.undo_rotation(), sandbox.prepared_service_key_pem) == (second, third)
-    assert (sandbox.undo_rotation(), sandbox.prepared_service_key_pem) == (first, second)
-    assert not sandbox.can_undo_rotation
-    assert keeper.kept == []
-    with pytest.raises(ConfigurationError, match="no switch to undo"):
-        sandbox.undo_rotation()
-    assert sandbox.service_public_key_pem == first
+    assert taught[2:] == [{second, third}, {second, third}, {third}]
 
 
 class Keeper:
@@ -145,11 +124,6 @@ class Keeper:
         if self.full:
             raise ConfigurationError("no room")
         self.kept.append(following)
-
-    def undo(self) -> None:
-        if self.full:
-            raise ConfigurationError("no room")
-        self.kept.pop()
 
 
 def test_a_rotation_is_kept_or_does_not_happen(public_pem: bytes) -> None:

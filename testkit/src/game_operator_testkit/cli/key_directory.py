@@ -35,8 +35,6 @@ class KeyDirectory:
         self.public: Path = public_path(self.private)
         self.service_public: Path = public_path(self.service_private)
         self._old = place / "service.old.pem"
-        #: What the files held before each rotation of this run, the latest last.
-        self._before: list[dict[Path, bytes | None]] = []
 
     @property
     def service_old(self) -> Path | None:
@@ -52,55 +50,34 @@ class KeyDirectory:
             ConfigurationError: That is not possible; then all is as it was.
         """
         try:
-            contents: dict[Path, bytes | None] = {
+            contents = {
                 self._old: self.service_private.read_bytes(),
                 public_path(self._old): self.service_public.read_bytes(),
                 self.service_public: public_pem_of(following.public_key()),
                 # Last: until here the service signs with the key that it had.
                 self.service_private: private_pem(following),
             }
-            self._before.append(_written(contents))
+            _write(contents)
         except OSError as failed:
             problem = failed.strerror or failed
             raise ConfigurationError(
                 f"The new key cannot be kept in {self.place}: {problem}. Nothing was switched."
             ) from None
 
-    @without_frames
-    def undo(self) -> None:
-        """
-        Write the pairs that were there before the latest rotation of this run.
-
-        Raises:
-            ConfigurationError: There was no rotation, or a file cannot be written; then all is as it was.
-        """
-        if not self._before:
-            raise ConfigurationError("No switch of this run is left to undo.")
-        try:
-            _written(self._before[-1])
-        except OSError as failed:
-            problem = failed.strerror or failed
-            raise ConfigurationError(
-                f"The key before cannot be put back in {self.place}: {problem}. Nothing was switched."
-            ) from None
-        self._before.pop()
-
 
 def _mode(path: Path) -> int:
     return PUBLIC_MODE if path.name.endswith(".pub.pem") else SECRET_MODE
 
 
-def _written(contents: dict[Path, bytes | None]) -> dict[Path, bytes | None]:
-    """Write files, or remove those without content, in this order; return what they held. All or none is changed."""
-    before: dict[Path, bytes | None] = {}
+def _write(contents: dict[Path, bytes]) -> None:
+    """Write files in this order, all or none."""
     # Ctrl-C undoes it too: half a rotation would leave halves that do not match.
     with ExitStack() as undo:
         for path, content in contents.items():
-            before[path] = path.read_bytes() if os.path.lexists(path) else None
-            undo.callback(_put_back, path, before[path])
-            _put_back(path, content)
+            before = path.read_bytes() if os.path.lexists(path) else None
+            undo.callback(_put_back, path, before)
+            write_privately(path, content, _mode(path))
         undo.pop_all()
-    return before
 
 
 def _put_back(path: Path, content: bytes | None) -> None:

@@ -46,11 +46,11 @@ class KeyCheck:
 
 
 class KeysPage(Page):
-    """The page, the service's keys as files, and the forms that rotate the key, step by step, and back."""
+    """The page, the service's keys as files, and the forms that rotate the key, step by step."""
 
     PATH: ClassVar[str] = "/keys"
     TITLE: ClassVar[str] = "Keys"
-    FORMS: ClassVar[Sequence[str]] = ("prepare", "ask", "rotate", "retire", "undo")
+    FORMS: ClassVar[Sequence[str]] = ("prepare", "ask", "rotate", "retire")
     _check: KeyCheck | None = None
 
     def routes(self) -> Sequence[Route]:  # noqa: D102 - as every page
@@ -117,26 +117,15 @@ class KeysPage(Page):
         await run_in_threadpool(self._sandbox.retire_old_service_key)
         return see_other(f"{self.PATH}?retired")
 
-    async def undo(self, request: Request) -> Response:
-        """Go back to the key before the latest switch."""
-        # Pressed twice, it would else undo the switch before as well.
-        key = (await self._context.form(request)).get("key", "")
-        keys = self._sandbox.service.keys_if_made
-        if keys is None or key != short(keys.fingerprint):
-            return await self.show(request, "There is no switch to this key to undo (any more).")
-        try:
-            await run_in_threadpool(self._sandbox.undo_rotation)
-        except ConfigurationError as failed:
-            return await self.show(request, str(failed))
-        return see_other(f"{self.PATH}?undone")
-
     async def _page(self, request: Request, template: str, problem: str = "") -> Response:
         # In a thread: the service's key may have to be made first.
         keys = await run_in_threadpool(lambda: self._sandbox.service.keys)
         operator = self._sandbox.world.account(self._sandbox.operator_id)
         next_pem = self._sandbox.prepared_service_key_pem
         next_key = None if next_pem is None else _shown(load_public_key(next_pem))
-        check = self._check
+        check, period = self._check, self._sandbox.service.key_history.now
+        old = None if period.began_millis is None else load_public_key(keys.old.public_key_pem())
+        previous = "" if old is None else short(fingerprint(old))
         return self._context.page(
             request,
             template,
@@ -144,10 +133,10 @@ class KeysPage(Page):
             problem=problem,
             service_key=_shown(load_public_key(keys.current.public_key_pem())),
             next_key=next_key,
-            previous_key="" if keys.before is None else short(keys.before.fingerprint),
+            previous_key=previous,
             operator_key=None if operator is None else _shown(operator.public_key),
             check=check if check and next_key and check.key == next_key["fingerprint"] else None,
-            period=self._sandbox.service.key_history.now,
+            period=period,
         )
 
 

@@ -133,7 +133,7 @@ def unknown_key(keys: KeyHistory, at_millis: int) -> str:
     if period.is_doubtful and keys.is_now(period):
         return (
             f"the service signs with the key that it switched to at {_minute(period)} UTC, and the wallet has not "
-            "accepted that key yet. Register it at the wallet, or undo the switch: both under Keys."
+            "accepted that key yet. Register it at the wallet: it is under Keys."
         )
     if period.is_doubtful:
         return (

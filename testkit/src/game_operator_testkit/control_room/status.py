@@ -63,7 +63,6 @@ class Status:
         key: The beginning of the fingerprint of the key that signs webhooks; "" if none is made yet.
         key_since: When the service switched to it, as ``14:03``; "" if it never switched.
         key_is_doubtful: Whether the wallet has not accepted it since the switch.
-        can_undo: Whether the latest switch can be undone.
         wallet: How the wallet is.
         wallet_tone: How that is coloured.
         answered: When it answered last, if it did, and how long it took.
@@ -79,7 +78,6 @@ class Status:
     key: str
     key_since: str
     key_is_doubtful: bool
-    can_undo: bool
     wallet: str
     wallet_tone: Tone
     answered: Moment | None
@@ -109,7 +107,6 @@ def status_of(sandbox: "Sandbox", now_millis: int) -> Status:
         key="" if keys is None else short(keys.fingerprint),
         key_since="" if period.began_millis is None else minute(period.began_millis),
         key_is_doubtful=period.is_doubtful,
-        can_undo=sandbox.can_undo_rotation,
         wallet=wallet,
         wallet_tone=tone,
         answered=None if health.last is None else _moment(health.last.at_millis, now_millis),

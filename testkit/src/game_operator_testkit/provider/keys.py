@@ -79,14 +79,6 @@ class KeyKeeper(Protocol):
             ConfigurationError: That is not possible; then all is as it was.
         """
 
-    def undo(self) -> None:
-        """
-        Keep what was kept before the latest ``keep`` that is not undone yet.
-
-        Raises:
-            ConfigurationError: That is not possible; then all is as it was.
-        """
-
 
 class ServiceKeys:
     """
@@ -113,8 +105,6 @@ class ServiceKeys:
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
         self.following: RSAPrivateKey | None = following
-        #: The keys before the rotation that led to these; None if none did.
-        self.before: ServiceKeys | None = None
         try:
             self.current: LocalSigner = loaded(current)
             self._old = None if old is None else loaded(old)
@@ -142,9 +132,7 @@ class ServiceKeys:
 
     def rotated(self) -> "ServiceKeys":
         """Return keys whose current one is the prepared one of these, and whose old one is their current one."""
-        rotated = ServiceKeys(self.prepared(), self.current)
-        rotated.before = self
-        return rotated
+        return ServiceKeys(self.prepared(), self.current)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -235,34 +235,8 @@ class SandboxBase(ABC):
             is_new = keys.following is None
             public_pem = LocalSigner(keys.prepared()).public_key_pem()
             if is_new:
-                self._teach(*filter(None, (keys.current.public_key_pem(), public_pem, self._key_before_pem())))
+                self._teach(keys.current.public_key_pem(), public_pem)
             return public_pem
-
-    @property
-    def can_undo_rotation(self) -> bool:
-        """Whether there was a rotation in this run that is not undone yet."""
-        keys = self.service.keys_if_made
-        return keys is not None and keys.before is not None
-
-    def undo_rotation(self) -> bytes:
-        """
-        Sign webhooks with the key before the latest rotation again, and return its public half, in PEM.
-
-        The key that is given up becomes the next key again. Several rotations are undone one by one.
-
-        Raises:
-            ConfigurationError: There is nothing to undo, or the keys cannot be kept; then nothing is changed.
-        """
-        with self._rotation:
-            before = self.service.keys.before
-            if before is None:
-                raise ConfigurationError("There is no switch to undo (any more).")
-            given_up = self.service_public_key_pem
-            self._teach(before.current.public_key_pem(), given_up)
-            if self.key_keeper is not None:
-                self.key_keeper.undo()
-            self.service.switch_keys(before, is_undo=True)
-            return self.service_public_key_pem
 
     def rotate_service_key(self, *, only_prepared: bool = False) -> bytes:
         """
@@ -288,17 +262,9 @@ class SandboxBase(ABC):
             return self.service_public_key_pem
 
     def retire_old_service_key(self) -> None:
-        """
-        Let the wallet forget the key before the latest rotation, where ``teach_wallet`` was given.
-
-        ``undo_rotation`` makes it known again.
-        """
+        """Let the wallet forget the key before the latest rotation, where ``teach_wallet`` was given."""
         with self._rotation:
             self._teach(*filter(None, (self.service_public_key_pem, self.prepared_service_key_pem)))
-
-    def _key_before_pem(self) -> bytes | None:
-        before = self.service.keys.before
-        return None if before is None else before.current.public_key_pem()
 
     def _teach(self, *public_pems: bytes) -> None:
         if self.teach_wallet is not None:

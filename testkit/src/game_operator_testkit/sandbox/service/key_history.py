@@ -23,18 +23,16 @@ class KeyPeriod:
         began_millis: When it began, by the machine's clock; None for the key of the start.
         fingerprint: The key's, as openssl prints it; "" for a key that was not looked at.
         accepted: Whether the wallet has accepted the key once; None if it has not answered yet.
-        is_undo: Whether it began with the undoing of a rotation.
     """
 
     began_millis: int | None
     fingerprint: str = ""
     accepted: bool | None = None
-    is_undo: bool = False
 
     @property
     def is_doubtful(self) -> bool:
         """Whether it began with a rotation, and the wallet has not accepted the key."""
-        return self.began_millis is not None and not self.is_undo and not self.accepted
+        return self.began_millis is not None and not self.accepted
 
 
 class KeyHistory:
@@ -59,10 +57,10 @@ class KeyHistory:
         """Return whether *period* has not ended."""
         return period.began_millis == self.now.began_millis
 
-    def switched(self, at_millis: int, fingerprint: str, *, is_undo: bool = False) -> None:
+    def switched(self, at_millis: int, fingerprint: str) -> None:
         """Let a new time begin."""
         with self._lock:
-            self._periods.append(KeyPeriod(at_millis, fingerprint, is_undo=is_undo))
+            self._periods.append(KeyPeriod(at_millis, fingerprint))
 
     def answered(self, *, accepted: bool) -> None:
         """Note whether the wallet *accepted* a call that the present key has signed; once accepted, it stays so."""

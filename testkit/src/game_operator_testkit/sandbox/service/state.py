@@ -147,11 +147,11 @@ class SandboxService:
         """The same, or None if they are not made yet, which takes a good part of a second."""
         return self._keys
 
-    def switch_keys(self, keys: ServiceKeys, *, is_undo: bool = False) -> None:
+    def switch_keys(self, keys: ServiceKeys) -> None:
         """Sign webhooks with *keys* from now on."""
         with self._lock:
             self._keys = keys
-            self.key_history.switched(_machine_millis(), keys.fingerprint, is_undo=is_undo)
+            self.key_history.switched(_machine_millis(), keys.fingerprint)
 
     @property
     def retries(self) -> str:
