@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -74,23 +73,6 @@ def _hex(code: int) -> bytes:
 
 #: Header fields in order, as bytes; a name may repeat.
 HeaderPairs = tuple[tuple[bytes, bytes], ...]
-
-
-class Manner(StrEnum):
-    """How a request travels to a wallet under test."""
-
-    #: As any client would send it, with any method and headers.
-    WHOLE = "whole"
-    #: The connection is reset once the request is sent: nobody reads the answer.
-    CUT = "cut"
-    #: The connection is closed a little later: nobody reads the answer.
-    HANG_UP = "hang up"
-    #: In chunks, without a Content-Length.
-    CHUNKED = "chunked"
-    #: In four pieces, with pauses between them.
-    SLOW = "slow"
-    #: Half of the body, and then nothing; the answer is waited for.
-    HALF = "half"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from wallet_by_hand import Bet, Call, Case, PlainWallet, Reply
 
 from game_operator.errors import ConfigurationError, RequestNotSentError, SigningKeyError
 from game_operator.profile import Profile
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight, certify
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.steps import Allowance
@@ -32,7 +31,7 @@ from game_operator_testkit.certifier.scenarios import d_races
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import Request, Seal
+from game_operator_testkit.provider.requests import Manner, Request, Seal
 from testkit.tests.certifier.findings import found, only
 from testkit.tests.certifier.harness import INSTANCE, OTHER, PLAYER, opened, service_key, service_signer
 from testkit.tests.certifier.serving import answering, certified_at, served, turning

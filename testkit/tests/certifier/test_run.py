@@ -13,7 +13,7 @@ from wallet_by_hand import Account, Case, InvalidRequestError, PlainWallet
 from game_operator.errors import ConfigurationError
 from game_operator.models.webhooks import BalanceCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import HttpReply, Manner
+from game_operator.protocol.http import HttpReply
 from game_operator_testkit.certifier import Outcome, Supplies, Weight, certify_in_process
 from game_operator_testkit.certifier.engine import run as run_module
 from game_operator_testkit.certifier.engine.run import Run
@@ -23,6 +23,7 @@ from game_operator_testkit.certifier.engine.steps import Allowance, Found, NotTr
 from game_operator_testkit.certifier.report.verdicts import Verdict
 from game_operator_testkit.provider.in_process import InProcessCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.requests import Manner
 from testkit.tests.certifier.harness import (
     INSTANCE,
     OTHER,

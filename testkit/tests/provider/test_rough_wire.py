@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from game_operator.protocol.http import HttpReply, Manner
+from game_operator.protocol.http import HttpReply
 from game_operator_testkit.provider.misbehaving import post_roughly
+from game_operator_testkit.provider.requests import Manner
 from tests.support.hostile_server import Connection, HostileServer, Script, answer, response_bytes
 
 pytestmark = pytest.mark.outside

@@ -123,7 +123,8 @@ def table(running: Table, served: tuple[str, list[Any]], keys: ServiceKeys) -> T
     now[0], now[1] = MemoryLedger({"p1": OPENING_CENTS, "poor": 499}), []
     service = running.sandbox.service
     running.sandbox.wallet_url, running.clock.now_millis = url, NOW_MILLIS
-    service.keys, service.live, service.balances = keys, LiveLog(), BalanceBoard()
+    service.switch_keys(keys)
+    service.live, service.balances = LiveLog(), BalanceBoard()
     service.faults.clear()
     return replace(running, ledger=now[0], handled=now[1])
 

@@ -10,12 +10,12 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import MalformedCallError, TransportError
 from game_operator.models.webhooks import MovingCall, Reply
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, without_secret
+from game_operator.protocol.http import HeaderPairs, HttpReply, without_secret
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import DEFAULT_WRITER, BodyWriter
 from game_operator.protocol.webhook_reply import read_batch_reply, read_reply
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
-from game_operator_testkit.provider.requests import AS_THE_SERVICE, Request, Seal
+from game_operator_testkit.provider.requests import AS_THE_SERVICE, Manner, Request, Seal
 
 #: Where several deposits go at once (assumed, docs/decisions/0010).
 BATCH_PATH: Final = "/deposit-batch"

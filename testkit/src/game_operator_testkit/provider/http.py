@@ -21,7 +21,7 @@ from game_operator.client.settings import base_url_of, checked_seconds
 from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import TransportFailed
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, redacted
+from game_operator.protocol.http import HeaderPairs, HttpReply, redacted
 from game_operator.transport.async_ import AsyncWire
 from game_operator_testkit.provider.caller import error_of, not_delivered, webhook_step, wire_settings
 from game_operator_testkit.provider.delivery import Carried, Post
@@ -29,7 +29,7 @@ from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError, WatchingBackend
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.misbehaving import post_roughly
-from game_operator_testkit.provider.requests import UNSIGNED, Request
+from game_operator_testkit.provider.requests import UNSIGNED, Manner, Request
 
 _HALF_SECONDS: Final = 2.0
 #: A shorter value is not taken for a secret: it may stand in any text.

@@ -18,13 +18,13 @@ import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, joined_headers
+from game_operator.protocol.http import HeaderPairs, HttpReply, joined_headers
 from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.provider.requests import Request
+from game_operator_testkit.provider.requests import Manner, Request
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 import h11
 
-from game_operator.protocol.http import HeaderPairs, HttpReply, Manner, defect_of, joined_headers
+from game_operator.protocol.http import HeaderPairs, HttpReply, defect_of, joined_headers
+from game_operator_testkit.provider.requests import Manner
 
 _PIECES: Final = 4
 _PAUSE_SECONDS: Final = 0.005

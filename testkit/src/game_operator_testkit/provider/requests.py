@@ -1,10 +1,10 @@
 """What the service sends, as plain values: the calls of a bet (docs/decisions/0010), and requests with their seals."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
 from game_operator.models.webhooks import DepositCall, RollbackCall, WithdrawCall
-from game_operator.protocol.http import Manner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +87,23 @@ class Seal:
 
 AS_THE_SERVICE: Final = Seal()
 UNSIGNED: Final = Seal(key=None)
+
+
+class Manner(StrEnum):
+    """How a request travels to a wallet under test."""
+
+    #: As any client would send it, with any method and headers.
+    WHOLE = "whole"
+    #: The connection is reset once the request is sent: nobody reads the answer.
+    CUT = "cut"
+    #: The connection is closed a little later: nobody reads the answer.
+    HANG_UP = "hang up"
+    #: In chunks, without a Content-Length.
+    CHUNKED = "chunked"
+    #: In four pieces, with pauses between them.
+    SLOW = "slow"
+    #: Half of the body, and then nothing; the answer is waited for.
+    HALF = "half"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from game_operator.codes import WebhookErrorCode as Code
 from game_operator.errors import shown
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall, RollbackCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook import BATCH_PATHS, BodyWriter
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH, Observed
 from game_operator_testkit.certifier.engine.steps import NotTried
@@ -21,7 +20,7 @@ from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.engine.wire import exception_in
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Note, Weight
 from game_operator_testkit.provider.delivery import Carried
-from game_operator_testkit.provider.requests import BetCalls, Request, Seal
+from game_operator_testkit.provider.requests import BetCalls, Manner, Request, Seal
 
 #: A call, or a request with its own title.
 Asked: TypeAlias = WebhookCall | Request

@@ -7,9 +7,9 @@ from typing import Final
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import WithdrawCall
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.wire import odd_shape
 from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.requests import Manner
 
 BALANCE_PATH: Final = "/player-balance"
 #: The pace is that of the first calls, sent one at a time.

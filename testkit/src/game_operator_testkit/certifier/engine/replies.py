@@ -3,13 +3,12 @@
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.calls import Asked, Calls
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.engine.wire import why_no_reply
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried
-from game_operator_testkit.provider.requests import Request
+from game_operator_testkit.provider.requests import Manner, Request
 
 #: Whose signatures a wallet need not accept.
 _STRANGERS: Final = (None, "stranger", "retired")

@@ -8,7 +8,6 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import LONGEST_ID, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
-from game_operator.protocol.http import Manner
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
 from game_operator_testkit.certifier.engine.calls import Asked, Player, moved_by
@@ -16,7 +15,7 @@ from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried, symptom_of, turned_away
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownCause, Weight
 from game_operator_testkit.provider.delivery import Carried, Finality, finality, is_definite
-from game_operator_testkit.provider.requests import BetCalls, Request
+from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
 _WITHDRAW: Final = "/withdraw"
 _DEPOSIT: Final = "/deposit"

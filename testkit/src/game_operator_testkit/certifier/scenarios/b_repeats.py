@@ -7,7 +7,6 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, DepositCall, MovingCall
 from game_operator.protocol.exact_json import encode_json
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried, turned_away
@@ -15,7 +14,7 @@ from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY, KnownC
 from game_operator_testkit.certifier.scenarios.bodies import Body, answers, batch, lacking
 from game_operator_testkit.certifier.scenarios.c_order import gives_nothing_back
 from game_operator_testkit.provider.delivery import Carried
-from game_operator_testkit.provider.requests import BetCalls, Request
+from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
 _RETENTION_DAYS = 90
 #: What may stand between two ids that are joined to one key.

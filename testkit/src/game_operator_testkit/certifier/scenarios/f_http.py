@@ -4,13 +4,12 @@ from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
 from game_operator_testkit.certifier.scenarios.bodies import deep, of_bytes
 from game_operator_testkit.provider.delivery import Carried
-from game_operator_testkit.provider.requests import BetCalls, Request
+from game_operator_testkit.provider.requests import BetCalls, Manner, Request
 
 _MANY_LEVELS: Final = 1_000
 #: What an odd request should be answered with: accepted, refused, or either.

@@ -7,7 +7,6 @@ from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
 from game_operator.models.webhooks import BalanceCall, MovingCall, WebhookCall
-from game_operator.protocol.http import Manner
 from game_operator_testkit.certifier.engine.calls import moved_by
 from game_operator_testkit.certifier.engine.stage import Stage, time_of
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
@@ -15,6 +14,7 @@ from game_operator_testkit.certifier.report.verdicts import Weight
 from game_operator_testkit.certifier.scenarios.e_callers import named
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.latency import MARKS_MS
+from game_operator_testkit.provider.requests import Manner
 
 _AIM_MS, _LIMIT_MS = MARKS_MS
 _MOST_SKEW_MILLIS: Final = 5_000

@@ -137,11 +137,6 @@ class SandboxService:
             self._keys = self._keys or self._make_keys()
             return self._keys
 
-    @keys.setter
-    def keys(self, keys: ServiceKeys) -> None:
-        with self._lock:
-            self._keys = keys
-
     @property
     def keys_if_made(self) -> ServiceKeys | None:
         """The same, or None if they are not made yet, which takes a good part of a second."""
