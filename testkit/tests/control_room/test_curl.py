@@ -1,4 +1,4 @@
-"""The copyable curl line of a call's page, run by a real shell; what a line can carry: tests/protocol/test_curl.py."""
+"""The copyable curl line of a call's page, run by a real shell; what a line can carry: provider/test_shell_lines.py."""
 
 import httpx
 import pytest

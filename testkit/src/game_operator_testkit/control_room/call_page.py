@@ -15,9 +15,10 @@ from markupsafe import escape
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.protocol.http import HeaderPairs
-from game_operator.text import curl_line, money, visible
+from game_operator.text import money, visible
 from game_operator_testkit.control_room.outcomes import ExchangeRow, hint, raw_message, row
 from game_operator_testkit.control_room.wrong_balances import begun_with, carried_out_again, moved_wrongly
+from game_operator_testkit.provider.shell_lines import curl_line
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 

@@ -12,10 +12,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from game_operator.protocol.http import REMOVED, is_loopback, redacted, without_echoes
-from game_operator.text import curl_line, line_with_body, quoted, quoted_text
 from game_operator_testkit.certifier.report.verdicts import Exchange
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Seal
+from game_operator_testkit.provider.shell_lines import curl_line, line_with_body, quoted, quoted_text
 
 #: What game-operator call sets by itself.
 _LEFT_TO_CALL: Final = frozenset(

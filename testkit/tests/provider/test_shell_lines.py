@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from game_operator.protocol.http import HeaderPairs, HttpRequest
-from game_operator.text import curl_line
+from game_operator_testkit.provider.shell_lines import curl_line
 from tests.support.shell import needs_curl, run_in_shell
 
 pytestmark = pytest.mark.outside
