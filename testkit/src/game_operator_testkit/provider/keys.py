@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from game_operator.errors import SigningKeyError, shown
+from game_operator.errors import SigningKeyError
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature
 from game_operator.signers.keys import LocalSigner, load_public_key, load_signer
@@ -47,14 +47,10 @@ def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | N
         SigningKeyError: It cannot be used.
         TypeError: It is of another type.
     """
-    file = key if isinstance(key, Path) else None
     try:
         signer = key if isinstance(key, LocalSigner) else load_signer(key, passphrase)
     except SigningKeyError as failed:
         problem = str(failed).replace("the operator's RSA private key", "the service's RSA private key")
-        if file is not None and file.name.endswith(".pub.pem"):
-            private = file.with_name(f"{file.name.removesuffix('.pub.pem')}.pem")
-            problem += f" There is a {shown(str(private))} beside it." if private.is_file() else ""
         raise SigningKeyError(problem) from None
     finally:
         # Error trackers show the locals of every frame that an error passes.
