@@ -26,7 +26,7 @@ from game_operator.protocol.operations import (
     request_of,
 )
 from game_operator.protocol.signing import Signature, sign
-from game_operator_testkit.provider.service import Call, answer, recognise
+from game_operator_testkit.sandbox.service.operator_api import Call, answer, recognise
 from testkit.tests.support.world import OPERATOR_ID, SmallWorld
 from tests.support.wire import (
     TEXT,

@@ -22,7 +22,7 @@ from game_operator.protocol import operations
 from game_operator.protocol.http import HttpRequest
 from game_operator.protocol.operations import Operation, request_of
 from game_operator.protocol.signing import Signature, sign, verify
-from game_operator_testkit.provider.service import Call, answer, recognise
+from game_operator_testkit.sandbox.service.operator_api import Call, answer, recognise
 from testkit.tests.support.world import OPERATOR_ID, SmallWorld
 from tests.support.wire import grant_operation, grant_request
 

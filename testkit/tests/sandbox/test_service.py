@@ -13,8 +13,8 @@ from game_operator.errors import BadRequestError
 from game_operator.protocol import operations
 from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature, sign
-from game_operator_testkit.provider.service import Call, answer, recognise
 from game_operator_testkit.sandbox import Sandbox, SandboxWorld
+from game_operator_testkit.sandbox.service.operator_api import Call, answer, recognise
 from testkit.tests.sandbox.support import NOW_MILLIS
 from tests.support.signed_http import BET, GAMES, GRANT, ROUND, signature
 from tests.support.times import StoppedClock

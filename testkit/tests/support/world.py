@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.codes import GrantErrorCode
 from game_operator.models import BetNotFound, GameInfo, GrantAccepted, GrantRequest, RoundFound, RoundNotFound
 from game_operator.protocol.operations import AnyBet, AnyRound
-from game_operator_testkit.provider.service import OperatorAccount
+from game_operator_testkit.sandbox.service.operator_api import OperatorAccount
 
 OPERATOR_ID = "acme"
 

@@ -15,7 +15,7 @@ from game_operator.errors import ConfigurationError
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpReply, HttpRequest
 from game_operator.protocol.operations import AnyBet, AnyRound
-from game_operator_testkit.provider.service import recognise
+from game_operator_testkit.sandbox.service.operator_api import recognise
 
 #: Fields in place of the true ones, another bet or round, or a body byte for byte.
 Lie: TypeAlias = Mapping[str, Json] | AnyBet | AnyRound | bytes

@@ -22,7 +22,6 @@ from game_operator_testkit.provider.delivery import Answer, Carried, Delivery, P
 from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault, FaultSwitches
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Request
-from game_operator_testkit.provider.service import answer, signature_verdict
 from game_operator_testkit.sandbox.dealing.balances import BalanceBoard
 from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, DealtClaim, ServiceState
@@ -31,6 +30,7 @@ from game_operator_testkit.sandbox.dealing.plan import PlannedClaim, PlannedItem
 from game_operator_testkit.sandbox.service.exchange_log import Exchange, LiveLog
 from game_operator_testkit.sandbox.service.key_history import KeyHistory
 from game_operator_testkit.sandbox.service.lies import Lies
+from game_operator_testkit.sandbox.service.operator_api import answer, signature_verdict
 from game_operator_testkit.sandbox.service.records import record_bet
 from game_operator_testkit.sandbox.service.requested_rounds import RequestedRounds
 from game_operator_testkit.sandbox.service.wallet_health import HealthWatch

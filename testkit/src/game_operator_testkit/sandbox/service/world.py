@@ -32,7 +32,7 @@ from game_operator.models import (
 )
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.signers.environment import checked_operator_id
-from game_operator_testkit.provider.service import OperatorAccount
+from game_operator_testkit.sandbox.service.operator_api import OperatorAccount
 
 #: Bets and rounds older than 90 days are gone (spec §8).
 RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000

@@ -14,7 +14,7 @@ from game_operator.models import BetNotFound, ClosedBet, GameInfo, OpenBet, Roll
 from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature, sign
-from game_operator_testkit.provider.service import Call, OperatorAccount, answer, recognise
+from game_operator_testkit.sandbox.service.operator_api import Call, OperatorAccount, answer, recognise
 from testkit.tests.support.world import SmallWorld
 from tests.support.wire import JSON_VALUES, JsonObject, bet, examples, game, grant_request, hole, round_of, wire
 from tests.test_codes import MESSAGES
