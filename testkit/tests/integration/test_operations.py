@@ -193,7 +193,7 @@ def test_the_service_verifies_any_id(bet_id: str, private_key: RSAPrivateKey, pu
     """The service arrives at the same signed string, and looks for the very id (spec §4.2, §5)."""
     operation = fetch_bet(OPERATOR_ID, bet_id)
     request = request_of(operation, OPERATOR_ID, Signature.of(sign(private_key, operation.to_sign)))
-    world = SmallWorld(public_key, bets={bet_id: OpenBet(**bet(reference_id=bet_id))})
+    world = SmallWorld(public_key, placed={bet_id: OpenBet(**bet(reference_id=bet_id))})
     found = operation.parse(answer(request, world, now_millis=0))
     assert isinstance(found, OpenBet)
     assert found.reference_id == bet_id

@@ -14,7 +14,8 @@ from game_operator.models import BetNotFound, ClosedBet, GameInfo, OpenBet, Roll
 from game_operator.models.wire import decode
 from game_operator.protocol.http import HeaderPairs, HttpReply, HttpRequest
 from game_operator.protocol.signing import Signature, sign
-from game_operator_testkit.sandbox.service.operator_api import Call, OperatorAccount, answer, recognise
+from game_operator_testkit.sandbox.service.operator_api import Call, answer, recognise
+from game_operator_testkit.sandbox.service.world import OperatorAccount
 from testkit.tests.support.world import SmallWorld
 from tests.support.wire import JSON_VALUES, JsonObject, bet, examples, game, grant_request, hole, round_of, wire
 from tests.test_codes import MESSAGES
@@ -47,7 +48,7 @@ def world(public_key: RSAPublicKey) -> SmallWorld:
     return SmallWorld(
         public_key,
         catalogue=[GameInfo.model_validate_json(wire(game(rtp=None)))],
-        bets={
+        placed={
             "bet-1": opened,
             "bet-2": closed,
             "bet-3": RolledBackBet(**bet("ROLLED_BACK", reference_id="bet-3")),
@@ -107,7 +108,7 @@ def test_fetch_bet(call: Caller, world: SmallWorld, bet_id: str) -> None:
     """200 with the tagged union: every field of the bet in its state (spec §2.4, §4.2)."""
     response = call("GET", f"/api/v0.2/fetch-bet/{bet_id}", signed=f"acme:{bet_id}".encode())
     assert response.status == 200
-    found = world.bets[bet_id]
+    found = world.placed[bet_id]
     assert _json(response) == bet(found.status, reference_id=bet_id)
     assert world.asked == [("acme", bet_id, NOW_MILLIS)]
 
@@ -523,7 +524,7 @@ def test_an_account_does_not_show_its_key(public_key: RSAPublicKey) -> None:
 
 def test_the_world_s_models_are_answered_as_they_are(call: Caller, world: SmallWorld) -> None:
     """What the world says is what goes out: NOT_FOUND has one member, a bet all of its own (spec §2.4)."""
-    world.bets["bet-1"] = BetNotFound()
+    world.placed["bet-1"] = BetNotFound()
     assert call("GET", BET).body == b'{"status":"NOT_FOUND"}'
-    world.bets["bet-1"] = ClosedBet(**bet("CLOSED", won=0))
+    world.placed["bet-1"] = ClosedBet(**bet("CLOSED", won=0))
     assert list(_json(call("GET", BET))) == [*bet(), "won"]

@@ -8,19 +8,19 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from game_operator.codes import GrantErrorCode
 from game_operator.models import BetNotFound, GameInfo, GrantAccepted, GrantRequest, RoundFound, RoundNotFound
 from game_operator.protocol.operations import AnyBet, AnyRound
-from game_operator_testkit.sandbox.service.operator_api import OperatorAccount
+from game_operator_testkit.sandbox.service.world import OperatorAccount, SandboxWorld
 
 OPERATOR_ID = "acme"
 
 
 @dataclass
-class SmallWorld:
+class SmallWorld(SandboxWorld):
     """Operators, games, bets and rounds by id; grants are remembered by instance and reference id."""
 
     public_key: RSAPublicKey
     active: bool = True
     catalogue: list[GameInfo] = field(default_factory=list)
-    bets: dict[str, AnyBet] = field(default_factory=dict)
+    placed: dict[str, AnyBet] = field(default_factory=dict)
     rounds: list[RoundFound] = field(default_factory=list)
     instances: frozenset[str] = frozenset({"instance-1"})
     granted: dict[tuple[str, str], GrantRequest] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class SmallWorld:
     def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
         """Return the bet of that id."""
         self.asked.append((operator_id, bet_id, now_millis))
-        return self.bets.get(bet_id, BetNotFound())
+        return self.placed.get(bet_id, BetNotFound())
 
     def round(
         self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int

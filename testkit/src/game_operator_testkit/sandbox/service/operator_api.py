@@ -1,27 +1,26 @@
 """
 The four calls of the Operator API from the service's side: recognise, verify, answer (spec §4.2, §5, §7).
 
-``answer`` takes a request as it stood on the wire, raw path and raw body, and a ``World`` that knows operators, games,
+``answer`` takes a request as it stood on the wire, raw path and raw body, and the world that knows operators, games,
 bets and grants, and returns the response. It shares limits, encoder and signing with the operator's side.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from pydantic import TypeAdapter
 
 from game_operator.codes import GRANT_MESSAGES, GrantErrorCode
-from game_operator.models import GameInfo, GrantAccepted, GrantRequest
+from game_operator.models import GrantRequest
 from game_operator.models.operator_api import refusal_of
 from game_operator.models.wire import Text, WireModel, decode, whole_number
 from game_operator.models.wire_format import MAX_WHOLE, WireFormatError
 from game_operator.protocol.exact_json import Json, encode_json
 from game_operator.protocol.http import HttpReply, HttpRequest
-from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY, AnyBet, AnyRound
+from game_operator.protocol.operations import API_PREFIX, INVALID_REQUEST, ROUND_WITHOUT_KEY
 from game_operator.protocol.signing import verify
+from game_operator_testkit.sandbox.service.world import OperatorAccount, SandboxWorld
 
 AUTHENTICATION_FAILED = "Authentication failed"
 OPERATOR_INACTIVE = "Operator account is inactive"
@@ -33,15 +32,6 @@ _POSTS: dict[str, Endpoint] = {
     f"{API_PREFIX}/fetch-round-bets": "fetch-round-bets",
     f"{API_PREFIX}/free-bet/grant": "free-bet/grant",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorAccount:
-    """An operator as the service knows it (spec §5)."""
-
-    operator_id: str
-    public_key: RSAPublicKey = field(repr=False)
-    active: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +56,6 @@ class Call:
         return f"{operator_id}:{self.bet_id}".encode() if self.endpoint == "fetch-bet" else self.body
 
 
-class World(Protocol):
-    """What the service knows. ``now_millis`` is its clock; what is older than 90 days is gone (spec §8)."""
-
-    def account(self, operator_id: str) -> OperatorAccount | None:
-        """Return the operator registered as *operator_id*, or None."""
-        ...
-
-    def games(self, operator_id: str) -> Sequence[GameInfo]:
-        """Return the games and instances available to the operator."""
-        ...
-
-    def bet(self, operator_id: str, bet_id: str, *, now_millis: int) -> AnyBet:
-        """Return the operator's bet, or ``BetNotFound``."""
-        ...
-
-    def round(
-        self, operator_id: str, instance_id: str, round_id: str | None, round_no: int | None, *, now_millis: int
-    ) -> AnyRound:
-        """Return the instance's round by id, or by number if *round_id* is None, or ``RoundNotFound``."""
-        ...
-
-    def grant(self, operator_id: str, request: GrantRequest, *, now_millis: int) -> GrantAccepted | GrantErrorCode:
-        """Grant free bets within the limits of spec §8, or say which instance or reference id is in the way."""
-        ...
-
-
 class _RoundKeys(WireModel, frozen=True):
     # Each may be left out as far as reading goes, so that a missing round is the first fault reported of a
     # body that lacks more; null does not count as left out.
@@ -104,7 +68,7 @@ _ROUND_KEYS = TypeAdapter(_RoundKeys)
 _GRANT = TypeAdapter(GrantRequest)
 
 
-def answer(request: HttpRequest, world: World, *, now_millis: int, inactive: bool = False) -> HttpReply:
+def answer(request: HttpRequest, world: SandboxWorld, *, now_millis: int, inactive: bool = False) -> HttpReply:
     """Return the service's response to any *request*; with *inactive* every operator's account counts as inactive."""
     call = recognise(request)
     if isinstance(call, HttpReply):
@@ -133,13 +97,13 @@ def answer(request: HttpRequest, world: World, *, now_millis: int, inactive: boo
         return _failure(400, INVALID_REQUEST)
 
 
-def signature_verdict(request: HttpRequest, world: World) -> str:
+def signature_verdict(request: HttpRequest, world: SandboxWorld) -> str:
     """Return, for people, what there is to say of the signature of *request*: valid, wrong, missing or not needed."""
     call = recognise(request)
     return "not needed" if isinstance(call, HttpReply) else _signer_of(request, call, world)[0]
 
 
-def _signer_of(request: HttpRequest, call: Call, world: World) -> tuple[str, OperatorAccount | None]:
+def _signer_of(request: HttpRequest, call: Call, world: SandboxWorld) -> tuple[str, OperatorAccount | None]:
     operator_id, signature = _only(request, b"x-operator-id"), _only(request, b"x-signature")
     if not operator_id or not signature:
         return "missing", None
@@ -171,7 +135,7 @@ def _only(request: HttpRequest, name: bytes) -> bytes | None:
     return values[0] if len(values) == 1 else None
 
 
-def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) -> HttpReply:
+def _round(keys: _RoundKeys, operator_id: str, world: SandboxWorld, now_millis: int) -> HttpReply:
     given = keys.model_dump(exclude_unset=True)
     if not given.keys() & {"round_id", "round_no"}:
         return _reply(400, {"status": "BAD_REQUEST", "error": ROUND_WITHOUT_KEY})
@@ -182,7 +146,7 @@ def _round(keys: _RoundKeys, operator_id: str, world: World, now_millis: int) ->
     return _reply(200, found.model_dump())
 
 
-def _grant(request: GrantRequest, operator_id: str, world: World, now_millis: int) -> HttpReply:
+def _grant(request: GrantRequest, operator_id: str, world: SandboxWorld, now_millis: int) -> HttpReply:
     outcome = refusal_of(request) or world.grant(operator_id, request, now_millis=now_millis)
     if isinstance(outcome, GrantErrorCode):
         refused: dict[str, Json] = {"success": False, "message": GRANT_MESSAGES[outcome], "error_code": outcome}

@@ -9,7 +9,7 @@ digits (docs/decisions/0009).
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import islice
 from threading import Lock
@@ -32,7 +32,6 @@ from game_operator.models import (
 )
 from game_operator.protocol.operations import AnyBet, AnyRound
 from game_operator.signers.environment import checked_operator_id
-from game_operator_testkit.sandbox.service.operator_api import OperatorAccount
 
 #: Bets and rounds older than 90 days are gone (spec §8).
 RETENTION_MILLIS: Final = 90 * 24 * 60 * 60 * 1000
@@ -41,6 +40,15 @@ _INSTANCE_ID: Final = re.compile(r"[0-9a-f]{24}")
 
 PlacedBet = OpenBet | ClosedBet | RolledBackBet
 GrantStatus: TypeAlias = Literal["granted", "claimed", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorAccount:
+    """An operator as the service knows it (spec §5)."""
+
+    operator_id: str
+    public_key: RSAPublicKey = field(repr=False)
+    active: bool = True
 
 
 @dataclass(frozen=True, slots=True)
