@@ -21,12 +21,10 @@ class KeyPeriod:
 
     Attributes:
         began_millis: When it began, by the machine's clock; None for the key of the start.
-        fingerprint: The key's, as openssl prints it; "" for a key that was not looked at.
         accepted: Whether the wallet has accepted the key once; None if it has not answered yet.
     """
 
     began_millis: int | None
-    fingerprint: str = ""
     accepted: bool | None = None
 
     @property
@@ -57,10 +55,10 @@ class KeyHistory:
         """Return whether *period* has not ended."""
         return period.began_millis == self.now.began_millis
 
-    def switched(self, at_millis: int, fingerprint: str) -> None:
+    def switched(self, at_millis: int) -> None:
         """Let a new time begin."""
         with self._lock:
-            self._periods.append(KeyPeriod(at_millis, fingerprint))
+            self._periods.append(KeyPeriod(at_millis))
 
     def answered(self, *, accepted: bool) -> None:
         """Note whether the wallet *accepted* a call that the present key has signed; once accepted, it stays so."""

@@ -146,7 +146,7 @@ class SandboxService:
         """Sign webhooks with *keys* from now on."""
         with self._lock:
             self._keys = keys
-            self.key_history.switched(_machine_millis(), keys.fingerprint)
+            self.key_history.switched(_machine_millis())
 
     @property
     def retries(self) -> str:
