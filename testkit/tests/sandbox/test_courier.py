@@ -314,7 +314,7 @@ def test_an_answer_that_is_not_whole_is_no_reply(
     assert [carried.problem for carried in seen] == [defect]
     assert seen[0].answer is not None
     delivery = delivered("/withdraw", b"", seen[0].answer, 0.0)
-    assert delivery.defect == defect
+    assert defect in {"", delivery.problem}
     assert delivery.reply is None or not defect
     assert len(delivery.body) == min(size, MOST_BYTES)
 

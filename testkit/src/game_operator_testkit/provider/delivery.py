@@ -89,7 +89,6 @@ class Delivery:
         reply: What the body says, whatever the status; None if it is no reply of spec §2.1.
         problem: Why there is no reply; "" if there is one.
         elapsed_seconds: From the first byte sent, connecting included, to the last one read.
-        defect: Why *body* is not the whole body in plain bytes, which then is the *problem*; "" if it is.
     """
 
     path: str
@@ -100,7 +99,6 @@ class Delivery:
     reply: Reply | None
     problem: str
     elapsed_seconds: float
-    defect: str = ""
 
     @property
     def code(self) -> str | None:
@@ -179,9 +177,7 @@ class Carried:
 def delivered(path: str, posted: bytes, answer: HttpReply, elapsed_seconds: float) -> Delivery:
     """Return the delivery of the body *posted* to *path*, which had this *answer*."""
     reply, problem = reply_in(answer)
-    return Delivery(
-        path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds, answer.defect
-    )
+    return Delivery(path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds)
 
 
 def reply_in(answer: HttpReply) -> tuple[Reply | None, str]:
