@@ -16,7 +16,7 @@ from game_operator_testkit.cli.demo import shown_steps
 from game_operator_testkit.cli.demo_tour import WrongAnswerError, client_steps
 from game_operator_testkit.provider.faults import FAULTS
 from game_operator_testkit.sandbox import Sandbox
-from testkit.tests.control_room.support import page, play, post
+from testkit.tests.control_room.support import play, post
 from tests.support.command_line import COMMAND, Run, Told, clean_environment, mode_of, started, stopped
 
 pytestmark = pytest.mark.outside
