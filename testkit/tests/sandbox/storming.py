@@ -14,7 +14,7 @@ from game_operator_testkit.sandbox.storm.audit import Closing
 from game_operator_testkit.sandbox.storm.players import Books, LedgerBooks
 from game_operator_testkit.sandbox.storm.report import StormReport
 from game_operator_testkit.sandbox.storm.storm import OnProgress, Storm, openings
-from game_operator_testkit.sandbox.storm.trace import TracedOrder, TraceHead
+from game_operator_testkit.sandbox.storm.trace import TraceHead
 from testkit.tests.sandbox.dealing import START_MILLIS, InProcess
 from testkit.tests.sandbox.wrong_wallets import RightWallet
 
@@ -42,7 +42,6 @@ class MemoryBooks:
 def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and players.
     """Return a plan of 200 bets of 40 players, without faults, with *changes*."""
     settings: dict[str, Any] = {
-        "game_operator_storm": 1,
         "seed": 7,
         "start_millis": START_MILLIS,
         "bets": 200,
@@ -74,7 +73,6 @@ def storm(
     *,
     audit: str = "ledger",
     concurrency: int = 1,
-    trace: tuple[TraceHead, tuple[TracedOrder, ...]] | None = None,
     courier: InProcess | None = None,
     books: Books | None = None,
     authenticator: Authenticator | None = None,
@@ -83,7 +81,7 @@ def storm(
     **changes: Any,  # Any: as of head_of.
 ) -> tuple[StormReport, InProcess]:
     """Storm a wallet in this process; return what came of it, and the courier with the wallet."""
-    head = head_of(**changes) if trace is None else trace[0]
+    head = head_of(**changes)
     courier = courier or wallet_in_process(head, handler, authenticator=authenticator, profile=profile)
     stormed = Storm(
         "http://127.0.0.1:1",
@@ -92,7 +90,6 @@ def storm(
         head,
         concurrency=concurrency,
         profile=profile,
-        replay=None if trace is None else trace[1],
         courier=courier.post,
     )
     return stormed.run(on_progress), courier

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator import DepositCall, WithdrawCall
-from game_operator.errors import ConfigurationError, RequestNotSentError, SchemaError
+from game_operator.errors import AccountExistsError, ConfigurationError, RequestNotSentError, SchemaError
 from game_operator.ledger import MemoryLedger, SqlLedger, Terms
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
@@ -63,7 +63,7 @@ def test_a_player_who_is_there_already(url: str) -> None:
     """A storm's players are fresh: their opening balance would be another."""
     books = LedgerBooks(url)
     books.open({"p1": 1_000})
-    with pytest.raises(ConfigurationError, match="has a player 'p1' already"):
+    with pytest.raises(AccountExistsError, match="p1"):
         books.open({"p1": 1_000})
 
 

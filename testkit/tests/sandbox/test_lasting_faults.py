@@ -22,7 +22,6 @@ from game_operator_testkit.sandbox.dealing.dealt import DealtBet, ServiceState
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, PlannedClaim
 from game_operator_testkit.sandbox.in_process import InProcessSandbox
 from game_operator_testkit.sandbox.storm.audit import Closing, audit
-from game_operator_testkit.sandbox.storm.trace import read_trace
 from testkit.tests.sandbox.dealing import OPENING_CENTS, InProcess, bet, deal, disagreements, faults, problems, round_of
 from testkit.tests.sandbox.storming import storm, storm_of_ledger
 from testkit.tests.sandbox.wrong_wallets import LeavesLossesOpen, PaysRepeatsTwice, RightWallet
@@ -273,18 +272,6 @@ def test_a_bug_does_not_hide_behind_lasting_faults(wallet: type[RightWallet]) ->
     assert not report.passed
     assert report.differences
     assert report.left_open
-
-
-@pytest.mark.slow
-def test_a_trace_with_lasting_faults_is_replayed(tmp_path: Path) -> None:
-    """What was kept back is in no trace, and is kept back again: the same posts, the same bets left open."""
-    report, courier = storm(PaysRepeatsTwice, bets=200, faults=MIXED)
-    path = tmp_path / "storm.trace"
-    path.write_text("".join(f"{line}\n" for line in report.trace))
-    again, replayed = storm(PaysRepeatsTwice, trace=read_trace(path))
-    assert [body for _, body, _ in replayed.posts] == [body for _, body, _ in courier.posts]
-    assert [str(one) for one in again.lasting] == [str(one) for one in report.lasting] != []
-    assert again.faults == report.faults
 
 
 @pytest.mark.slow

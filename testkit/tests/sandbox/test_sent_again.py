@@ -1,14 +1,11 @@
 """The earliest calls of a storm, sent once more at its end: wallets that forget are found, and traces have it all."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
-from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.trace import read_trace
 from testkit.tests.sandbox.dealing import InProcess
 from testkit.tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
 from testkit.tests.sandbox.wrong_wallets import WrongWallet
@@ -152,22 +149,3 @@ def test_a_right_wallet_passes(changes: dict[str, Any], audit: str) -> None:
     report, _ = storm(audit=audit, concurrency=4, **changes)
     assert report.differences == ()
     assert report.passed
-
-
-def _written(report: StormReport, folder: Path) -> Path:
-    trace = folder / "storm.trace"
-    trace.write_text("".join(f"{line}\n" for line in report.trace))
-    return trace
-
-
-@pytest.mark.slow
-def test_a_trace_has_them_and_is_replayed(tmp_path: Path) -> None:
-    """In its order: the wrong wallet fails as before, and the right one passes."""
-    report, courier = storm(ForgetsWithdraws)
-    head, orders = read_trace(_written(report, tmp_path))
-    assert [order.is_again for order in orders] == sorted(order.is_again for order in orders)
-    assert sum(order.is_again for order in orders) >= 50
-    again, replayed = storm(ForgetsWithdraws, trace=(head, orders))
-    assert {str(one) for one in again.differences} == {str(one) for one in report.differences}
-    assert [post.body for post, *_ in replayed.posts] == [post.body for post, *_ in courier.posts]
-    assert storm(trace=(head, orders))[0].passed

@@ -1,12 +1,10 @@
 """The storm: a right wallet passes, a wrong one is caught with the history that shows it; traces find it again."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator.errors import (
-    ConfigurationError,
     GameOperatorError,
     LedgerUnavailableError,
     RequestNotSentError,
@@ -25,7 +22,7 @@ from game_operator.profile import Profile
 from game_operator.webhooks import RsaSignature, WebhookReceiver, asgi_app
 from game_operator.webhooks.authenticators import WebhookRequest
 from game_operator_testkit.provider.delivery import Answer, Post, answers_in
-from game_operator_testkit.provider.faults import FAULTS, Fault
+from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.sandbox.dealing.plan import BetEnd, Plan, PlannedClaim
 from game_operator_testkit.sandbox.service.seed import catalogue
@@ -33,7 +30,7 @@ from game_operator_testkit.sandbox.storm.audit import Closing
 from game_operator_testkit.sandbox.storm.players import PlayersBooks
 from game_operator_testkit.sandbox.storm.report import StormReport
 from game_operator_testkit.sandbox.storm.storm import Storm, openings
-from game_operator_testkit.sandbox.storm.trace import TraceHead, read_trace
+from game_operator_testkit.sandbox.storm.trace import TraceHead
 from testkit.tests.sandbox.dealing import START_MILLIS, InProcess
 from testkit.tests.sandbox.storming import AUDITS, MemoryBooks, head_of, slips_of, storm, wallet_in_process
 from testkit.tests.sandbox.wrong_wallets import (
@@ -358,36 +355,6 @@ def test_a_bug_does_not_hide_behind_lost_calls(wallet: type[RightWallet], audit:
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
-def written(report: StormReport, folder: Path) -> Path:
-    path = folder / "storm.trace"
-    path.write_text("\n".join(report.trace) + "\n")
-    return path
-
-
-@pytest.mark.parametrize("batches", [pytest.param(False, id="one by one"), pytest.param(True, id="in batches")])
-@pytest.mark.drawn(1)
-def test_a_trace_is_sent_again_in_its_order(tmp_path: Path, batches: bool) -> None:
-    """Sixteen calls at once, then one by one: the same bodies in the order of sending, and the same bug found."""
-    # A deposit that overtakes its withdraw may be refused twice while both are under way, and once when they are not.
-    of_webhooks = (fault for fault in FAULTS if fault.side == "webhook" and not fault.is_lasting)
-    faults = ",".join(fault.name for fault in of_webhooks if fault.name != "early-deposit")
-    settings: dict[str, Any] = {"faults": faults, "bets": 250, "batches": batches}
-    head = head_of(**settings)
-    courier = wallet_in_process(head, PaysRepeatsTwice, random=Random(3))
-    first, _ = storm(courier=courier, concurrency=16, **settings)
-    assert not first.passed
-    kept = read_trace(written(first, tmp_path))
-    kept_head, orders = kept
-    assert kept_head == head
-    again, replayed = storm(PaysRepeatsTwice, trace=kept)
-    bodies = [post.body for order in orders for post in order.posts]
-    assert [body.decode() for _, body, _ in replayed.posts] == bodies
-    assert sorted(body for _, body, _ in replayed.posts) == sorted(body for _, body, _ in courier.posts)
-    assert subjects(again) == subjects(first)
-    assert storm(trace=kept)[0].passed
-    assert any(len(order.calls) > 1 for order in orders) is batches
-
-
 def test_a_passing_storm_keeps_no_trace() -> None:
     """A trace of a hundred thousand bets is large, and is for looking into a failure."""
     assert right_wallet("none", "ledger").trace == ()
@@ -402,34 +369,12 @@ def test_a_trace_holds_no_key_and_no_signature() -> None:
     assert "PRIVATE" not in text
 
 
-def test_a_trace_of_other_calls_is_refused(tmp_path: Path) -> None:
-    """A body that was changed is none that this plan makes."""
-    report, _ = storm(PaysRepeatsTwice, faults="duplicate=0.2", bets=100)
-    path = written(report, tmp_path)
-    path.write_text(path.read_text().replace('\\"amount\\":', '\\"amount\\":1', 1))
-    with pytest.raises(ConfigurationError, match="The trace was changed, or made by another version"):
-        storm(trace=read_trace(path))
-
-
 def test_a_storm_of_the_same_seed_has_the_same_history() -> None:
     """One call at a time: each post and each answer, byte for byte; another seed plays otherwise."""
     first, again, other = (storm(PaysRepeatsTwice, faults="all", bets=100, seed=seed)[0] for seed in (5, 5, 6))
     assert first.trace == again.trace != ()
     assert first.differences == again.differences
     assert first.trace != other.trace
-
-
-@pytest.mark.parametrize("kept", [0.3, 0.9])
-@pytest.mark.drawn(1)
-def test_what_a_trace_lacks_is_played_after_it(tmp_path: Path, kept: float) -> None:
-    """A trace that was cut between two lines: the rest of the plan follows, and all is audited."""
-    report, _ = storm(PaysRepeatsTwice, faults="all", bets=200)
-    path = written(report, tmp_path)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: int(len(lines) * kept)]))
-    again, _ = storm(trace=read_trace(path))
-    assert again.passed
-    assert again.bets == 200
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -644,31 +589,6 @@ def test_an_answer_that_is_no_reply_is_a_difference(body: bytes, sound: bool) ->
     if not sound:
         assert "not with a reply of spec §2.1" in report.differences[0].wallet
     assert len(answers_in(Post((WithdrawCall(player_id="p", bet_id="b", amount_cents=1),)), 200, body)) == 1
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param({"game_operator_storm": 2}, id="another version"),
-        pytest.param({"bets": 0}, id="no bets"),
-        pytest.param({"opening": {"p": -1}}, id="less money than nothing"),
-    ],
-)
-def test_a_wrong_head_of_a_trace(tmp_path: Path, change: dict[str, Any]) -> None:
-    """One sentence, with the line."""
-    path = tmp_path / "storm.trace"
-    path.write_text(json.dumps(asdict(head_of()) | change) + "\n")
-    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace"):
-        read_trace(path)
-
-
-def test_a_trace_says_that_it_is_one(tmp_path: Path) -> None:
-    """Without its marker a file may be anything that happens to have the same names."""
-    path, head = tmp_path / "storm.trace", asdict(head_of())
-    assert head.pop("game_operator_storm") == 1
-    path.write_text(json.dumps(head) + "\n")
-    with pytest.raises(ConfigurationError, match="line 1 is not of a storm's trace of this version"):
-        read_trace(path)
 
 
 def test_a_storm_of_a_provider_with_other_names() -> None:

@@ -89,7 +89,7 @@ class PlanOptions:
 
     def head(self, ids: tuple[str, ...], players: int, *, batches: bool) -> "TraceHead":
         """
-        Return the head of a new trace, for the players *ids*, or so many *players* who are opened.
+        Return how the plan is made, for the players *ids*, or so many *players* who are opened.
 
         Raises:
             ConfigurationError: There are no such faults or retries.
@@ -107,7 +107,6 @@ class PlanOptions:
         seed = secrets.randbelow(10**6) if self.seed is None else self.seed
         start_millis = time.time_ns() // 1_000_000
         return TraceHead(
-            game_operator_storm=1,
             seed=seed,
             start_millis=start_millis,
             bets=self.bets,
@@ -131,7 +130,6 @@ def storm(
     timeout: Annotated[float, typer.Option(min=0.001)] = 10.0,
     old_key: Path | None = None,
     profile: ProfileFile = None,
-    replay: Path | None = None,
     trace: Path | None = None,
     html: Path | None = None,
     serve: Path | None = None,
@@ -147,27 +145,18 @@ def storm(
     from game_operator_testkit.provider.permission import check_moves_money
     from game_operator_testkit.sandbox.storm.players import PlayersBooks
     from game_operator_testkit.sandbox.storm.storm import Storm
-    from game_operator_testkit.sandbox.storm.trace import read_trace
 
     check_moves_money(wallet, "a storm", moves_money=moves_money, name="--wallet")
-    if replay is not None and trace is not None and replay.absolute() == trace.absolute():
-        raise ConfigurationError("--trace would overwrite the trace that --replay reads. Pass another file.")
     if trace is not None:
         check_writable("--trace", trace, may_be_device=True)
     if html is not None:
         check_writable("--html", html)
-    traced, orders = (None, None) if replay is None else read_trace(replay)
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
-    ids = players.ids()
-    if traced and ids and set(ids) != set(traced.opening):
-        raise ConfigurationError(
-            "--players-file names other players than the trace has. Pass the file it was made with."
-        )
-    head = traced or plan.head(ids, players.players, batches=rules.deposit_batch)
-    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout, replay=orders)
-    place = trace or Path(f"storm-{head.seed}{'.replay' if replay else ''}.trace")
+    head = plan.head(players.ids(), players.players, batches=rules.deposit_batch)
+    played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout)
+    place = trace or Path(f"storm-{head.seed}.trace")
     report = _run(played, head.bets, place)
     from game_operator_testkit.cli.storm_report import show_report
 

@@ -34,10 +34,7 @@ def show_report(
     for line in report.remarks:
         say(line, style="yellow")
     if trace is not None:
-        say(
-            f"The trace is in {trace}. --replay {trace} sends it again in its order: against a fresh ledger, or with "
-            "--players-file against the wallet as it was before, with the same balances and none of these bets."
-        )
+        say(f"The trace is in {trace}: each call with its body, its faults and its answer.")
     say(report.headline, style="green" if report.passed else "red")
     if environment:
         say("The Operator API answers for these bets until Ctrl-C. Paste this where your client runs:")

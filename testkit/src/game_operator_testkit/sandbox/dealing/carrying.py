@@ -49,7 +49,7 @@ async def play(
                 under_way += 1
             if on_order is not None:
                 on_order(order)
-            answers = await carried(order, courier, at_once=concurrency > 1)
+            answers = await _carried(order, courier, at_once=concurrency > 1)
             async with changed:
                 under_way -= 1
                 dealer.answered(order, answers)
@@ -66,7 +66,7 @@ async def play(
         raise unreachable.exceptions[0] from None
 
 
-async def carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
+async def _carried(order: Order, courier: Courier, *, at_once: bool) -> list[tuple[Answer, ...]]:
     """Carry the posts of *order* in order, duplicates beside their posts if *at_once*, and return the answers."""
     groups: list[tuple[Post, ...]] = []
     for post in order.posts:

@@ -136,21 +136,6 @@ class Dealer:
                     again = PendingCall(dealt, call, "", attempts=sent, first=answer, again=True)
                     self._due.add(self.now_millis + 1, again)
 
-    def take(self, names: Sequence[str], at_millis: int) -> Order | None:
-        """
-        Return the order of the calls *names*, whenever they are due, or None if none of them is waiting to be sent.
-
-        What starts up to *at_millis* is dealt before. This is how a trace is replayed in its own order.
-        """
-        while self._coming is not None and self._coming.at_millis <= at_millis:
-            self._deal()
-        waiting = filter(None, map(self._due.take, names))
-        together = [pending for pending in waiting if not self._is_moot(pending)]
-        if not together:
-            return None
-        self.now_millis = max(self.now_millis, at_millis)
-        return self._order(together[0], at_millis, together[1:])
-
     def answered(self, order: Order, answers: Sequence[Sequence[Answer]]) -> None:
         """Take in *answers*: for each post of *order* an answer for each of its calls."""
         for number, pending in enumerate(order.pending):
@@ -240,7 +225,7 @@ class Dealer:
         self._ended(pending, 0)
         return True
 
-    def _order(self, pending: PendingCall, at_millis: int, beside: Sequence[PendingCall] | None = None) -> Order:
+    def _order(self, pending: PendingCall, at_millis: int) -> Order:
         if pending.extra is not None:
             return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
         if pending.again:
@@ -248,9 +233,7 @@ class Dealer:
             # It may move nothing, and whatever it moves is found with its bet.
             self._balances.begin(pending.dealt.player_id, 0, pending.dealt)
             return Order((pending,), self.faults.posts((pending.call,), pending), at_millis)
-        if beside is None:
-            beside = tuple(self._beside(at_millis)) if self._may_go_in_a_batch(pending) else ()
-        together = (pending, *beside)
+        together = (pending, *(self._beside(at_millis) if self._may_go_in_a_batch(pending) else ()))
         for each in together:
             each.attempts += 1
             self._begun(each)

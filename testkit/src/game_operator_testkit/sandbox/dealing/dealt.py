@@ -29,8 +29,6 @@ class ServiceState(StrEnum):
     PAID = "PAID"
 
 
-#: In a trace, why a call is sent that was over.
-AGAIN: Final = "again"
 _HTTP_OK: Final = 200
 _STATE_IN_WORDS: Final = {
     ServiceState.OPEN: "was placed and not settled",
@@ -269,12 +267,6 @@ class PendingCall:
     again: bool = False
 
     @property
-    def name(self) -> str:
-        """What a trace calls it: bet, operation, action and why it is sent. No two that wait have the same name."""
-        why = AGAIN if self.again else self.extra
-        return " ".join(filter(None, (self.dealt.key, self.call.operation, self.call.action, why)))
-
-    @property
     def may_move_cents(self) -> int:
         """What the call may move, less than 0 from the player."""
         return -self.call.amount_cents if isinstance(self.call, WithdrawCall) else self.call.amount_cents or 0
@@ -313,11 +305,6 @@ class Order:
     pending: tuple[PendingCall, ...] = field(repr=False)
     posts: tuple[Post, ...]
     at_millis: int
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What a trace calls its calls."""
-        return tuple(pending.name for pending in self.pending)
 
 
 def _name(call: MovingCall) -> str:

@@ -9,6 +9,7 @@ import heapq
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -61,40 +62,21 @@ def retry_preset(name: str) -> RetryPreset:
 
 
 class Agenda:
-    """
-    Calls that are due at some time, the earliest first, and of one time in the order in which they were added.
-
-    No two that wait have the same name.
-    """
+    """Calls that are due at some time, the earliest first, and of one time in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._added = 0
-        #: When each is due, its number and its name; those that were taken by name are still in here.
-        self._heap: list[tuple[int, int, str]] = []
-        #: By name, the number and the call.
-        self._waiting: dict[str, tuple[int, PendingCall]] = {}
+        self._added = count()
+        self._heap: list[tuple[int, int, PendingCall]] = []
 
     def add(self, at_millis: int, pending: PendingCall) -> None:
         """Let *pending* be due."""
-        self._added += 1
-        name = pending.name
-        heapq.heappush(self._heap, (at_millis, self._added, name))
-        self._waiting[name] = self._added, pending
+        heapq.heappush(self._heap, (at_millis, next(self._added), pending))
 
     def first(self) -> tuple[int, PendingCall] | None:
         """Return when the earliest call is due, and the call; None if nothing is due."""
-        while self._heap:
-            at_millis, number, name = self._heap[0]
-            if name in self._waiting and self._waiting[name][0] == number:
-                return at_millis, self._waiting[name][1]
-            heapq.heappop(self._heap)
-        return None
+        return (self._heap[0][0], self._heap[0][2]) if self._heap else None
 
     def pop(self) -> tuple[int, PendingCall]:
         """Take and return what ``first`` returned."""
-        at_millis, _, name = heapq.heappop(self._heap)
-        return at_millis, self._waiting.pop(name)[1]
-
-    def take(self, name: str) -> PendingCall | None:
-        """Take and return the call named *name*, whenever it is due, or None if it does not wait."""
-        return self._waiting.pop(name, (0, None))[1]
+        at_millis, _, pending = heapq.heappop(self._heap)
+        return at_millis, pending

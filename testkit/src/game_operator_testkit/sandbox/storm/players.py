@@ -10,7 +10,6 @@ from typing import Protocol
 
 from game_operator.codes import WebhookErrorCode
 from game_operator.errors import (
-    AccountExistsError,
     AccountNotFoundError,
     ConfigurationError,
     shown,
@@ -56,7 +55,8 @@ class LedgerBooks:
         Open the players with the balances of *opening*, and return what they have.
 
         Raises:
-            ConfigurationError: One is there already; or with *accounts*, one is not.
+            AccountExistsError: One is there already.
+            ConfigurationError: With *accounts*, one is not.
         """
         with self._ledger() as ledger:
             if self.accounts is not None:
@@ -65,13 +65,7 @@ class LedgerBooks:
                 self._older = frozenset(self._bets(ledger, frozenset(found)))
                 return found
             for player_id, cents in opening.items():
-                try:
-                    ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
-                except AccountExistsError:
-                    raise ConfigurationError(
-                        f"The ledger has a player {shown(player_id)} already, and a storm needs new players. Replay a "
-                        "trace against an empty database."
-                    ) from None
+                ledger.open_account(player_id, Decimal(amount_from_cents(cents)))
         return opening
 
     def close(self, player_ids: Iterable[str]) -> Closing:
@@ -197,18 +191,6 @@ def check_wallet(caller: WebhookCaller, url: str, nobody: str) -> None:
             f"The wallet answers INVALID_REQUEST to a player-balance that is well-formed. Is {shown(url)} the address "
             "that /player-balance is below? Mind the prefix, such as /wallet."
         )
-
-
-def check_replay(begins_with: Mapping[str, int], opening: Mapping[str, int]) -> None:
-    """Raise ConfigurationError unless the players have the balances that a trace begins with, in cents."""
-    for player_id, cents in opening.items():
-        due = begins_with[player_id]
-        if cents != due:
-            raise ConfigurationError(
-                f"The wallet has {amount_from_cents(cents)} for the player {shown(player_id)}, and the trace "
-                f"begins with {amount_from_cents(due)}. Put the wallet back to where it was: these balances, and "
-                "none of the trace's bets."
-            )
 
 
 def check_players(caller: WebhookCaller, opening: Mapping[str, int]) -> None:

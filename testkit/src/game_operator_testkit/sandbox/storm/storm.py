@@ -29,9 +29,9 @@ from game_operator_testkit.sandbox.dealing.plan import Plan, PlannedClaim, Plann
 from game_operator_testkit.sandbox.service.records import add_free_bets, add_strangers, record_bet
 from game_operator_testkit.sandbox.service.seed import catalogue
 from game_operator_testkit.sandbox.storm.audit import Difference, audit
-from game_operator_testkit.sandbox.storm.players import Books, check_players, check_replay, check_wallet
+from game_operator_testkit.sandbox.storm.players import Books, check_players, check_wallet
 from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline, TracedOrder, TraceHead, replay
+from game_operator_testkit.sandbox.storm.trace import NotingCourier, Timeline, TraceHead
 
 #: A storm's own players: most have this, in cents, and every tenth soon runs out of money.
 _RICH_CENTS: Final = 100_000
@@ -73,7 +73,6 @@ class Storm:
         concurrency: How many calls are under way at once.
         profile: What is assumed of the wallet.
         timeout: Seconds for one call.
-        replay: The orders of a trace, to send again one call at a time; *head* is its head then.
         courier: Carries the calls, in place of HTTP.
         patience: Seconds for which a wallet is waited for that was there and cannot be reached any more, or answers
             nothing definite.
@@ -88,7 +87,6 @@ class Storm:
     concurrency: int = 16
     profile: Profile | None = None
     timeout: float = 10.0
-    replay: Sequence[TracedOrder] | None = None
     courier: Courier | None = None
     patience: float = _PATIENCE_SECONDS
     timeline: Timeline = field(default_factory=Timeline, init=False)
@@ -193,9 +191,6 @@ class Storm:
             with self._caller() as caller:
                 check_wallet(caller, self.wallet_url, nobody)
         opening = self.books.open(self.head.opening)
-        if self.replay is not None:
-            check_replay(self.head.opening, opening)
-        # For a replay: the balances that it begins with.
         self.head = replace(self.head, opening=dict(opening))
         if self.courier is None:
             with self._caller() as caller:
@@ -257,14 +252,16 @@ class Storm:
                 on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
 
         async def carry(courier: Courier) -> None:
-            on_order, concurrency = self.timeline.orders.append, self.concurrency if self.replay is None else 1
             for is_again in (False, True):
                 if is_again:
                     dealer.repeat_earliest(_MOST_AGAIN)
-                traced = [line for line in self.replay or () if line.is_again is is_again]
-                await replay(dealer, courier, traced, on_order=on_order, on_answer=report_progress)
-                # In a replay: what the trace lacks.
-                await play(dealer, courier, concurrency=concurrency, on_order=on_order, on_answer=report_progress)
+                await play(
+                    dealer,
+                    courier,
+                    concurrency=self.concurrency,
+                    on_order=self.timeline.orders.append,
+                    on_answer=report_progress,
+                )
 
         return carry
 

@@ -1,26 +1,21 @@
 """
-What a storm sent and what came back: kept while it runs, written as a trace, read and sent again.
+What a storm sent and what came back: kept while it runs, and written as a trace.
 
-A trace has a JSON document on each line. The first line says how the plan was made; with it the storm can be played
-again, in the order of the trace.
+A trace has a JSON document on each line. The first line says how the plan was made, each other what was sent at once.
 """
 
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Final
 
-from pydantic import ConfigDict, Field, TypeAdapter
-
-from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
+from game_operator.errors import RequestNotSentError, TransportError
 from game_operator.models.webhooks import MovingCall
 from game_operator_testkit.provider.delivery import NO_HELP, Answer, DeliveryInDoubtError, Post
-from game_operator_testkit.sandbox.dealing.carrying import Courier, OnAnswer, OnOrder, carried
-from game_operator_testkit.sandbox.dealing.dealer import Dealer
-from game_operator_testkit.sandbox.dealing.dealt import AGAIN, Order
+from game_operator_testkit.sandbox.dealing.carrying import Courier
+from game_operator_testkit.sandbox.dealing.dealt import Order
 
 #: Calls in a row without a useful answer after which it slows down: a restart breaks off as many as were under way.
 _FEW: Final = 16
@@ -32,101 +27,14 @@ _LONGEST_SECONDS: Final = 1.0
 class TraceHead:
     """How the plan was made: seed, start, players with what they had in cents, and the other settings."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
-
-    game_operator_storm: Literal[1]
     seed: int
     start_millis: int
-    bets: Annotated[int, Field(ge=1)]
+    bets: int
     currency: str
     faults: str
     retries: str
     batches: bool
-    opening: Annotated[Mapping[str, Annotated[int, Field(ge=0)]], Field(min_length=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class TracedPost:
-    """What is read of a post: its body."""
-
-    body: str
-
-
-@dataclass(frozen=True, slots=True)
-class TracedOrder:
-    """One line: the names of the calls that were sent, at which simulated time, and their posts."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True)
-
-    calls: Annotated[tuple[str, ...], Field(min_length=1)]
-    at_millis: int
-    posts: tuple[TracedPost, ...]
-
-    @property
-    def is_again(self) -> bool:
-        """Whether it only repeats, at the end, what was over."""
-        return self.calls[0].endswith(f" {AGAIN}")
-
-
-_HEAD: Final = TypeAdapter(TraceHead)
-_ORDER: Final = TypeAdapter(TracedOrder)
-
-
-def read_trace(path: Path) -> tuple[TraceHead, tuple[TracedOrder, ...]]:
-    """
-    Return the head and the orders of the trace in the file *path*.
-
-    Raises:
-        ConfigurationError: It cannot be read, or is not a trace of this version.
-    """
-    head: TraceHead | None = None
-    orders: list[TracedOrder] = []
-    number = 0
-    try:
-        with path.open(encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                if head is None:
-                    head = _HEAD.validate_json(line)
-                else:
-                    orders.append(_ORDER.validate_json(line))
-    except OSError as failed:
-        problem = failed.strerror or type(failed).__name__
-    except ValueError:
-        problem = f"line {number} is not of a storm's trace of this version" if number else "it is not UTF-8 text"
-    else:
-        if head is not None:
-            return head, tuple(orders)
-        problem = "it is empty"
-    raise ConfigurationError(f"The trace {shown(str(path))} cannot be read: {problem}.")
-
-
-async def replay(
-    dealer: Dealer, courier: Courier, traced: Iterable[TracedOrder], *, on_order: OnOrder, on_answer: OnAnswer
-) -> None:
-    """
-    Play *dealer*'s plan in the order of a trace, one post at a time, as far as the trace has it.
-
-    Raises:
-        TransportError: The wallet cannot be reached.
-        ConfigurationError: The plan makes other calls than the trace has.
-    """
-    for line in traced:
-        # A wallet that was fixed answers otherwise, and some calls of the trace have no reason any more.
-        order = dealer.take(line.calls, line.at_millis)
-        if order is None:
-            continue
-        bodies = {post.body.decode() for post in order.posts}
-        # Of a batch, some deposits may have no reason any more.
-        if order.names == line.calls and not bodies <= {post.body for post in line.posts}:
-            raise ConfigurationError(
-                f"The trace was changed, or made by another version of this package: {shown(line.calls[0])} has "
-                "another body there. Make a new one."
-            )
-        on_order(order)
-        answers = await carried(order, courier, at_once=False)
-        dealer.answered(order, answers)
-        on_answer(order, answers)
+    opening: Mapping[str, int]
 
 
 class Timeline:
@@ -170,7 +78,7 @@ class Timeline:
             }
             for post in order.posts
         ]
-        return json.dumps({"calls": order.names, "at_millis": order.at_millis, "posts": posts})
+        return json.dumps({"at_millis": order.at_millis, "posts": posts})
 
     def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
         """Note the *answers* to a post."""
