@@ -136,4 +136,4 @@ NOT_OF_A_WITHDRAW = {
 def test_people_read_why_a_withdraw_was_refused() -> None:
     """The control room has words for each code, and a storm a remedy unless none can be given."""
     assert set(_REASONS) == set(WebhookErrorCode) - NOT_OF_A_WITHDRAW
-    assert set(_REMEDIES) == set(_REASONS) - {"BET_ROLLED_BACK", "INVALID_REQUEST"}
+    assert set(_REMEDIES) == set(_REASONS) - {"BET_ROLLED_BACK"}

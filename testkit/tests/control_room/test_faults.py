@@ -123,7 +123,7 @@ def test_what_is_held_is_sent_by_a_button(sandbox: Sandbox, http: httpx.Client, 
         pytest.param({"call-slow": "1.5"}, "Write which of the next calls", id="between two calls"),
         pytest.param({"call-slow": "0"}, "Calls are counted from 1, the next one", id="the call before the next one"),
         pytest.param({"call-slow": "9" * 5000}, "Write which of the next calls", id="an endless number"),
-        pytest.param({"retries": "often"}, "Choose one of none, three, ten, exponential.", id="another preset"),
+        pytest.param({"retries": "often"}, "Choose one of none, three, ten, exponential, cancel.", id="another preset"),
     ],
 )
 def test_what_cannot_be_read_changes_nothing(

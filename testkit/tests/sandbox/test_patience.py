@@ -139,7 +139,4 @@ def test_many_in_vain_are_slowed_down(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_early_deposit_waits_for_its_answer_as_the_profile_says(early_code: str, waits: bool) -> None:
     """BET_NOT_FOUND answers a deposit for good unless it is the profile's early_deposit_code."""
     deposit = DepositCall(player_id="p", bet_id="b", amount_cents=1)
-    timeline = Timeline()
-    timeline.note(Post((deposit,)), (Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code),))
-    assert bool(timeline.first_unanswered) is waits
-    assert (timeline.last_answered == "") is waits
+    assert Answer(Reply(code="BET_NOT_FOUND"), 200, early_code=early_code).settles(deposit) is not waits

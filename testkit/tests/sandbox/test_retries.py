@@ -52,6 +52,6 @@ def test_names() -> None:
     assert {name: retry_preset(name).name for name in RETRY_PRESETS} == {name: name for name in RETRY_PRESETS}
     assert DEFAULT_RETRIES in RETRY_PRESETS
     with pytest.raises(
-        ConfigurationError, match=r"retries 'four' are unknown\. Pass one of none, three, ten, exponential"
+        ConfigurationError, match=r"retries 'four' are unknown\. Pass one of none, three, ten, exponential, cancel"
     ):
         retry_preset("four")

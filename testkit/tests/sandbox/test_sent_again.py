@@ -137,7 +137,7 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
     "changes",
     [
         pytest.param({"faults": "all"}, id="all faults"),
-        pytest.param({"faults": "all", "retries": "none"}, id="and nobody repeats"),
+        pytest.param({"faults": "all", "retries": "cancel"}, id="and withdraws are cancelled"),
         pytest.param({"faults": "settlement-lost=0.1,silent-rollback=0.1,settlement-held=0.1"}, id="lasting faults"),
         pytest.param({"batches": True}, id="batches"),
     ],

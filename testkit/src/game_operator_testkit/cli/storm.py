@@ -92,13 +92,18 @@ class PlanOptions:
         Return how the plan is made, for the players *ids*, or so many *players* who are opened.
 
         Raises:
-            ConfigurationError: There are no such faults or retries.
+            ConfigurationError: There are no such faults or retries, or the retries end.
         """
         from game_operator_testkit.sandbox.dealing.deliveries import retry_preset
         from game_operator_testkit.sandbox.storm.storm import openings
         from game_operator_testkit.sandbox.storm.trace import TraceHead
 
-        plan = FaultPlan.parse(self.faults)
+        plan, retries = FaultPlan.parse(self.faults), retry_preset(self.retries)
+        if retries.then_millis is None:
+            raise ConfigurationError(
+                f"With --retries {retries.name} nobody would know what is due. For settlements that never arrive pass "
+                "--faults settlement-lost; for withdraws that are not repeated, --retries cancel."
+            )
         if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
             raise ConfigurationError(
                 f"{fault} occurs in calls of the Operator API, and a storm makes none. Switch it on in "
@@ -112,7 +117,7 @@ class PlanOptions:
             bets=self.bets,
             currency=self.currency,
             faults=str(plan),
-            retries=retry_preset(self.retries).name,
+            retries=retries.name,
             batches=batches,
             opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
         )
@@ -162,7 +167,7 @@ def storm(
 
     written = _written(place, report.trace)
     is_complete = html is None or _is_page_written(html, report)
-    if serve is None or report.broken_off:
+    if serve is None:
         show_report(report, written)
     else:
         with _served(serve, played, wallet) as environment:

@@ -59,14 +59,13 @@ def _document(report: "StormReport", trace: Path | None) -> dict[str, object]:
     from game_operator_testkit.sandbox.storm.report import PERCENTILES
 
     plain = ("passed", "headline", "bets", "claims", "states", "refusals", "faults", "least_of_each", "too_seldom")
-    return {name: getattr(report, name) for name in (*plain, "none_kept", "not_200", "broken_off")} | {
+    return {name: getattr(report, name) for name in (*plain, "none_kept")} | {
         "seed": report.head.seed,
         "calls": report.posts,
         "seconds": round(report.seconds, 3),
         "latency_ms": {name: round(report.percentile_ms(percent), 3) for name, percent in PERCENTILES.items()},
         "retries": report.head.retries,
         "differences": list(map(_difference_in_json, report.differences)),
-        "expected_differences": list(map(_difference_in_json, report.expected)),
         "left_open": {"bets": len(report.left_open), "owed_cents": report.owed_cents},
         "lasting_differences": [_difference_in_json(one) | {"fault": one.fault} for one in report.lasting],
         "trace": None if trace is None else str(trace),
@@ -79,17 +78,13 @@ def _difference_in_json(difference: "Difference") -> dict[str, object]:
 
 
 def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None) -> StoppedError:
-    """Return how to report a storm that ended before its audit, and of which nothing else is known to be wrong."""
+    """Return how to report a storm that ended before its audit."""
     # A ledger that cannot be read has neither, and nobody waited for it.
     reason, waited = getattr(gone, "reason", gone.what), getattr(gone, "elapsed_seconds", 0.0)
-    answered, unanswered = timeline.last_answered, timeline.first_unanswered
     said = [f"{one_line(reason).rstrip('.')}."]
     if waited:
         said.append(f"It was waited for {waited:.1f} s.")
     said.append(f"Money may have moved, and bets may be open: {timeline.posts} calls were sent.")
-    said.append(f"The last one answered is {one_line(answered)}." if answered else "None was answered.")
-    if unanswered:
-        said.append(f"The first one without a definite answer is {one_line(unanswered)}.")
     if trace is not None:
         said.append(f"What was sent until now is in {one_line(str(trace))}.")
     return StoppedError(
@@ -98,7 +93,5 @@ def broken_off(gone: GameOperatorError, timeline: "Timeline", trace: Path | None
         name="StormBrokenOffError",
         elapsed_seconds=waited,
         calls_sent=timeline.posts,
-        last_answered=answered,
-        first_unanswered=unanswered,
         trace=None if trace is None else str(trace),
     )

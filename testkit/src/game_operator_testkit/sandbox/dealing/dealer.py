@@ -322,15 +322,17 @@ class Dealer:
             pending.dealt.problems.append(problem)
 
     def _send_again_or_give_up(self, pending: PendingCall, answered: list[tuple[Post, Answer]]) -> None:
-        wait_millis, bet = self._retries.wait_millis(pending.attempts), pending.dealt
-        if wait_millis is not None:
+        bet = pending.dealt
+        can_cancel = isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried
+        wait_millis = self._retries.wait_millis(pending.attempts)
+        if wait_millis is not None and (self._retries.repeats_withdraws or not can_cancel):
             if pending.attempts < self._most_attempts:
                 self._due.add(self.now_millis + wait_millis, pending)
                 return
             last = next((answer for _, answer in reversed(answered) if answer.reply is not None), answered[-1][1])
             bet.problems.append(f"{pending.call.operation} had no definite answer in {pending.attempts} tries: {last}")
         self._give_up(pending)
-        if isinstance(pending.call, WithdrawCall) and isinstance(bet, DealtBet) and not bet.hurried:
+        if can_cancel and isinstance(bet, DealtBet):
             # Nobody knows whether it was placed, so it does not take part: it is cancelled.
             self._due.add(self.now_millis, PendingCall(bet, bet.planned.rollback(), f"{pending.draw}:cancelled"))
 

@@ -30,30 +30,22 @@ class ServiceState(StrEnum):
 
 
 _HTTP_OK: Final = 200
-_STATE_IN_WORDS: Final = {
-    ServiceState.OPEN: "was placed and not settled",
-    ServiceState.CLOSED: "was settled",
-    ServiceState.ROLLED_BACK: "was cancelled or never placed",
-    ServiceState.REFUSED: "was never placed",
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
     """
-    What may have become of a bet or claim.
+    What became of a bet or claim.
 
     Attributes:
         cents: What it did to the balance.
-        state: Where the bet is then; of a claim, PAID or CLAIMING.
-        in_words: The same in words; "" if it is what the service believes.
+        state: Where it is then.
         won_cents: What its deposit paid.
-        fault: The lasting fault that led to it, or None.
+        fault: The lasting fault that led to it, or None if it is what the service believes.
     """
 
     cents: int
     state: ServiceState
-    in_words: str = ""
     won_cents: int = 0
     fault: Fault | None = None
 
@@ -94,12 +86,6 @@ class _Record:
     def subject(self) -> str:
         """What reports call it: bet or claim, and its id."""
         return f"{self.KIND} {self.key}"
-
-    def given_up(self) -> frozenset[str]:
-        """Return which calls were sent and never answered definitely: their operations, or ``jackpot``."""
-        genuine = [each for each in self.history if each.post.is_genuine]
-        answered = (each.call for each in genuine if each.answer.settles(each.call))
-        return frozenset(_name(each.call) for each in genuine) - frozenset(map(_name, answered))
 
     def definite(self) -> Iterator[tuple[MovingCall, Answer]]:
         """Yield each call that was answered definitely, with its first such answer, in the order of the answers."""
@@ -176,38 +162,23 @@ class DealtBet(_Record):
 
     def fates(self) -> list[Fate]:
         """
-        Return what may have become of it, what the service believes first.
+        Return what the service believes of it, and what the wallet has if a lasting fault occurred.
 
-        It is one fate unless a call was given up, or a lasting fault occurred.
+        The second holds until somebody reconciles wallet and service.
         """
-        lost = self.given_up()
-        # By what each leads to, so that no two are alike.
-        found = {(self.state, self.won_cents if self.state is ServiceState.CLOSED else 0): self._fate(self.state)}
-        for fate in self._others(lost):
-            found.setdefault((fate.state, fate.won_cents), fate)
-        fates = []
-        for fate in found.values():
-            fates.append(replace(fate, cents=fate.cents + self.jackpot_cents))
-            if "jackpot" in lost:
-                paid = " and ".join(filter(None, (fate.in_words, "was paid its jackpot")))
-                fates.append(replace(fate, cents=fate.cents + self.planned.jackpot_cents, in_words=paid))
+        fates = [self._fate(self.state, self.won_cents)]
+        if self.accepted and self.unsent is not None:
+            fates.append(self._fate(ServiceState.OPEN, 0, self.unsent))
+        elif self.accepted and self.state is ServiceState.CLOSED and self.won_cents != self.planned.won_cents:
+            fates.append(self._fate(ServiceState.CLOSED, self.planned.won_cents, Fault.OTHER_WON))
         return fates
 
-    def _others(self, lost: frozenset[str]) -> Iterator[Fate]:
-        """Yield what else may have become of it, after the calls *lost* were given up."""
-        if not self.accepted and "withdraw" not in lost:
-            return
-        if self.unsent or self.state is ServiceState.PLACING or not lost.isdisjoint({"rollback", "deposit"}):
-            yield self._fate(ServiceState.OPEN, self.unsent)
-        sent_another = self.state is ServiceState.CLOSED and self.reported_won_cents is not None and not self.unsent
-        if "deposit" in lost or sent_another:
-            yield self._fate(ServiceState.CLOSED, Fault.OTHER_WON if sent_another else None, self.planned.won_cents)
-
-    def _fate(self, state: ServiceState, fault: Fault | None = None, won_cents: int | None = None) -> Fate:
-        won = 0 if state is not ServiceState.CLOSED else self.won_cents if won_cents is None else won_cents
-        effects = {ServiceState.OPEN: -self.planned.wager_cents, ServiceState.CLOSED: won - self.planned.wager_cents}
-        words = "" if (state, won_cents) == (self.state, None) else _STATE_IN_WORDS.get(state, "")
-        return Fate(effects.get(state, 0), state, words, won, fault)
+    def _fate(self, state: ServiceState, won_cents: int, fault: Fault | None = None) -> Fate:
+        effects = {
+            ServiceState.OPEN: -self.planned.wager_cents,
+            ServiceState.CLOSED: won_cents - self.planned.wager_cents,
+        }
+        return Fate(effects.get(state, 0) + self.jackpot_cents, state, won_cents, fault)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -225,10 +196,9 @@ class DealtClaim(_Record):
         return f"the service has it {self.state}, {self.planned.in_words}"
 
     def fates(self) -> list[Fate]:
-        """Return what may have become of it, what the service believes first; one fate if no call was given up."""
-        won_cents = self.planned.won_cents
-        believed = Fate(won_cents if self.state is ServiceState.PAID else 0, self.state)
-        return [believed, Fate(won_cents, ServiceState.PAID, "was paid")] if self.given_up() else [believed]
+        """Return what the service believes of it."""
+        won_cents = self.planned.won_cents if self.state is ServiceState.PAID else 0
+        return [Fate(won_cents, self.state, won_cents)]
 
 
 #: A bet or a claim.
@@ -305,7 +275,3 @@ class Order:
     pending: tuple[PendingCall, ...] = field(repr=False)
     posts: tuple[Post, ...]
     at_millis: int
-
-
-def _name(call: MovingCall) -> str:
-    return "jackpot" if call.action == "JACKPOT" else call.operation

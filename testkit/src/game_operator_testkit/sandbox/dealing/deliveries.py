@@ -29,6 +29,7 @@ class RetryPreset:
         brief: The same in a few words.
         waits_millis: The first waits.
         then_millis: The wait after those, for ever; None gives up.
+        repeats_withdraws: Whether a withdraw is sent again at all; otherwise it is cancelled by a rollback.
     """
 
     name: str
@@ -36,6 +37,7 @@ class RetryPreset:
     brief: str
     waits_millis: Sequence[int]
     then_millis: int | None = None
+    repeats_withdraws: bool = True
 
     def wait_millis(self, attempts: int) -> int | None:
         """Return how long to wait after *attempts* deliveries; None if there is no further one."""

@@ -3,8 +3,7 @@ Compares what the service believes with what the wallet has, bet by bet and play
 
 States agree when CLOSED is CLOSED with that credit, OPEN is OPEN, ROLLED_BACK is ROLLED_BACK, a TOMBSTONE, DECLINED or
 unseen, and refused is DECLINED or unseen. A balance agrees when it is the opening one and what the bets did to it.
-A difference is expected where the service itself gave a call up or a lasting fault occurred, and only if it is one that
-this call or fault can make.
+Where a lasting fault occurred, a difference is expected, if it is the one that this fault makes.
 """
 
 from collections import defaultdict
@@ -20,8 +19,6 @@ from game_operator_testkit.sandbox.dealing.balances import PlayerBalance
 from game_operator_testkit.sandbox.dealing.dealt import Dealt, DealtBet, Fate, ServiceState
 
 _UNDONE: Final = frozenset({BetState.ROLLED_BACK, BetState.TOMBSTONE, BetState.DECLINED})
-#: More balances of one player than these are not tried out one by one.
-_MOST_POSSIBLE: Final = 50_000
 _MOST_BETS_SHOWN: Final = 20
 _MOST_BETS_NAMED: Final = 3
 _HTTP_OK: Final = 200
@@ -52,17 +49,15 @@ class Difference:
         subject: The bet, claim or player, in words.
         service: What the service believes.
         wallet: What the wallet has or answered.
-        expected: Whether the service itself is to blame: it gave a call up, or a lasting fault occurred.
         history: Every post about it and its answer, a line each.
         gap_cents: How much too much the player has by it, less than 0 for too little; 0 if it moved no money.
         faults: The faults that occurred in its calls; of a player's balance, in those of the bets in question.
-        fault: The lasting fault that led to it, or None.
+        fault: The lasting fault that led to it and was asked for, or None: then the wallet is wrong.
     """
 
     subject: str
     service: str
     wallet: str
-    expected: bool
     history: tuple[str, ...]
     gap_cents: int = 0
     faults: tuple[Fault, ...] = ()
@@ -81,7 +76,7 @@ class Difference:
 
 
 def audit(
-    dealt: Sequence[Dealt], opening: Mapping[str, int], closing: Closing | None, wrong: Mapping[str, PlayerBalance]
+    dealt: Sequence[Dealt], opening: Mapping[str, int], closing: Closing, wrong: Mapping[str, PlayerBalance]
 ) -> list[Difference]:
     """
     Return all differences, those of bets before those of players.
@@ -89,20 +84,19 @@ def audit(
     Args:
         dealt: What the service dealt.
         opening: The players' balances before, in cents.
-        closing: What the wallet has now; None after a run that broke off, when nobody can read it any more.
+        closing: What the wallet has now.
         wrong: The players for whom the wallet reported a wrong balance on the way.
     """
     found = list(_of_answers(dealt))
-    if closing is not None and closing.bets is not None:
+    if closing.bets is not None:
         found += _of_bets(dealt, closing.bets)
     of_player: defaultdict[str, list[Dealt]] = defaultdict(list)
     for each in dealt:
         of_player[each.player_id].append(each)
     for player_id, before in opening.items():
         player = _PlayerAudit(player_id, before, of_player[player_id], wrong.get(player_id))
-        found += player.wrong_on_the_way() if closing is None else player.differences(closing)
-    findings = () if closing is None else closing.findings
-    found += (Difference("the wallet's books", "should add up", finding, False, ()) for finding in findings)
+        found += player.differences(closing)
+    found += (Difference("the wallet's books", "should add up", finding, ()) for finding in closing.findings)
     return found
 
 
@@ -116,7 +110,7 @@ def _of_answers(dealt: Iterable[Dealt]) -> Iterator[Difference]:
             problems.append(f"a call was answered, and not with a reply of spec §2.1: {unreadable.problem}")
         for problem in problems:
             history = tuple(each.history_in_words())
-            yield Difference(each.subject, each.belief, problem, False, history, faults=tuple(each.faults))
+            yield Difference(each.subject, each.belief, problem, history, faults=tuple(each.faults))
 
 
 def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[Difference]:
@@ -137,15 +131,13 @@ def _of_bets(dealt: Iterable[Dealt], kept: Mapping[str, BetRecord]) -> Iterator[
     for bet_id in sorted(kept.keys() - known):
         record = kept[bet_id]
         wallet, gap_cents = f"the wallet has it {_in_words(record)}", _moved_cents(record)
-        yield Difference(f"bet {bet_id}", "the service never placed it", wallet, False, (), gap_cents)
+        yield Difference(f"bet {bet_id}", "the service never placed it", wallet, (), gap_cents)
 
 
-def _of_bet(each: Dealt, wallet: str, fate: Fate | None, history: tuple[str, ...], gap_cents: int) -> Difference:
-    """Return the difference of a bet or claim that met with *fate*, which is None if no fault explains it."""
+def _of_bet(each: DealtBet, wallet: str, fate: Fate | None, history: tuple[str, ...], gap_cents: int) -> Difference:
+    """Return the difference of a bet that met with *fate*, which is None if no fault explains it."""
     fault = None if fate is None else fate.fault
-    return Difference(
-        each.subject, each.belief, wallet, fate is not None, history, gap_cents, tuple(each.faults), fault
-    )
+    return Difference(each.subject, each.belief, wallet, history, gap_cents, tuple(each.faults), fault)
 
 
 def _moved_cents(record: BetRecord | None) -> int:
@@ -178,10 +170,6 @@ def _in_words(record: BetRecord | None) -> str:
     return f"{record.state}, wager {amount_from_cents(record.wager_cents)}{won}"
 
 
-#: Which bets and claims met with another fate than the service believes.
-_Chain = tuple[tuple[Dealt, Fate], ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _PlayerAudit:
     """One player: the balance before in cents, what was dealt to them, and the balance if the wallet had it wrong."""
@@ -194,18 +182,29 @@ class _PlayerAudit:
     def differences(self, closing: Closing) -> Iterator[Difference]:
         now = closing.balances.get(self.player_id)
         due = self.before + sum(each.fates()[0].cents for each in self.dealt)
-        gave_up = any(each.given_up() for each in self.dealt)
-        explained = [] if now == due else None if now is None else self._explained(now, closing.bets)
-        if explained is not None:
-            yield from explained
-            # A call that was given up leaves open what is wrong.
-            yield from () if gave_up else self.wrong_on_the_way()
+        lasting = list(self._lasting(closing.bets))
+        at_wallet = due + sum(fate.cents - each.fates()[0].cents for each, fate in lasting)
+        if now == at_wallet or (now == due and closing.bets is None):
+            if now == at_wallet and closing.bets is None:
+                yield from (self._by_balance(each, fate) for each, fate in lasting)
+            yield from self._wrong_on_the_way()
             return
         wallet = "its balance could not be read" if now is None else f"the wallet has {amount_from_cents(now)}"
         opened = f"opened with {amount_from_cents(self.before)}, so {amount_from_cents(due)} is due"
         yield self._difference(opened, wallet, 0 if now is None else now - due)
 
-    def wrong_on_the_way(self) -> Iterator[Difference]:
+    def _lasting(self, kept: Mapping[str, BetRecord] | None) -> Iterator[tuple[DealtBet, Fate]]:
+        """Yield the bets that met with a lasting fault; of those in the ledger, the bets that nobody has reconciled."""
+        for each in self.dealt:
+            fates = each.fates()[1:]
+            if isinstance(each, DealtBet) and fates and (kept is None or _agree(each, fates[0], kept.get(each.key))):
+                yield each, fates[0]
+
+    def _by_balance(self, each: DealtBet, fate: Fate) -> Difference:
+        wallet = f"by the balance of player {self.player_id} the wallet has it {fate.state}"
+        return _of_bet(each, wallet, fate, tuple(each.history_in_words()), fate.cents - each.fates()[0].cents)
+
+    def _wrong_on_the_way(self) -> Iterator[Difference]:
         """Yield the first wrong balance that the wallet reported, if it reported one."""
         wrong = None if self.wrong is None else self.wrong.first_wrong
         if wrong is not None:
@@ -217,7 +216,7 @@ class _PlayerAudit:
     def _difference(self, service: str, wallet: str, gap_cents: int) -> Difference:
         faults = tuple(dict.fromkeys(fault for each in self._in_question for fault in each.faults))
         wallet += self._suspects()
-        return Difference(self._subject, service, wallet, False, self._history(), gap_cents, faults)
+        return Difference(f"player {self.player_id}", service, wallet, self._history(), gap_cents, faults)
 
     def _suspects(self) -> str:
         """Return, for people, which bets the balance may have gone wrong with; how many, if they are not few."""
@@ -226,45 +225,6 @@ class _PlayerAudit:
         if len(self.wrong.suspects) > _MOST_BETS_NAMED:
             return f", first wrong after one of {len(self.wrong.suspects)} bets"
         return f", first wrong after {' or '.join(each.subject for each in self.wrong.suspects)}"
-
-    @property
-    def _subject(self) -> str:
-        return f"player {self.player_id}"
-
-    def _explained(self, now: int, kept: Mapping[str, BetRecord] | None) -> list[Difference] | None:
-        """Return expected differences that add up to the balance *now*, or None if none do."""
-        fates = [(each, each.fates()) for each in self.dealt]
-        if kept is not None:
-            # Where the wallet's ledger has the state of a bet, only what fits that.
-            fates = [
-                (each, [fate for fate in of_one if _agree(each, fate, kept.get(each.key))] or of_one[:1])
-                if isinstance(each, DealtBet)
-                else (each, of_one)
-                for each, of_one in fates
-            ]
-        known = sum(of_one[0].cents for _, of_one in fates)
-        doubts = [(each, [(fate.cents - of_one[0].cents, fate) for fate in of_one[1:]]) for each, of_one in fates]
-        sums = _sums([(each, others) for each, others in doubts if others])
-        missing = now - self.before - known
-        if missing not in sums:
-            return None
-        if isinstance(sums, range):
-            service = (
-                f"opened with {amount_from_cents(self.before)}, and too many calls were given up to say what is due"
-            )
-            wallet = f"the wallet has {amount_from_cents(now)}"
-            return [Difference(self._subject, service, wallet, True, self._history())]
-        by_balance = f"by the balance of player {self.player_id} it"
-        return [
-            _of_bet(
-                each,
-                f"{by_balance} {fate.in_words}",
-                fate,
-                tuple(each.history_in_words()),
-                fate.cents - each.fates()[0].cents,
-            )
-            for each, fate in sums[missing]
-        ]
 
     def _history(self) -> tuple[str, ...]:
         history = [line for each in self._in_question[:_MOST_BETS_SHOWN] for line in each.history_in_words()]
@@ -276,23 +236,3 @@ class _PlayerAudit:
     def _in_question(self) -> Sequence[Dealt]:
         """The bets and claims that may have made the balance wrong."""
         return [each for each in self.dealt if each.history] if self.wrong is None else self.wrong.suspects
-
-
-def _sums(doubts: Sequence[tuple[Dealt, list[tuple[int, Fate]]]]) -> Mapping[int, _Chain] | range:
-    """Return what *doubts* may add up to in cents, each sum with the fewest that do; only the bounds if too many."""
-    sums: dict[int, _Chain] = {0: ()}
-    for each, others in doubts:
-        longer: dict[int, _Chain] = {}
-        for before, chain in sums.items():
-            for cents, fate in others:
-                candidate = (*chain, (each, fate))
-                if len(longer.get(before + cents, candidate)) >= len(candidate):
-                    longer[before + cents] = candidate
-        for cents, chain in longer.items():
-            if cents not in sums or len(sums[cents]) > len(chain):
-                sums[cents] = chain
-        if len(sums) > _MOST_POSSIBLE:
-            low = sum(min(0, *(cents for cents, _ in others)) for _, others in doubts)
-            high = sum(max(0, *(cents for cents, _ in others)) for _, others in doubts)
-            return range(low, high + 1)
-    return sums

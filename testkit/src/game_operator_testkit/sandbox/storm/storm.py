@@ -12,7 +12,7 @@ from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
 
-from game_operator.errors import ConfigurationError, GameOperatorError, LedgerError, TransportError
+from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator_testkit.provider.caller import WebhookCaller
 from game_operator_testkit.provider.delivery import Answer, Post, answers_to
@@ -90,7 +90,6 @@ class Storm:
     courier: Courier | None = None
     patience: float = _PATIENCE_SECONDS
     timeline: Timeline = field(default_factory=Timeline, init=False)
-    _not_200: int = field(default=0, init=False)
     _latencies_ms: list[float] = field(default_factory=list, init=False, repr=False)
     _items: list[PlannedItem] = field(default_factory=list, init=False, repr=False)
     #: What was dealt, what the players had before, and the balances that were wrong on the way; set by ``run``.
@@ -100,12 +99,9 @@ class Storm:
         """
         Play and audit; *on_progress* is called now and then.
 
-        A wallet that goes away, or its ledger, is audited as far as it came, and reported if anything is wrong already.
-
         Raises:
-            TransportError: The wallet cannot be reached, or gives no definite answer any more, and nothing else is
-                wrong.
-            LedgerError: The books cannot be read at the end, and nothing else is wrong.
+            TransportError: The wallet cannot be reached, or gives no definite answer any more.
+            LedgerError: The books cannot be read at the end.
             ConfigurationError: The plan cannot be made, the players are missing, or the wallet does not know them.
         """
         balances = BalanceBoard(kept_points=_KEPT_POINTS)
@@ -116,14 +112,11 @@ class Storm:
             # It would believe any first balance.
             balances.reported(player_id, cents)
         began = time.perf_counter()
-        try:
-            asyncio.run(self._carry(self._playing(dealer, on_progress)))
-            seconds = time.perf_counter() - began
-            if any(each.given_up() for each in dealer.dealt):
-                time.sleep(_SETTLING_SECONDS)
-            closing = self.books.close(opening)
-        except (TransportError, LedgerError) as gone:
-            return self._broken_off(dealer, time.perf_counter() - began, balances, gone)
+        asyncio.run(self._carry(self._playing(dealer, on_progress)))
+        seconds = time.perf_counter() - began
+        if any(each.lost for each in dealer.dealt):
+            time.sleep(_SETTLING_SECONDS)
+        closing = self.books.close(opening)
         self._ended = dealer, opening, _wrong(balances)
         report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
         return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
@@ -227,19 +220,6 @@ class Storm:
         """Return the lines of the trace of what was sent so far; none if nothing was."""
         return self.timeline.trace(self.head)
 
-    def _broken_off(
-        self, dealer: Dealer, seconds: float, balances: BalanceBoard, gone: GameOperatorError
-    ) -> StormReport:
-        """Return the report of a storm whose wallet has gone, if something else is wrong; else raise *gone*."""
-        # A call that the service gave up leaves open what is due.
-        open_players = {each.player_id for each in dealer.dealt if each.given_up()}
-        dealer.abandon()
-        wrong = {player_id: each for player_id, each in _wrong(balances).items() if player_id not in open_players}
-        report = self._report(dealer, seconds, audit(dealer.dealt, self.head.opening, None, wrong))
-        if report.agrees or report.all_refused:
-            raise gone
-        return replace(report, broken_off=str(gone))
-
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
 
@@ -279,10 +259,8 @@ class Storm:
 
         async def measured(post: Post) -> tuple[Answer, ...]:
             carried = await carrier.carry_post(post)
-            if carried.answer is not None:
-                if post.manner is None:
-                    self._latencies_ms.append(carried.elapsed_ms)
-                self._not_200 += carried.answer.status != 200 and post.is_genuine
+            if carried.answer is not None and post.manner is None:
+                self._latencies_ms.append(carried.elapsed_ms)
             return answers_to(post, carried)
 
         async with aclosing(carrier):
@@ -291,7 +269,6 @@ class Storm:
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
         refusals = Counter(filter(None, map(_refusal, bets)))
-        differences = tuple(difference for difference in found if not difference.expected)
         report = StormReport(
             head=self.head,
             bets=len(bets),
@@ -303,10 +280,8 @@ class Storm:
             states=Counter(str(each.state) for each in dealer.dealt),
             accepted=sum(bet.accepted for bet in bets),
             refusals=refusals,
-            differences=differences,
-            expected=tuple(difference for difference in found if difference.expected and difference.fault is None),
+            differences=tuple(difference for difference in found if difference.fault is None),
             lasting=tuple(difference for difference in found if difference.fault is not None),
-            not_200=self._not_200,
         )
         return report if report.agrees else replace(report, trace=self.trace())
 

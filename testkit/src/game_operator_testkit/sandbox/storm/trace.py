@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from game_operator.errors import RequestNotSentError, TransportError
-from game_operator.models.webhooks import MovingCall
-from game_operator_testkit.provider.delivery import NO_HELP, Answer, DeliveryInDoubtError, Post
+from game_operator_testkit.provider.delivery import NO_HELP, Answer, Post
 from game_operator_testkit.sandbox.dealing.carrying import Courier
 from game_operator_testkit.sandbox.dealing.dealt import Order
 
@@ -39,25 +38,17 @@ class TraceHead:
 
 class Timeline:
     """
-    Keeps what is sent and what comes back, and says where a wallet went away.
+    Keeps what is sent and what comes back.
 
     Attributes:
         orders: What was carried, or is just now.
         posts: How many posts left, answered or not.
-        last_answered: The last post that was answered definitely, in words; "" if there is none.
     """
 
     def __init__(self) -> None:
         self.orders: list[Order] = []
         self.posts: int = 0
-        self.last_answered: str = ""
         self._answers: dict[int, tuple[Answer, ...]] = {}
-        self._open: dict[tuple[MovingCall, ...], str] = {}
-
-    @property
-    def first_unanswered(self) -> str:
-        """The first post of the first call that was never answered definitely, in words; "" if there is none."""
-        return next(iter(self._open.values()), "")
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
         """Return the lines of the trace of all orders so far; empty if nothing was sent."""
@@ -84,29 +75,6 @@ class Timeline:
         """Note the *answers* to a post."""
         self.posts += 1
         self._answers[post.serial] = answers
-        if not post.is_genuine:
-            return
-        by_call = zip(post.calls, answers, strict=True)
-        definite = next((answer for call, answer in by_call if answer.settles(call)), None)
-        if definite is not None:
-            self._open.pop(post.calls, None)
-            self.last_answered = _in_words(post, str(definite))
-        elif post.manner is None:
-            last = str(answers[-1]).removesuffix(f" {DeliveryInDoubtError('').remedy}").rstrip(".")
-            self._open.setdefault(post.calls, _in_words(post, last))
-
-    def broke_off(self, post: Post, problem: str, *, left: bool) -> None:
-        """Note that *post* stays without an answer; *left* says whether the wallet may have it."""
-        self.posts += left
-        if post.is_genuine:
-            self._open.setdefault(post.calls, _in_words(post, problem or "no answer yet"))
-
-
-def _in_words(post: Post, answer: str) -> str:
-    call = post.calls[0]
-    what = f"bet {call.bet_id}" if call.bet_id else f"tx_id {call.tx_id}"
-    more = f" and {len(post.calls) - 1} more" if len(post.calls) > 1 else ""
-    return f"#{post.serial} {call.operation} of {what}{more} ({answer})"
 
 
 class NotingCourier:
@@ -131,7 +99,7 @@ class NotingCourier:
         try:
             answers = await self._courier(post)
         except TransportError as gone:
-            self._timeline.broke_off(post, gone.reason, left=not isinstance(gone, RequestNotSentError))
+            self._timeline.posts += not isinstance(gone, RequestNotSentError)
             if self._patience is None:
                 raise
             since = self._since if self._in_vain else began
@@ -139,7 +107,7 @@ class NotingCourier:
             raise _wallet_gone(reason, self._in_vain + 1, since) from gone
         except BaseException:
             # The storm is over: another worker met a wallet that is gone, or somebody pressed Ctrl-C.
-            self._timeline.broke_off(post, "", left=True)
+            self._timeline.posts += 1
             raise
         self._timeline.note(post, answers)
         if self._patience is not None and post.manner is None and post.is_genuine:
