@@ -580,7 +580,7 @@ USAGE = [
     pytest.param({"--faults": "reset=101%"}, "from 0 to 1", id="a rate above 100 %"),
     pytest.param({"--faults": "reset@0"}, "must be 1 or more", id="call number 0"),
     pytest.param({"--faults": "all=200%"}, "Pass all or none alone", id="all with a rate"),
-    pytest.param({"--faults": ","}, "a fault's name is missing", id="a comma alone"),
+    pytest.param({"--faults": ","}, "',' cannot be read", id="a comma alone"),
     pytest.param({"--trace": "no/t"}, "--trace: there is no folder 'no'. Make it first.", id="no folder for the trace"),
     pytest.param({"--trace": "/proc/t"}, "can be written in the folder '/proc'", id="a folder that takes no file"),
     pytest.param({"--trace": "."}, "--trace '.' is not a file", id="a folder in the trace's place"),
@@ -862,7 +862,7 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     lines = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()]
     posts = [post for line in lines[1:] for post in line["posts"]]
     unanswered = [post["path"] for post in posts if not post["heard"]]
-    assert unanswered[0] == "/deposit"
+    assert "/deposit" in unanswered
     assert len(unanswered) <= concurrency
     assert "SUCCESS, balance" in posts[0]["heard"][0]
 
