@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +24,10 @@ from game_operator.errors import RequestNotSentError
 from game_operator_testkit.provider.delivery import Answer, Post, answers_to
 from game_operator_testkit.provider.http import HttpCarrier
 from game_operator_testkit.provider.keys import ServiceKeys
-from game_operator_testkit.sandbox.dealing.carrying import Courier
+from game_operator_testkit.sandbox.dealing.dealer import Dealer
 from game_operator_testkit.sandbox.storm.players import LedgerBooks
 from game_operator_testkit.sandbox.storm.report import StormReport
-from game_operator_testkit.sandbox.storm.storm import Storm
+from game_operator_testkit.sandbox.storm.storm import OnProgress, Storm
 from game_operator_testkit.sandbox.storm.trace import NotingCourier
 from testkit.tests.sandbox.storming import head_of
 from tests.support.books import PREFIX, execute, problems, read_books
@@ -66,7 +66,7 @@ class Provider(Storm):
     #: Operation and transaction of each genuine call that was answered SUCCESS.
     succeeded: set[tuple[str, str | None]] = field(default_factory=set, init=False)
 
-    async def _carry(self, carry: Callable[[Courier], Awaitable[None]]) -> None:
+    async def _carry(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         random = Random(self.head.seed)
         under_way = dict.fromkeys((name for name, _ in self.wallets), 0)
         async with AsyncExitStack() as stack:
@@ -90,7 +90,7 @@ class Provider(Storm):
                     self._hear(name, post, answers)
                     return answers
 
-            await carry(NotingCourier(post, self.timeline, self.patience).post)
+            await self._play(dealer, NotingCourier(post, self.timeline, self.patience).post, on_progress)
 
     def _hear(self, name: str, post: Post, answers: Sequence[Answer]) -> None:
         if not post.is_genuine or post.manner is not None:

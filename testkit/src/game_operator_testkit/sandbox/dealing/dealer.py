@@ -197,8 +197,6 @@ class Dealer:
         """Return *end* with what the plan itself asks for."""
         if bet.planned.settlement_fault is not None:
             end.faults = (*end.faults, bet.planned.settlement_fault)
-        if bet.planned.reported_won_cents is not None:
-            bet.reported_won_cents = bet.planned.reported_won_cents
         return end
 
     def _is_kept_back(self, pending: PendingCall) -> bool:

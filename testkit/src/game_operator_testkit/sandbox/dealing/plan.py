@@ -51,7 +51,6 @@ class PlannedBet(BetCalls):
         ends_at_millis: When it is deposited or rolled back; of an OPEN bet, when it would have been.
         jackpot_cents: What a jackpot pays besides, when the bet closes; 0 for none.
         settlement_fault: SETTLEMENT_LOST or SETTLEMENT_HELD to keep its deposit or rollback back; None to send it.
-        reported_won_cents: What the service reports as won in place of *won_cents*; None for the same.
     """
 
     end: BetEnd
@@ -60,7 +59,6 @@ class PlannedBet(BetCalls):
     ends_at_millis: int
     jackpot_cents: int = 0
     settlement_fault: Fault | None = field(default=None, repr=False)
-    reported_won_cents: int | None = field(default=None, repr=False)
 
     @property
     def in_words(self) -> str:

@@ -41,7 +41,6 @@ class StormReport:
         refusals: With which codes bets were refused, and how often.
         differences: What service and wallet do not agree on, and the service is not to blame.
         lasting: The same where a lasting fault occurred, until somebody reconciles wallet and service.
-        none_kept: Whether the ledger has none of these players' bets, though the wallet accepted some.
         trace: The lines of the trace, if service and wallet do not agree.
     """
 
@@ -56,7 +55,6 @@ class StormReport:
     accepted: int
     refusals: Mapping[str, int]
     differences: tuple[Difference, ...]
-    none_kept: bool = False
     trace: tuple[str, ...] = field(default=(), repr=False)
     lasting: tuple[Difference, ...] = ()
 
@@ -126,11 +124,6 @@ class StormReport:
         # A storm makes no invalid call, so that one refusal of this kind is enough.
         shown = self.refusals if self.all_refused else self.refusals.keys() & {WebhookErrorCode.INVALID_REQUEST}
         found = [_REMEDIES[code] for code in shown if code in _REMEDIES]
-        if self.none_kept:
-            found.append(
-                "The ledger has none of the bets that the wallet accepted. If the wallet keeps them under a name of "
-                "its own, pass that as --source; or its tables' as --table-prefix."
-            )
         if self.too_seldom and not self.all_refused:
             found.append(
                 f"Not tried enough: {counts(self.too_seldom)}. {bets} need {counted(self.least_of_each, 'occurrence')} "

@@ -7,7 +7,7 @@ The plan, the faults and the audit are in other modules. This one connects them,
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Final, TypeAlias
@@ -112,14 +112,13 @@ class Storm:
             # It would believe any first balance.
             balances.reported(player_id, cents)
         began = time.perf_counter()
-        asyncio.run(self._carry(self._playing(dealer, on_progress)))
+        asyncio.run(self._carry(dealer, on_progress))
         seconds = time.perf_counter() - began
         if any(each.lost for each in dealer.dealt):
             time.sleep(_SETTLING_SECONDS)
         closing = self.books.close(opening)
         self._ended = dealer, opening, _wrong(balances)
-        report = self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
-        return replace(report, none_kept=closing.bets == {} and bool(report.accepted))
+        return self._report(dealer, seconds, audit(dealer.dealt, opening, closing, _wrong(balances)))
 
     @property
     def dealt(self) -> Sequence[Dealt]:
@@ -223,31 +222,27 @@ class Storm:
     def _caller(self) -> WebhookCaller:
         return WebhookCaller(self.wallet_url, self.keys.current, profile=self.profile, timeout=self.timeout)
 
-    def _playing(self, dealer: Dealer, on_progress: OnProgress | None) -> "Callable[[Courier], Awaitable[None]]":
-        """Return what plays the plan by a courier."""
+    async def _play(self, dealer: Dealer, courier: Courier, on_progress: OnProgress | None) -> None:
         began = time.perf_counter()
 
         def report_progress(_order: Order, _answers: object) -> None:
             if on_progress is not None:
                 on_progress(dealer.bets, self.timeline.posts, time.perf_counter() - began)
 
-        async def carry(courier: Courier) -> None:
-            for is_again in (False, True):
-                if is_again:
-                    dealer.repeat_earliest(_MOST_AGAIN)
-                await play(
-                    dealer,
-                    courier,
-                    concurrency=self.concurrency,
-                    on_order=self.timeline.orders.append,
-                    on_answer=report_progress,
-                )
+        for is_again in (False, True):
+            if is_again:
+                dealer.repeat_earliest(_MOST_AGAIN)
+            await play(
+                dealer,
+                courier,
+                concurrency=self.concurrency,
+                on_order=self.timeline.orders.append,
+                on_answer=report_progress,
+            )
 
-        return carry
-
-    async def _carry(self, carry: "Callable[[Courier], Awaitable[None]]") -> None:
+    async def _carry(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         if self.courier is not None:
-            await carry(NotingCourier(self.courier, self.timeline).post)
+            await self._play(dealer, NotingCourier(self.courier, self.timeline).post, on_progress)
             return
         carrier = HttpCarrier(
             self.wallet_url,
@@ -264,7 +259,7 @@ class Storm:
             return answers_to(post, carried)
 
         async with aclosing(carrier):
-            await carry(NotingCourier(measured, self.timeline, self.patience).post)
+            await self._play(dealer, NotingCourier(measured, self.timeline, self.patience).post, on_progress)
 
     def _report(self, dealer: Dealer, seconds: float, found: list[Difference]) -> StormReport:
         bets = [each for each in dealer.dealt if isinstance(each, DealtBet)]
