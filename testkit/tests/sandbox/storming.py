@@ -48,7 +48,6 @@ def head_of(**changes: Any) -> TraceHead:  # Any: fields of TraceHead, and playe
         "currency": "EUR",
         "faults": "none",
         "retries": "three",
-        "batches": False,
     }
     players = changes.pop("players", 40)
     settings |= changes
@@ -64,7 +63,6 @@ def wallet_in_process(
     profile: Profile | None = None,
 ) -> InProcess:
     """Return a courier to a wallet in this process that has the players of *head*."""
-    profile = profile or Profile(deposit_batch=head.batches)
     return InProcess(opening=head.opening, handler=handler, authenticator=authenticator, random=random, profile=profile)
 
 

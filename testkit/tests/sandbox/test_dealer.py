@@ -606,7 +606,7 @@ ROUND_OF_FIVE = round_of(*(bet(number, won_cents=100 * number) for number in ran
 def test_deposits_that_are_due_together_go_in_a_batch(supported: bool) -> None:
     """A wallet that knows none gets them singly, for the batch is not answered; each is credited once."""
     courier = InProcess(profile=BATCHES if supported else Profile())
-    dealer = deal(courier, ROUND_OF_FIVE, batches=True)
+    dealer = deal(courier, ROUND_OF_FIVE, profile=BATCHES)
     deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
     assert [len(post.calls) for post in deposits] == ([5] if supported else [5, 1, 1, 1, 1, 1])
     assert deposits[0].path == "/deposit-batch"
@@ -640,7 +640,7 @@ def test_what_is_left_out_of_the_answer_to_a_batch_is_sent_again_singly(acted: b
         return json.dumps([item for item in json.loads(body) if not item["tx_id"].endswith("b3")]).encode()
 
     courier = InProcess(profile=BATCHES, handler=LeavesOut, replace=without_b3)
-    dealer = deal(courier, ROUND_OF_FIVE, batches=True)
+    dealer = deal(courier, ROUND_OF_FIVE, profile=BATCHES)
     deposits = [post for post in genuine(courier) if isinstance(post.calls[0], DepositCall)]
     assert [[call.bet_id for call in post.calls] for post in deposits] == [["b0", "b1", "b2", "b3", "b4"], ["b3"]]
     assert deposits[1].attempt == 2
@@ -652,7 +652,7 @@ def test_an_extra_goes_in_no_batch() -> None:
     """A deposit with other content that is due together with another deposit is judged as the extra that it is."""
     courier = InProcess(profile=BATCHES)
     bets = bet(1), bet(2, ends_at_millis=START_MILLIS + 2_001), bet(3, ends_at_millis=START_MILLIS + 2_001)
-    dealer = deal(courier, round_of(*bets), plan=faults(nth={Fault.OTHER_CONTENT: 2}), batches=True)
+    dealer = deal(courier, round_of(*bets), plan=faults(nth={Fault.OTHER_CONTENT: 2}), profile=BATCHES)
     assert [[call.bet_id for call in post.calls] for post, _, _ in courier.posts[3:]] == [["b1"], ["b2", "b3"], ["b1"]]
     assert courier.posts[-1][0].extra is Fault.OTHER_CONTENT
     assert not problems(dealer) + disagreements(dealer, courier)
@@ -672,7 +672,7 @@ def test_a_deposit_with_a_fault_goes_alone(number: int, order: list[list[str]]) 
     """Its fault is laid over it, and over no other call; those before and behind it may still go together."""
     courier = InProcess(profile=BATCHES)
     plan = faults(nth={Fault.SLOW: number})
-    dealer = deal(courier, round_of(bet(1), bet(2), bet(3)), plan=plan, batches=True)
+    dealer = deal(courier, round_of(bet(1), bet(2), bet(3)), plan=plan, profile=BATCHES)
     assert in_order(courier) == [[f"{bet_id} BET" for bet_id in each] for each in order]
     (struck,) = (post for post in genuine(courier) if post.manner is Fault.SLOW)
     assert [call.bet_id for call in struck.calls] == [f"b{number // 2}"]
@@ -683,7 +683,7 @@ def test_jackpots_and_claims_go_in_no_batch() -> None:
     """They are due together, and each is posted alone."""
     courier = InProcess(profile=BATCHES)
     bets = bet(1, jackpot_cents=100), bet(2, jackpot_cents=200)
-    dealer = deal(courier, round_of(*bets), claim(1), claim(2), batches=True)
+    dealer = deal(courier, round_of(*bets), claim(1), claim(2), profile=BATCHES)
     assert sorted(in_order(courier), key=len)[:-1] == [
         ["f1 FREE_BET_CLAIM"], ["f2 FREE_BET_CLAIM"], ["b1 JACKPOT"], ["b2 JACKPOT"],
     ]  # fmt: skip
@@ -696,7 +696,7 @@ def test_what_is_faulty_early_or_a_repeat_goes_in_no_batch() -> None:
     courier = InProcess(profile=BATCHES, random=Random(2))
     plan = faults(*OF_WEBHOOKS, rate=0.05)
     listened = Listened()
-    dealer = deal(courier, *a_batchy_plan(), plan=plan, batches=True, concurrency=8, seed=9, balances=listened)
+    dealer = deal(courier, *a_batchy_plan(), plan=plan, profile=BATCHES, concurrency=8, seed=9, balances=listened)
     batched = [post for post, _, _ in courier.posts if len(post.calls) > 1]
     assert sum(len(post.calls) for post in batched) > 20
     assert {(post.attempt, post.manner, post.extra) for post in batched} == {(1, None, None)}
@@ -940,7 +940,6 @@ def blameless(seed: int, bets: int, profile: Profile, retries: str) -> None:
         retries=retries,
         concurrency=8,
         seed=seed,
-        batches=profile.deposit_batch,
         balances=listened,
     )
     assert not problems(dealer)
@@ -1074,7 +1073,7 @@ def test_a_provider_with_other_names_is_played(plan: FaultPlan) -> None:
     """Bodies, batches and tx_ids are those of the profile, and the wallet of that profile agrees on every bet."""
     items = list(Plan(seed=3, start_millis=START_MILLIS, games=catalogue(3), players=("p1",), bets=150))
     courier = InProcess(opening={"p1": 10**9}, profile=OTHER_NAMES)
-    dealer = deal(courier, *items, plan=plan, profile=OTHER_NAMES, batches=True)
+    dealer = deal(courier, *items, plan=plan, profile=OTHER_NAMES)
     assert (problems(dealer), disagreements(dealer, courier)) == ([], [])
     assert all(isinstance(dealt, DealtBet) for dealt in dealer.dealt)
     bodies = [post.signed for post, _, _ in courier.posts]

@@ -12,6 +12,7 @@ from game_operator.codes import BetState
 from game_operator.errors import ConfigurationError, TransportError
 from game_operator.models import BetNotFound, ClosedBet, RolledBackBet, RoundFound
 from game_operator.models.webhooks import DepositCall, MovingCall, RollbackCall
+from game_operator.profile import Profile
 from game_operator.wallet import Wallet
 from game_operator_testkit.provider.delivery import Answer, Post
 from game_operator_testkit.provider.faults import API_FAULTS, LASTING_FAULTS, Fault, FaultPlan
@@ -277,7 +278,7 @@ def test_a_bug_does_not_hide_behind_lasting_faults(wallet: type[RightWallet]) ->
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_a_batch_takes_along_nothing_that_is_kept_back(concurrency: int) -> None:
     """Deposits that are due together go in a batch, without those of struck bets."""
-    report, courier = storm(bets=250, batches=True, faults=MIXED, concurrency=concurrency)
+    report, courier = storm(bets=250, profile=Profile(deposit_batch=True), faults=MIXED, concurrency=concurrency)
     assert report.passed, report.differences
     assert len(report.left_open) > 5
     in_batches = {call.bet_id for post, _, _ in courier.posts if len(post.calls) > 1 for call in post.calls}

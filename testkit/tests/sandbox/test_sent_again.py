@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from game_operator.models.webhooks import DepositCall, MovingCall, Reply, RollbackCall, WithdrawCall
+from game_operator.profile import Profile
 from testkit.tests.sandbox.dealing import InProcess
 from testkit.tests.sandbox.storming import AUDITS, head_of, slips_of, storm, wallet_in_process
 from testkit.tests.sandbox.wrong_wallets import WrongWallet
@@ -139,7 +140,7 @@ def test_which_calls_are_sent_again(concurrency: int) -> None:
         pytest.param({"faults": "all"}, id="all faults"),
         pytest.param({"faults": "all", "retries": "cancel"}, id="and withdraws are cancelled"),
         pytest.param({"faults": "settlement-lost=0.1,silent-rollback=0.1,settlement-held=0.1"}, id="lasting faults"),
-        pytest.param({"batches": True}, id="batches"),
+        pytest.param({"profile": Profile(deposit_batch=True)}, id="batches"),
     ],
 )
 @pytest.mark.parametrize("audit", AUDITS)

@@ -253,7 +253,7 @@ def _answered(what: str, delivery: Delivery, expected: str) -> str:
 def storm_steps(wallet: DemoWallet) -> Iterator[str]:
     """Play many bets with faults, and audit each."""
     yield f"{_ROUNDS} rounds with every fault there is (game-operator storm)"
-    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS, batches=False)
+    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS)
     report = Storm(wallet.url, ServiceKeys(wallet.service_key), LedgerBooks(wallet.database), head).run()
     yield (
         f" {_ROUNDS} rounds, {report.bets} bets, {report.claims} claims of free bets of {_PLAYERS} players; "

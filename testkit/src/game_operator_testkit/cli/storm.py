@@ -87,7 +87,7 @@ class PlanOptions:
     seed: int | None = None
     currency: str = "EUR"
 
-    def head(self, ids: tuple[str, ...], players: int, *, batches: bool) -> "TraceHead":
+    def head(self, ids: tuple[str, ...], players: int) -> "TraceHead":
         """
         Return how the plan is made, for the players *ids*, or so many *players* who are opened.
 
@@ -118,7 +118,6 @@ class PlanOptions:
             currency=self.currency,
             faults=str(plan),
             retries=retries.name,
-            batches=batches,
             opening=dict.fromkeys(ids, 0) or openings(players, seed, start_millis),
         )
 
@@ -159,7 +158,7 @@ def storm(
     keys = ServiceKeys(key_in("--service-key", service_key), old_key and key_in("--old-key", old_key))
     rules, accounts = read_profile(profile), balances.accounts()
     books = players.books(accounts, PlayersBooks(wallet, keys.current, profile=rules, timeout=timeout))
-    head = plan.head(players.ids(), players.players, batches=rules.deposit_batch)
+    head = plan.head(players.ids(), players.players)
     played = Storm(wallet, keys, books, head, concurrency=concurrency, profile=rules, timeout=timeout)
     place = trace or Path(f"storm-{head.seed}.trace")
     report = _run(played, head.bets, place)

@@ -47,8 +47,8 @@ class Dealer:
         faults: What is laid over the deliveries.
         retries: When an unanswered call is sent again.
         seed: What the faults are drawn by, together with a call's number.
-        profile: Names the fields of the bodies; claims that it has no words for are not played.
-        batches: Whether deposits that are due together go in a batch.
+        profile: Names the fields of the bodies, and says whether deposits that are due together go in a batch; claims
+            that it has no words for are not played.
         on_change: Called with a bet or claim whenever its state changed.
         balances: Records what calls move, and the balances that wallets report.
         each_fault_occurs: Whether a fault that is drawn too seldom is laid on a call all the same; see ``FaultDraws``.
@@ -63,7 +63,6 @@ class Dealer:
         retries: RetryPreset | None = None,
         seed: int | str = 0,
         profile: Profile | None = None,
-        batches: bool = False,
         on_change: Callable[[Dealt], object] | None = None,
         balances: BalanceBoard | None = None,
         each_fault_occurs: bool = False,
@@ -75,7 +74,6 @@ class Dealer:
         self._writer = BodyWriter(profile or Profile())
         #: What is laid over the deliveries, and how many calls were planned.
         self.faults: FaultDraws = FaultDraws(faults, seed, self._writer, each_occurs=each_fault_occurs)
-        self._batches = batches
         self._on_change = on_change or (lambda _dealt: None)
         # A board that nobody reads costs little.
         self._balances = balances or BalanceBoard()
@@ -238,7 +236,13 @@ class Dealer:
         return Order(together, self.faults.posts(tuple(each.call for each in together), pending), at_millis)
 
     def _may_go_in_a_batch(self, pending: PendingCall) -> bool:
-        if not self._batches or pending.attempts or pending.faults or pending.extra or pending.releases:
+        if (
+            not self._writer.profile.deposit_batch
+            or pending.attempts
+            or pending.faults
+            or pending.extra
+            or pending.releases
+        ):
             return False
         call = pending.call
         return isinstance(pending.dealt, DealtBet) and isinstance(call, DepositCall) and not call.is_claim

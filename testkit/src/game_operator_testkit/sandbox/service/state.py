@@ -188,7 +188,6 @@ class SandboxService:
             # Each item has its own plan, which begins with the call number 1.
             seed=f"{self._seed}:{item.round_id}",
             profile=self.profile,
-            batches=self.profile.deposit_batch,
             on_change=self._record,
             balances=self.balances,
             most_attempts=_MOST_ATTEMPTS,

@@ -205,7 +205,6 @@ class Storm:
             retries=retry_preset(head.retries),
             seed=head.seed,
             profile=self.profile,
-            batches=head.batches,
             balances=balances,
             each_fault_occurs=True,
         )

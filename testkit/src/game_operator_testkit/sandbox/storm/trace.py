@@ -32,7 +32,6 @@ class TraceHead:
     currency: str
     faults: str
     retries: str
-    batches: bool
     opening: Mapping[str, int]
 
 
