@@ -298,7 +298,7 @@ def test_a_wrong_wallet_is_reported(
     assert mode_of(trace) == 0o600
     assert "BEGIN" not in trace.read_text()
     lines = [json.loads(line) for line in trace.read_text().splitlines()[1:]]
-    sent = [post for line in lines for post in line["posts"] if "request-lost" not in post["faults"]]
+    sent = [post for post in lines if "request-lost" not in post["faults"]]
     assert Counter(body.decode() for body in app.arrived) == Counter(post["body"] for post in sent)
 
 
@@ -858,8 +858,7 @@ def test_a_wallet_that_dies_leaves_what_to_look_for(
     )
     assert re.search(r"Money may have moved, and bets may be open: \d+ calls were sent\.", told.err)
     assert told.err.endswith("What was sent until now is in storm-5.trace.\n")
-    lines = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()]
-    posts = [post for line in lines[1:] for post in line["posts"]]
+    posts = [json.loads(line) for line in (own_folder / "storm-5.trace").read_text().splitlines()[1:]]
     unanswered = [post["path"] for post in posts if not post["heard"]]
     assert "/deposit" in unanswered
     assert len(unanswered) <= concurrency

@@ -12,8 +12,6 @@ from game_operator_testkit.sandbox.dealing.dealt import Order
 
 #: Carries a post, and returns an answer for each of its calls; raises TransportError if the wallet cannot be reached.
 Courier: TypeAlias = Callable[[Post], Awaitable[tuple[Answer, ...]]]
-#: Called with each order before it is carried.
-OnOrder: TypeAlias = Callable[[Order], object]
 #: Called with each order and its answers: for each post an answer for each of its calls.
 OnAnswer: TypeAlias = Callable[[Order, list[tuple[Answer, ...]]], object]
 
@@ -23,7 +21,6 @@ async def play(
     courier: Courier,
     *,
     concurrency: int = 1,
-    on_order: OnOrder | None = None,
     on_answer: OnAnswer | None = None,
 ) -> None:
     """
@@ -47,8 +44,6 @@ async def play(
                         return
                     await changed.wait()
                 under_way += 1
-            if on_order is not None:
-                on_order(order)
             answers = await _carried(order, courier, at_once=concurrency > 1)
             async with changed:
                 under_way -= 1

@@ -231,13 +231,7 @@ class Storm:
         for is_again in (False, True):
             if is_again:
                 dealer.repeat_earliest(_MOST_AGAIN)
-            await play(
-                dealer,
-                courier,
-                concurrency=self.concurrency,
-                on_order=self.timeline.orders.append,
-                on_answer=report_progress,
-            )
+            await play(dealer, courier, concurrency=self.concurrency, on_answer=report_progress)
 
     async def _carry(self, dealer: Dealer, on_progress: OnProgress | None) -> None:
         if self.courier is not None:

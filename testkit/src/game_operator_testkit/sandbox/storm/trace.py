@@ -1,7 +1,7 @@
 """
 What a storm sent and what came back: kept while it runs, and written as a trace.
 
-A trace has a JSON document on each line. The first line says how the plan was made, each other what was sent at once.
+A trace has a JSON document on each line: how the plan was made, and then each call with its answer.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from typing import Final
 from game_operator.errors import RequestNotSentError, TransportError
 from game_operator_testkit.provider.delivery import NO_HELP, Answer, Post
 from game_operator_testkit.sandbox.dealing.carrying import Courier
-from game_operator_testkit.sandbox.dealing.dealt import Order
 
 #: Calls in a row without a useful answer after which it slows down: a restart breaks off as many as were under way.
 _FEW: Final = 16
@@ -40,40 +39,41 @@ class Timeline:
     Keeps what is sent and what comes back.
 
     Attributes:
-        orders: What was carried, or is just now.
         posts: How many posts left, answered or not.
     """
 
     def __init__(self) -> None:
-        self.orders: list[Order] = []
         self.posts: int = 0
-        self._answers: dict[int, tuple[Answer, ...]] = {}
+        #: By their number, which is the order of sending and so that of causes too.
+        self._sent: dict[int, tuple[Post, tuple[Answer, ...]]] = {}
 
     def trace(self, head: TraceHead) -> tuple[str, ...]:
-        """Return the lines of the trace of all orders so far; empty if nothing was sent."""
-        # In the order of sending, which is that of causes too: what follows from an answer is sent after it.
-        orders = sorted(self.orders, key=lambda order: order.posts[0].serial)
-        return (json.dumps(asdict(head)), *map(self._order_line, orders)) if orders else ()
+        """Return the lines of the trace so far; empty if nothing was sent."""
+        sent = [_line(*self._sent[serial]) for serial in sorted(self._sent)]
+        return (json.dumps(asdict(head)), *sent) if sent else ()
 
-    def _order_line(self, order: Order) -> str:
-        """Return the line for an *order* and its answers; it holds no signature."""
-        posts = [
-            {
-                "serial": post.serial,
-                "delivery": post.attempt,
-                "faults": post.faults,
-                "path": post.path,
-                "body": post.body.decode(),
-                "heard": [str(answer) for answer in self._answers.get(post.serial, ())],
-            }
-            for post in order.posts
-        ]
-        return json.dumps({"at_millis": order.at_millis, "posts": posts})
+    def begin(self, post: Post) -> None:
+        """Note that *post* is about to be sent."""
+        self._sent[post.serial] = post, ()
 
     def note(self, post: Post, answers: tuple[Answer, ...]) -> None:
         """Note the *answers* to a post."""
         self.posts += 1
-        self._answers[post.serial] = answers
+        self._sent[post.serial] = post, answers
+
+
+def _line(post: Post, answers: tuple[Answer, ...]) -> str:
+    """Return the line for a *post* and its answers; it holds no signature."""
+    return json.dumps(
+        {
+            "serial": post.serial,
+            "delivery": post.attempt,
+            "faults": post.faults,
+            "path": post.path,
+            "body": post.body.decode(),
+            "heard": list(map(str, answers)),
+        }
+    )
 
 
 class NotingCourier:
@@ -95,6 +95,7 @@ class NotingCourier:
             TransportError: The wallet has given no useful answer for too long; its time is that of the whole wait.
         """
         began = time.monotonic()
+        self._timeline.begin(post)
         try:
             answers = await self._courier(post)
         except TransportError as gone:
