@@ -1,4 +1,4 @@
-"""The earliest calls of a storm, sent once more at its end: wallets that forget are found, and traces have it all."""
+"""The earliest calls of a storm, sent once more at its end: wallets that forget are found."""
 
 from collections import Counter
 from typing import Any

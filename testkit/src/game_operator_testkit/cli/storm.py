@@ -101,8 +101,8 @@ class PlanOptions:
         plan, retries = FaultPlan.parse(self.faults), retry_preset(self.retries)
         if retries.then_millis is None:
             raise ConfigurationError(
-                f"With --retries {retries.name} nobody would know what is due. For settlements that never arrive pass "
-                "--faults settlement-lost; for withdraws that are not repeated, --retries cancel."
+                f"With --retries {retries.name}, nobody knows what is due at the end. Pass --retries cancel, so that "
+                "withdraws are not repeated, or --faults settlement-lost, so that settlements never arrive."
             )
         if fault := next((each for each in API_FAULTS if each in plan.rates or each in plan.nth), None):
             raise ConfigurationError(
