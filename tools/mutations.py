@@ -29,7 +29,7 @@ _SETTINGS = """
 source_paths = ["src"]
 only_mutate = ["src/game_operator/{file}"]
 also_copy = ["testkit", "docs", "examples", "tools", "README.md", "Makefile", "conftest.py"]
-pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:game_operator", "--lane", "test"]
+pytest_add_cli_args = ["-p", "no:cacheprovider", "-p", "no:game_operator_testkit", "--lane", "test"]
 pytest_add_cli_args_test_selection = {tests}
 """
 #: The results of mutmut that are no survivor: a failing test, and a loop that was ended.

@@ -150,7 +150,7 @@ def test_what_each_brings_and_requires(both: dict[str, Built]) -> None:
     sdk, testkit = (_about(both[package], "entry_points.txt") for package in (_SDK, _TESTKIT))
     assert sdk == "[console_scripts]\ngame-operator = game_operator.cli:main\n"
     assert re.findall(r"^(\w+) = game_operator_testkit\.cli\.\1:\1$", testkit, re.MULTILINE) == sorted(NAMES)
-    assert "game_operator = game_operator_testkit.plugin.fixtures" in testkit
+    assert "game_operator_testkit = game_operator_testkit.plugin.fixtures" in testkit
     required = HeaderParser().parsestr(_about(both[_TESTKIT], "METADATA")).get_all("Requires-Dist", [])
     assert f"game-operator[cli]=={__version__}" in required
     assert [each for each in required if "pytest" in each] == []

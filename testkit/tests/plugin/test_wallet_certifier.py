@@ -428,7 +428,7 @@ def test_unchecked(wallet_certifier):
 """
 
 
-_OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider", "-p", "game_operator")
+_OPTIONS = ("--disable-plugin-autoload", "-W", "error", "-p", "no:cacheprovider", "-p", "game_operator_testkit")
 
 
 def _run(pytester: pytest.Pytester, suite: str, *options: str) -> pytest.RunResult:
