@@ -43,7 +43,6 @@ class Needed(NamedTuple):
 
 _SUPERVISOR, _CONNECTIONS = "game_operator/cli/serve_processes.py", "game_operator/cli/serve_connections.py"
 _SERVING, _SESSIONS = "game_operator_testkit/sandbox/serving.py", "game_operator/ledger/postgres/sessions.py"
-_PLUGIN = "game_operator_testkit/plugin/fixtures.py"
 _HTTPTOOLS = "uvicorn.protocols.http.httptools_impl:"
 #: All that `src` uses beside what other libraries document.
 NEEDED = (
@@ -127,10 +126,6 @@ NEEDED = (
     Needed(
         "httpx", "0.28.1", "game_operator/transport", "httpx._transports.default:AsyncHTTPTransport", "_pool",
         "The same for the async client.",
-    ),
-    Needed(
-        "pytest", "9.2.0", _PLUGIN, "_pytest.logging:LoggingPlugin", "report_handler",
-        "What a wallet logs is printed twice: with its scenario, and below the whole test.",
     ),
     Needed(
         "Python", "3.11.7", "game_operator/protocol/exact_json.py", "json.encoder", "encode_basestring",

@@ -30,7 +30,6 @@ from game_operator import (
 from game_operator.backoffice import Catalogue, Reconciler
 from game_operator.ledger import AsyncSqlLedger, MemoryLedger, SqlLedger
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
-from game_operator_testkit import CampaignMaker, ReconcilerMaker
 
 Transaction = Callable[[], AbstractContextManager[object]]
 
@@ -131,14 +130,6 @@ def a_reconciliation_is_for_threads(
     Reconciler(client, awaited)  # type: ignore[arg-type]
     Reconciler(client, wallet, min_age=7_200)  # type: ignore[arg-type]
     Reconciler(client, wallet).run(repair=True, max_total_cents="1.00")  # type: ignore[arg-type]
-
-
-def reconciliations_in_tests_are_for_threads(
-    reconciler_for: ReconcilerMaker, campaign_for: CampaignMaker, awaited: AsyncWallet, other: AsyncSqlLedger
-) -> None:
-    """Neither fixture takes what is awaited."""
-    reconciler_for(awaited)  # type: ignore[arg-type]
-    campaign_for(other, "summer")  # type: ignore[arg-type]
 
 
 def misspelt_names_are_seen() -> None:

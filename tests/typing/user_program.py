@@ -61,7 +61,6 @@ from game_operator import (
     launch_url,
 )
 from game_operator.backoffice import (
-    CampaignPlan,
     Catalogue,
     CatalogueChange,
     Reconciler,
@@ -80,7 +79,6 @@ from game_operator.models.webhooks import (
 )
 from game_operator.wallet import AsyncJoinedWallet, AsyncWallet, JoinedWallet, Wallet
 from game_operator.webhooks import AsyncWebhookHandler, Authenticator, KeepsAnomalies, WebhookHandler, WebhookReceiver
-from game_operator_testkit import CampaignMaker, ReconcilerMaker
 
 #: A program's own names for what a look-up may answer.
 Lookup = OpenBet | ClosedBet | RolledBackBet | BetNotFound
@@ -476,16 +474,3 @@ def follow_the_games(
         WebhookReceiver(authenticator=signature, instances=each)
         for each in (catalogue, in_database, {"i1"}, lambda: catalogue.instances)
     ]
-
-
-def the_day_after_in_tests(
-    reconciler_for: ReconcilerMaker,
-    campaign_for: CampaignMaker,
-    wallet: Wallet,
-    joined: JoinedWallet,
-    ledger: SqlLedger,
-) -> None:
-    """What the fixtures of the pytest plugin return."""
-    assert_type(reconciler_for(wallet), Reconciler)
-    assert_type(reconciler_for(joined, min_age=timedelta(hours=1)).run(), ReconcileReport)
-    assert_type(campaign_for(ledger, "summer", count=5).plan(["p1"]), CampaignPlan)

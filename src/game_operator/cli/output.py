@@ -8,7 +8,6 @@ What comes from the service is shown literally: it can neither style our tables 
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 import unicodedata
@@ -18,7 +17,6 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from textwrap import wrap
 from typing import TypeAlias
 
 from rich.console import Console
@@ -31,9 +29,6 @@ _WIDTH_OF_A_PIPE = 160
 #: More columns than any table has.
 _WIDEST = 1_000_000
 _LARGEST_EXPONENT = 64
-#: The columns of sentences.
-_LEAST, _MOST = 40, 100
-_CUT = " …"
 #: Only its owner may read and write a file.
 SECRET_MODE = 0o600
 #: All may read a file, unless the umask forbids it.
@@ -161,34 +156,6 @@ def progress() -> Iterator[ShowProgress]:
             bar.update(task, completed=completed, total=total, description=visible(about))
 
         yield show
-
-
-def say_wrapped(
-    text: str, *, first: str = "", indent: str = "", style: str = "", most: int | None = None, anywhere: bool = False
-) -> int:
-    """
-    Print *text* in lines, the first of them behind *first*, and the others behind *indent*; return how many.
-
-    Args:
-        text: What is said; line breaks in it are shown as such escapes.
-        first: Stands before the first line.
-        indent: Stands before the other lines.
-        style: Of all of it.
-        most: How many lines at most; the last one then says that there is more.
-        anywhere: Whether lines may end in the middle of a word, as those of a document without blanks must.
-    """
-    # In a pipe, the columns of a usual page.
-    columns = shutil.get_terminal_size((_MOST, 24)).columns if _has_width() else _MOST
-    text, room = visible(text), max(_LEAST, min(_MOST, columns)) - max(len(first), len(indent))
-    if anywhere:
-        lines = [text[start : start + room] for start in range(0, len(text), room)]
-        if most is not None and len(lines) > most:
-            lines[most - 1 :] = [lines[most - 1][: -len(_CUT)] + _CUT]
-    else:
-        lines = wrap(text, room, max_lines=most, placeholder=_CUT, break_on_hyphens=False)
-    for number, line in enumerate(lines or [""]):
-        say((indent if number else first) + line, style=style)
-    return len(lines)
 
 
 @contextmanager

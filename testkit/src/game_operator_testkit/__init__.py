@@ -20,8 +20,6 @@ from game_operator._lazy import lazy_names
 if TYPE_CHECKING:
     from game_operator_testkit.certifier.certifying import certify as certify
     from game_operator_testkit.certifier.certifying import certify_in_process as certify_in_process
-    from game_operator_testkit.plugin.backoffice import CampaignMaker as CampaignMaker
-    from game_operator_testkit.plugin.backoffice import ReconcilerMaker as ReconcilerMaker
     from game_operator_testkit.plugin.certifier import WalletCertifier as WalletCertifier
     from game_operator_testkit.plugin.signer import SignedWebhook as SignedWebhook
     from game_operator_testkit.plugin.signer import WebhookSigner as WebhookSigner
@@ -38,7 +36,6 @@ if not TYPE_CHECKING:  # With a __getattr__, a type checker would accept every m
         __name__,
         {
             ".certifier.certifying": "certify certify_in_process",
-            ".plugin.backoffice": "CampaignMaker ReconcilerMaker",
             ".plugin.certifier": "WalletCertifier",
             ".plugin.signer": "SignedWebhook WebhookSigner",
             ".provider.caller": "WebhookCaller",

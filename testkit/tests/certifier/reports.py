@@ -49,7 +49,7 @@ EVIL_BYTES = EVIL.encode(errors="replace") + b"\xff\xfe\xed\xa0\x80\r\n"
 
 SIGNED: HeaderPairs = (
     (b"Content-Type", b"application/json"),
-    (b"signature", b"kW3u-_" + b"Zx9" * 112),
+    (b"signature", b"[left out]"),
     (b"User-Agent", b"game-operator/1 (certify)"),
 )
 ANSWERED: HeaderPairs = ((b"content-type", b"application/json"), (b"content-length", b"61"))
@@ -83,6 +83,7 @@ def exchange(
         problem=problem or unread,
         elapsed_ms=4.25,
         at_millis=BEGAN_MILLIS + 5,
+        signed_by="service",
     )
 
 

@@ -75,7 +75,7 @@ def test_a_failure_says_what_it_costs_and_what_decided() -> None:
         "It rests on: spec §3, decision 0014 (assumed)",
         "The exchange that decided: the same withdraw again: SUCCESS 90.00",
         "> POST /withdraw",
-        "signature: kW3u-_",
+        "signature: [left out]",
         '"amount":500',
         "< 200",
         '"balance":90.00',

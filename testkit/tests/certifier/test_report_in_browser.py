@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from game_operator_testkit.certifier.report.again import curl_of
+from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.as_html import html
 from testkit.tests.certifier.reports import URL, failing_report, hostile_report
 from tests.support.browser import chromium, visiting
@@ -154,7 +154,7 @@ def test_a_line_is_copied_as_it_is(browser: Browser, base_url: str) -> None:
         page.get_by_role("link", name="B01", exact=True).first.click()
         page.locator("#B01 .decided").get_by_role("button", name="Copy").click()
         page.locator("#B01").get_by_role("button", name="Copied").wait_for()
-        assert page.evaluate("navigator.clipboard.readText()") == curl_of(exchange, URL)
+        assert page.evaluate("navigator.clipboard.readText()") == call_of(exchange, URL)
 
 
 def test_it_is_used_by_keyboard_and_without_a_script(browser: Browser, base_url: str) -> None:

@@ -151,11 +151,11 @@ def test_what_is_left_out_is_counted() -> None:
 
 @pytest.mark.parametrize(("length", "has_line"), [(LINE - 1_000, True), (LINE + 1_000, False)])
 def test_a_line_that_is_too_long_is_left_out(length: int, has_line: bool) -> None:
-    """And the page says so."""
+    """On the page too."""
     given = report(replace(passed("A01"), exchanges=(exchange(body=b"i" * length),)))
     (read,) = document(given)["verdicts"][0]["exchanges"]  # type: ignore[index]
-    assert (read["curl"] is not None) is has_line
-    assert ("too many for a report" in html(given)) is not has_line
+    assert (read["call"] is not None) is has_line
+    assert ("game-operator call /withdraw" in html(given)) is has_line
 
 
 @pytest.mark.parametrize(("length", "shown"), [(TEXT, "x" * TEXT), (TEXT + 1, "x" * TEXT + "…")])

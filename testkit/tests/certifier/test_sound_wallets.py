@@ -1,13 +1,11 @@
 """Wallets that are sound in their own way pass: with limits, with games that must exist, slow, failing by chance."""
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from wallet_by_hand import Call, Case, InvalidRequestError, PlainWallet, Reply
 
-from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Report, Supplies, certify_in_process
 from game_operator_testkit.certifier.engine.observed import Observed
@@ -125,28 +123,6 @@ def test_a_limit_of_a_day_is_no_mistake() -> None:
     assert {each.id: each.reason for each in report.failures} == {}
     assert any("was refused with LIMIT_EXCEEDED" in each.reason for each in report.skipped)
     assert all(0 <= (each.difference_cents or 0) < 10_000 for each in report.moved)
-
-
-def test_a_wager_can_be_named() -> None:
-    """Then nothing is refused before it is found."""
-    report = certified(LimitsWagers, wager_amount=Decimal("0.50"), only=["A02", "B01", "D02", "H06"])
-    hold_passed(report)
-    first = next(each for each in report.verdict("A02").exchanges if each.path == "/withdraw")
-    assert b'"amount":50,' in first.request_body
-
-
-def test_a_wager_is_a_twentieth_of_what_a_player_has_at_most() -> None:
-    """A lower one is not played without a word: the wallet may not take it."""
-    certified(PlainWallet, wager_amount=Decimal("50.00"), only=["A02"])
-    with pytest.raises(ConfigurationError, match=r"The wager 50\.01 is more than a twentieth of the 1000\.00 that the"):
-        certified(PlainWallet, wager_amount=Decimal("50.01"), only=["A02"])
-
-
-@pytest.mark.parametrize("wager", [Decimal(0), Decimal(-1), Decimal("0.001"), Decimal("NaN"), Decimal("1e12"), 0.5])
-def test_a_wager_that_cannot_be_wagered_is_refused(wager: Any) -> None:
-    """Before anything is sent."""
-    with pytest.raises(ConfigurationError, match="is not an amount that can be wagered"):
-        certified(PlainWallet, wager_amount=wager)
 
 
 class KnowsItsGames(PlainWallet):

@@ -141,7 +141,7 @@ def test_what_was_wrong_by_then_is_told() -> None:
     assert report.verdict("B01").weight is Weight.MONEY_DOUBLED
     assert report.verdict("B02").is_stopped
     assert Summary(report).headline == "Failed: this wallet doubles money."
-    assert "Somebody stopped the run, so " in html(report)
+    assert "The run was stopped, so " in html(report)
 
 
 def test_stopped_before_anything_was_tried() -> None:

@@ -1,4 +1,4 @@
-"""`game-operator call`, and reports of certifications that hold no signature: its lines take the place of curl's."""
+"""`game-operator call`, and reports of certifications, which hold no signature but lines for it."""
 
 import io
 import json
@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 from game_operator_testkit.certifier import Report, certify
-from game_operator_testkit.certifier.report.again import call_of, curl_of, left_out, why_no_line
+from game_operator_testkit.certifier.report.again import call_of, left_out
 from game_operator_testkit.certifier.report.as_html import html
 from game_operator_testkit.certifier.report.as_json import document
 from game_operator_testkit.certifier.report.as_junit import junit
@@ -141,37 +141,26 @@ def written(report: Report) -> str:
 
 
 @pytest.mark.outside
-def test_no_report_holds_a_signature_unless_it_is_asked_to(tmp_path: Path, private_key: RSAPrivateKey) -> None:
+def test_no_report_holds_a_signature(tmp_path: Path, private_key: RSAPrivateKey) -> None:
     """As HTML, JSON, JUnit or pickle: with one, and the body, a reader is paid by another wallet."""
     with served(tmp_path, private_key, GivesBackWhatItNeverTook) as wallet:
         without = written(certified(wallet, private_key))
         sent = {each for each in signatures(wallet) if len(each.strip("A")) > 300}
-        wallet.heads.clear()
-        kept = written(certified(wallet, private_key, with_signatures=True))
-        shown = {each for each in signatures(wallet) if each in kept}
     assert len(sent) > 20
     assert [each for each in sent if each in without] == []
     assert "This page holds no signature and no key" in without
-    assert "This page holds signatures" in kept
-    assert len(shown) > 20
 
 
 def test_the_command_leaves_signatures_out_too(wallet: Served, run: Run, key_file: Path, tmp_path: Path) -> None:
-    """In each file and on the terminal; --with-signatures keeps them."""
+    """In each file and on the terminal."""
     files = {option: tmp_path / f"report{option}" for option in ("--html", "--junit", "--json-file")}
     players = ("--player", "ann", "--other-player", "bob", "--only", "A02")
     options = [*players, "--service-key", key_file, *(word for pair in files.items() for word in pair)]
-
-    def reports(*more: str) -> str:
-        told = run("certify", wallet.url, *options, *more)
-        assert told.code == 0, told
-        return told.out + told.err + "".join(file.read_text() for file in files.values())
-
-    without = reports()
-    assert [each for each in signatures(wallet) if each in without] == []
-    wallet.heads.clear()
-    kept = reports("--with-signatures")
-    assert any(each in kept for each in signatures(wallet))
+    told = run("certify", wallet.url, *options)
+    assert told.code == 0, told
+    written_by_it = told.out + told.err + "".join(file.read_text() for file in files.values())
+    assert len(signatures(wallet)) > 3
+    assert [each for each in signatures(wallet) if each in written_by_it] == []
 
 
 def test_a_line_of_a_report_signs_its_call_anew(
@@ -192,15 +181,13 @@ def test_a_line_of_a_report_signs_its_call_anew(
     assert wallet.ledger.balance("ann") == balance
 
 
-_SIGNED = {"signed_by": "service", "is_left_out": True}
-
-
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
         pytest.param({}, f"game-operator call /withdraw --url {URL} --service-key service.pem --body abc", id="plain"),
         pytest.param({"signed_by": "old"}, "--service-key old.pem", id="another key"),
         pytest.param({"signed_by": "odd"}, None, id="other bytes were signed"),
+        pytest.param({"signed_by": ""}, None, id="no signature"),
         pytest.param({"method": "PUT"}, None, id="another method"),
         pytest.param({"path": "/withdraw?x=1"}, None, id="another path"),
         pytest.param({"manner": "cut"}, None, id="cut"),
@@ -211,17 +198,14 @@ _SIGNED = {"signed_by": "service", "is_left_out": True}
     ],
 )
 def test_which_lines_there_are(changes: dict[str, Any], line: str | None) -> None:
-    """A line that would send something else is none, and it is said why; with its signature, it is a line for curl."""
+    """A line that would send something else is none."""
     fields: dict[str, Any] = {name: getattr(exchange(body=b"abc"), name) for name in Exchange.__slots__}
     headers = ((b"Content-Type", b"application/json"), (b"signature", b"[left out]"))
-    sent = Exchange(**fields | _SIGNED | {"request_headers": headers} | changes)
+    sent = Exchange(**fields | {"request_headers": headers} | changes)
     found = call_of(sent, URL)
     assert (line or "") in (found or ""), found
-    assert (found is None) is (line is None) is bool(why_no_line(sent, URL))
-    assert curl_of(sent, URL) is None
-    kept = Exchange(**fields | {"signed_by": "service"})
-    assert (call_of(kept, URL), str(curl_of(kept, URL))[:5]) == (None, "curl ")
-    remote = call_of(Exchange(**fields | _SIGNED), "http://wallet.example")
+    assert (found is None) is (line is None)
+    remote = call_of(Exchange(**fields), "http://wallet.example")
     assert remote is not None
     assert "--moves-money --allow-insecure-http" in remote
 

@@ -18,16 +18,10 @@ def test_the_first_signal_only_asks(capsys: pytest.CaptureFixture[str]) -> None:
         assert stop.is_set()
     assert stop.number == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
-    assert capsys.readouterr().err == "Stopping: money is put back first. Ctrl-C once more leaves at once.\n"
-
-
-def test_while_the_report_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The run is over, so that nothing can be put back; a report that was asked for is not lost by a signal."""
-    stop = Stop("certify-1")
-    with stop.listening():
-        stop.is_played = True
-        signal.raise_signal(signal.SIGINT)
-    assert capsys.readouterr().err.startswith("Stopping: the report is printed first.")
+    assert (
+        capsys.readouterr().err
+        == "Stopping: money is put back and the report is printed first. Ctrl-C once more leaves at once.\n"
+    )
 
 
 def test_another_signal_leaves(capsys: pytest.CaptureFixture[str]) -> None:

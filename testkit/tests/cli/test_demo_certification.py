@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.artefact, pytest.mark.outside]
 
 def test_the_demo_holds_its_wallet_to_the_certifier(tmp_path: Path, private_key: RSAPrivateKey) -> None:
     """
-    Groups A, B and C, each counted; the heaviest failure is told with its reason.
+    The heaviest failure is told with its reason.
 
     That the ready wallet passes is told by the whole story of test_demo.
     """
@@ -24,5 +24,4 @@ def test_the_demo_holds_its_wallet_to_the_certifier(tmp_path: Path, private_key:
         (certified,) = shown_steps(certification_steps(wallet))
     assert certified["problem"].startswith("the wallet fails C01, a rollback of ")
     lines = certified["lines"]
-    assert [line.partition(": ")[0] for line in lines[2:5]] == ["A flows", "B repeats", "C order and state"]
     assert not any("PASSED" in line for line in lines)

@@ -93,10 +93,14 @@ def played(
     ("make", "trouble", "problem", "last"),
     [
         pytest.param(
-            PaysLateCallsAgain, no_trouble, "the balance after the late calls is ", "credited: 29.00, ", id="pays twice"
+            PaysLateCallsAgain,
+            no_trouble,
+            "the balance after the late calls is ",
+            "a second look agrees",
+            id="pays twice",
         ),
         pytest.param(
-            RefusesLateCalls, no_trouble, "the answers to the late calls is ", "credited: 29.00, ", id="refuses late"
+            RefusesLateCalls, no_trouble, "the answers to the late calls is ", "a second look agrees", id="refuses late"
         ),
         pytest.param(
             Wallet, another_win, "the number of repaired bets is 2, not 3", "a dry run changes", id="answers differ"
@@ -114,7 +118,7 @@ def test_the_demo_finds_what_a_reconciliation_leaves(
     found, lines = played(tmp_path, private_key, make, reconciliation_steps, "a dry run", trouble)
     assert found.startswith(problem)
     assert lines[-1].startswith(last)
-    assert lines[1] == "a dry run changes nothing: agrees 6, refund 1 (4.00), settle 2 (25.00)"
+    assert lines[1] == "a dry run changes nothing: agrees 6, refund 1, settle 2"
 
 
 def test_the_demo_counts_the_grants_of_each_player(tmp_path: Path, private_key: RSAPrivateKey) -> None:
@@ -125,5 +129,5 @@ def test_the_demo_counts_the_grants_of_each_player(tmp_path: Path, private_key: 
     """
     found, lines = played(tmp_path, private_key, Wallet, campaign_steps, "interrupted", one_grant_more)
     assert found.startswith("the number of grants of each player is ")
-    assert lines[1] == "interrupted: 14 granted, 1 without an answer, 9 not sent"
+    assert lines[1] == "interrupted: 14 granted, 1 without an answer"
     assert lines[-1].startswith("resumed: 24 granted")

@@ -45,7 +45,7 @@ def of_our_children() -> list[str]:
             line = (folder / "cmdline").read_bytes().decode()
         except OSError:
             continue
-        if parent == str(os.getpid()) and "game_operator.cli" in line:
+        if parent == str(os.getpid()) and "\0-m\0game_operator.cli\0" in line:
             found.append(line)
     return found
 
@@ -189,7 +189,7 @@ def test_a_run_is_watched_and_stopped(waiting: Room, gate: Event) -> None:
     gate.set()
     html = waiting.ended()
     assert "It ended early (exit code 143)." in html.text
-    assert "Stopping: money is put back first." in html.text
+    assert "Stopping: money is put back and the report is printed first." in html.text
     assert of_our_children() == []
 
 

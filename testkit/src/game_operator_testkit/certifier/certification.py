@@ -4,18 +4,15 @@ import re
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
-from decimal import Decimal
 from threading import Event
 from typing import Final, Required, TypeAlias, TypedDict
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.models.webhooks import LONGEST_ID, problem_of_id
-from game_operator.money import cents_from_amount
 from game_operator.profile import Profile
 from game_operator.protocol.made_ids import CERTIFY_DIGITS, certify_run_id
 from game_operator_testkit.certifier.engine.supplies import Supplies
 from game_operator_testkit.certifier.report.verdicts import Verdict
-from game_operator_testkit.certifier.wallet_check import MOST_CENTS
 from game_operator_testkit.provider.keys import SigningKey
 
 #: Called with each verdict, and with how many scenarios there are.
@@ -25,8 +22,8 @@ OnVerdict: TypeAlias = Callable[[Verdict, int], object]
 _RUN_ID: Final = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
-class CertifierSettings(TypedDict, total=False):
-    """The arguments of ``wallet_certifier``, which has a key: ``Certification`` says what each is."""
+class Settings(TypedDict, total=False):
+    """What may be said of a certification beside the service's key: ``Certification`` says what each is."""
 
     player_id: Required[str]
     other_player_id: Required[str]
@@ -36,18 +33,10 @@ class CertifierSettings(TypedDict, total=False):
     supplies: Supplies
     instance_id: str | None
     game: str | None
-    wager_amount: Decimal | None
     deadline: float
-
-
-class Settings(CertifierSettings, total=False):
-    """The arguments of ``certify`` and ``certify_in_process``: ``Certification`` says what each is."""
-
-    signing_key: Required[SigningKey]
     on_verdict: OnVerdict | None
     run_id: str | None
     stopping: Event | None
-    with_signatures: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,16 +54,12 @@ class Certification:
         supplies: What more can be done to the wallet; scenarios that need it are skipped without.
         instance_id: The game instance that is played; a wallet that knows its instances refuses others.
         game: The game that is played, for a wallet that knows its games; a made-up one if None.
-        wager_amount: A wager in currency units that the wallet takes; None for at most 5.00, and for less or more where
-            the wallet answers that this is beyond a limit.
         deadline: Seconds for the whole run; what is not played by then failed.
         on_verdict: Called with each verdict as soon as there is one, and with how many scenarios are played.
         run_id: What all ids of this run begin with; a new one if None. Runs with the same one are no fresh runs, and a
             reconciliation knows test bets by a new one alone.
         stopping: Once it is set, from a signal handler or another thread, the call under way is waited for, money is
             put back, and the report says that it was stopped.
-        with_signatures: Whether the report holds the signatures of the calls. A reader can send such calls to
-            each wallet that trusts the key; without them, ``game-operator call`` signs a call again.
     """
 
     signing_key: SigningKey = field(repr=False)
@@ -86,22 +71,10 @@ class Certification:
     supplies: Supplies = field(default_factory=Supplies)
     instance_id: str | None = None
     game: str | None = None
-    wager_amount: Decimal | None = None
     deadline: float = 600.0
     on_verdict: OnVerdict | None = None
     run_id: str | None = None
     stopping: Event | None = None
-    with_signatures: bool = False
-
-    @property
-    def wager_cents(self) -> int | None:
-        """The wager in cents; 0 if it is not an amount."""
-        if self.wager_amount is None:
-            return None
-        try:
-            return int(cents_from_amount(self.wager_amount))
-        except (TypeError, ValueError):
-            return 0
 
     def check(self) -> None:
         """
@@ -117,12 +90,6 @@ class Certification:
         for name, value in (("player_id", self.player_id), ("player_id", self.other_player_id), ("game", self.game)):
             if value is not None and (problem := problem_of_id(value, LONGEST_ID)):
                 raise ConfigurationError(f"The {name} {shown(value)} is invalid: it {problem}.", setting=name)
-        if self.wager_cents is not None and not 1 <= self.wager_cents <= MOST_CENTS:
-            raise ConfigurationError(
-                f"The wager {shown(str(self.wager_amount))} is not an amount that can be wagered.",
-                setting="wager_amount",
-                remedy="Pass an exact amount above 0 in currency units: 0.50 as --wager, Decimal('0.50') in a program.",
-            )
         if self.profile.parse is not None:
             raise ConfigurationError(
                 "The profile reads bodies by a function of your own, so they cannot be written. Pass a profile that "

@@ -10,7 +10,6 @@ from typing import Final, Unpack
 from game_operator._version import __version__
 from game_operator.errors import ConfigurationError, shown
 from game_operator_testkit.certifier.certification import Certification, OnVerdict, Settings, new_run_id, unusual
-from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.engine.scenario import LOAD, Scenario
 from game_operator_testkit.certifier.engine.steps import Allowance
@@ -26,7 +25,7 @@ from game_operator_testkit.provider.in_process import (
     a_loop_runs_here,
     checked_function,
 )
-from game_operator_testkit.provider.keys import ServiceKeys
+from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
 from game_operator_testkit.provider.permission import check_moves_money
 
 _NAME: Final = re.compile("[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -45,6 +44,7 @@ class _Hidden(tuple[tuple[bytes, bytes], ...]):
 def certify(
     url: str,
     *,
+    signing_key: SigningKey,
     headers: HeadersToSend = (),
     ssl_context: ssl.SSLContext | None = None,
     timeout: float = 5.0,
@@ -60,12 +60,13 @@ def certify(
 
     Args:
         url: What ``/withdraw`` and the others are below; plain http only to this machine.
+        signing_key: The service's private key, whose public half the wallet has.
         headers: More headers for each request; a report shows their names alone.
         ssl_context: Whom to trust over https.
         timeout: Seconds for one request.
         moves_money: Needed for a wallet on another machine.
         allow_insecure_http: Whether plain http may go to another machine.
-        settings: ``signing_key``, ``player_id``, ``other_player_id`` and what else a ``Certification`` has.
+        settings: ``player_id``, ``other_player_id`` and what else a ``Certification`` has.
 
     Raises:
         RequestNotSentError: The wallet cannot be reached.
@@ -73,10 +74,10 @@ def certify(
     """
     extra = _hidden(headers)
     try:
-        certification = Certification(**settings)
+        certification = Certification(signing_key=signing_key, **settings)
     finally:
         # Error trackers show the locals of every frame that an error passes.
-        del settings, headers
+        del signing_key, headers
     if isinstance(extra, ConfigurationError):
         raise extra
     if a_loop_runs_here():
@@ -108,7 +109,7 @@ def certify(
     return _certified(certification, carrier, url, tuple(name for name, _ in extra))
 
 
-def certify_in_process(wallet: ReplyingWallet, **settings: Unpack[Settings]) -> Report:
+def certify_in_process(wallet: ReplyingWallet, *, signing_key: SigningKey, **settings: Unpack[Settings]) -> Report:
     """
     Certify a wallet in this process, without sockets; what needs them is skipped.
 
@@ -121,10 +122,9 @@ def certify_in_process(wallet: ReplyingWallet, **settings: Unpack[Settings]) -> 
         ConfigurationError: A setting cannot work, or *wallet* is async and an event loop runs in this thread.
     """
     try:
-        certification = Certification(**settings)
+        certification = Certification(signing_key=signing_key, **settings)
     finally:
-        # As in ``certify``.
-        del settings
+        del signing_key  # As in ``certify``.
     return certified_in_process(wallet, certification)
 
 
@@ -177,7 +177,6 @@ def _certified(
         run_id=run.run_id,
         version=__version__,
         stages_seconds=dict(stages),
-        with_signatures=run.with_signatures,
         profile=unusual(run.profile),
     )
 
@@ -194,9 +193,7 @@ def _run(
         instance_id=certification.instance_id,
         allowance=Allowance(certification.deadline, certification.stopping),
         shown_headers=shown_headers,
-        with_signatures=certification.with_signatures,
         game=certification.game or "certify",
-        observed=Observed(wager_cents=certification.wager_cents),
     )
 
 

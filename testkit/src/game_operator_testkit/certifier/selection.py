@@ -88,6 +88,6 @@ def _checked(names: Iterable[str]) -> frozenset[str]:
     known = {*GROUPS, *(each.id for each in scenarios())}
     for name in sorted(upper - known):
         raise ConfigurationError(
-            f"There is no scenario or group {shown(name)}. Groups are {', '.join(GROUPS)}; `--plan` lists the ids."
+            f"There is no scenario or group {shown(name)}. Groups are {', '.join(GROUPS)}, and ids are such as B05."
         )
     return upper

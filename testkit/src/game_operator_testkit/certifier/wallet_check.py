@@ -7,7 +7,6 @@ from game_operator.codes import WebhookErrorCode
 from game_operator.errors import ConfigurationError, RequestNotSentError, shown
 from game_operator.money import amount_from_cents
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS
-from game_operator_testkit.certifier.engine.calls import PAYS
 from game_operator_testkit.certifier.engine.run import Run
 from game_operator_testkit.certifier.report.verdicts import TURNING_AWAY
 from game_operator_testkit.provider.delivery import Carried
@@ -16,7 +15,7 @@ from game_operator_testkit.provider.requests import Form, Seal
 #: The least that both players must have, in cents: scenarios scale to what there is.
 _LEAST_CENTS: Final = 1_000
 #: And the most, so that what is won besides can still be moved.
-MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
+_MOST_CENTS: Final = MOST_BALANCE_CENTS // 10
 _SHOWN_BYTES: Final = 200
 #: How else a signature may be written: what a wallet that refuses ours may expect.
 _OTHER_FORMS: Final[tuple[Form, ...]] = ("standard padded", "standard", "url-safe padded")
@@ -46,7 +45,6 @@ def check_wallet(run: Run, url: str, *, with_second: bool) -> None:
         if heard.code == WebhookErrorCode.INVALID_SIGNATURE:
             _check_alphabet(run, player_id)
         run.known[player_id] = _checked_cents(heard, player_id, url)
-    _check_wager(run)
     if not with_second or run.supplies.second_url is None:
         return
     player_id, known_cents = next(iter(run.known.items()))
@@ -71,19 +69,6 @@ def _check_alphabet(run: Run, player_id: str) -> None:
                 f"without padding (assumed, decision 0011): in {form} Base64 it is accepted. Let the wallet decode "
                 "both alphabets, with and without = at the end."
             )
-
-
-def _check_wager(run: Run) -> None:
-    """Hold that twenty times the wager can be paid, if one was named: no other is played without a word."""
-    wager_cents = run.observed.wager_cents
-    player_id, cents = min(run.known.items(), key=lambda known: known[1] or 0)
-    if wager_cents and cents is not None and PAYS * wager_cents > cents:
-        raise ConfigurationError(
-            f"The wager {amount_from_cents(wager_cents)} is more than a twentieth of the {amount_from_cents(cents)} "
-            f"that the player {shown(player_id)} has.",
-            setting="wager_amount",
-            remedy=f"Give both players at least {amount_from_cents(PAYS * wager_cents)}, or name a lower wager.",
-        )
 
 
 def _balance(run: Run, player_id: str, at: Literal["wallet", "second"] = "wallet") -> Carried:
@@ -133,10 +118,10 @@ def _checked_cents(heard: Carried, player_id: str, url: str) -> int | None:
         told = _REMEDIES.get(heard.code, "Look into the wallet's log.")
         raise ConfigurationError(f"A player-balance was refused with {shown(heard.code)}. {told}")
     cents = heard.balance_cents or 0
-    if not _LEAST_CENTS <= cents <= MOST_CENTS:
+    if not _LEAST_CENTS <= cents <= _MOST_CENTS:
         raise ConfigurationError(
             f"The player {shown(player_id)} has {amount_from_cents(cents)}. Give both players at least "
-            f"{amount_from_cents(_LEAST_CENTS)} and at most {amount_from_cents(MOST_CENTS)}: the scenarios move all of "
-            "it and more, and put it back."
+            f"{amount_from_cents(_LEAST_CENTS)} and at most {amount_from_cents(_MOST_CENTS)}: the scenarios move all "
+            "of it and more, and put it back."
         )
     return cents

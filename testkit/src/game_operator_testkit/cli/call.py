@@ -54,7 +54,6 @@ def call(
         profile=assumed,
         timeout=timeout,
         allow_insecure_http=route.allow_insecure_http,
-        ssl_context=route.ssl_context(),
     ) as caller:
         delivery = caller.post(path, posted, headers)
         signature = bytes(caller.signature(posted))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @command
 def certify(
     *,
-    url: Annotated[str | None, typer.Argument()] = None,
+    url: Annotated[str, typer.Argument()],
     wallet: WalletOptions,
     route: RouteOptions,
     played: ScenarioOptions,
@@ -43,15 +43,8 @@ def certify(
     could be tried, or if what was supplied for a scenario did not work. With --baseline only findings that are new, or
     cost more, count.
     """
-    wanted, unwanted, supplies = played.only or [], played.skip or [], supplied.supplies()
-    assumed = read_profile(played.profile)
-    if played.plan:
-        from game_operator_testkit.cli.certify_report import show_plan
-
-        show_plan(wanted, unwanted, supplies, assumed)
-        return ExitCode.FINE
-    url, service_key, player, other_player = wallet.check(url)
-    reports.check_files(service_key, supplied.old_key, supplied.retired_key, played.profile, route.ca)
+    supplies, assumed = supplied.supplies(), read_profile(played.profile)
+    reports.check_files(wallet.service_key, supplied.old_key, supplied.retired_key, played.profile)
     baseline = reports.read_baseline()
     from game_operator_testkit.certifier.certification import new_run_id
     from game_operator_testkit.certifier.certifying import certify as certify_wallet
@@ -62,18 +55,16 @@ def certify(
         with progress() as show:
             report = certify_wallet(
                 url,
-                signing_key=key_in("--service-key", service_key),
-                player_id=player,
-                other_player_id=other_player,
+                signing_key=key_in("--service-key", wallet.service_key),
+                player_id=wallet.player,
+                other_player_id=wallet.other_player,
                 profile=assumed,
-                only=wanted,
-                skip=unwanted,
+                only=played.only or [],
+                skip=played.skip or [],
                 supplies=supplies,
                 instance_id=wallet.instance,
                 game=wallet.game,
-                wager_amount=wallet.wager,
                 headers=route.headers(assumed),
-                ssl_context=route.ssl_context(),
                 timeout=played.timeout,
                 deadline=played.deadline,
                 moves_money=route.moves_money,
@@ -83,9 +74,7 @@ def certify(
                 ),
                 run_id=run_id,
                 stopping=stop,
-                with_signatures=reports.with_signatures,
             )
-        stop.is_played = True
         code = _ended(report, reports, baseline)
     if report.was_stopped:
         raise StoppedError(128 + stop.number)
@@ -117,13 +106,11 @@ class Stop(Event):
 
     Attributes:
         number: The signal that came first; 0 if none did.
-        is_played: Whether the run is over, and its report is being printed.
     """
 
     def __init__(self, run_id: str) -> None:
         super().__init__()
         self.number: int = 0
-        self.is_played: bool = False
         self._run_id = run_id
 
     @contextmanager
@@ -145,9 +132,11 @@ class Stop(Event):
             return
         self.number = number
         self.set()
-        first = "the report is printed" if self.is_played else "money is put back"
         with suppress(RuntimeError):  # It came in the middle of a line to the same stream.
-            say(f"Stopping: {first} first. Ctrl-C once more leaves at once.", error=True)
+            say(
+                "Stopping: money is put back and the report is printed first. Ctrl-C once more leaves at once.",
+                error=True,
+            )
 
 
 def _leave() -> None:

@@ -3,21 +3,18 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from game_operator.cli.options import ProfileFile, amount_in, comma_separated, is_encrypted
+from game_operator.cli.options import ProfileFile, comma_separated, is_encrypted
 from game_operator.cli.output import check_writable, is_written
 from game_operator.errors import ConfigurationError, SigningKeyError, shown, without_frames
 from game_operator.profile import Profile
 from game_operator.signers.environment import environment_passphrase
 
 if TYPE_CHECKING:
-    import ssl
-
     from game_operator.signers.keys import LocalSigner
     from game_operator_testkit.certifier.engine.supplies import Supplies
     from game_operator_testkit.certifier.report.comparison import Baseline, Comparison
@@ -36,7 +33,6 @@ class RouteOptions:
     """How a wallet is reached."""
 
     header: list[str] | None = None
-    ca: Path | None = None
     allow_insecure_http: bool = False
     moves_money: bool = False
 
@@ -56,45 +52,16 @@ class RouteOptions:
             found.append((name, value))
         return found
 
-    def ssl_context(self) -> "ssl.SSLContext | None":
-        """Return what trusts the certificates in --ca and no others; None, as for any client, without."""
-        if self.ca is None:
-            return None
-        import ssl
-
-        try:
-            return ssl.create_default_context(cafile=self.ca)
-        except ssl.SSLError:
-            problem = "holds no certificate in PEM"
-        except (OSError, ValueError) as failed:
-            problem = f"cannot be read: {getattr(failed, 'strerror', None) or failed}"
-        raise ConfigurationError(f"--ca {shown(str(self.ca))} {problem}. Pass the authority's certificate.")
-
 
 @dataclass(frozen=True, kw_only=True)
 class WalletOptions:
     """The wallet's key and its players."""
 
-    service_key: Path | None = None
-    player: str | None = None
-    other_player: str | None = None
+    service_key: Path
+    player: str
+    other_player: str
     instance: str | None = None
     game: str | None = None
-    wager: Annotated[Decimal | None, typer.Option(parser=amount_in, metavar="AMOUNT")] = None
-
-    def check(self, url: str | None) -> tuple[str, Path, str, str]:
-        """Return address, key and players, which only a plan does without."""
-        named = {"URL": url, "--service-key": self.service_key}
-        named |= {"--player": self.player, "--other-player": self.other_player}
-        if not (url and self.service_key and self.player and self.other_player):
-            missing = ", ".join(name for name, value in named.items() if not value)
-            raise ConfigurationError(
-                f"Missing or empty: {missing}. Pass the wallet's URL, the service's private key and two players who "
-                "have money; or --plan, which sends nothing."
-            )
-        if self.player == self.other_player:
-            raise ConfigurationError("--player and --other-player are the same. Pass two players, each with money.")
-        return url, self.service_key, self.player, self.other_player
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +73,6 @@ class ScenarioOptions:
     profile: ProfileFile = None
     timeout: Annotated[float, typer.Option(min=0.01)] = 5.0
     deadline: Annotated[float, typer.Option(min=1)] = 600.0
-    plan: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +116,6 @@ class ReportOptions:
     junit: Path | None = None
     html: Path | None = None
     baseline: Path | None = None
-    with_signatures: bool = False
 
     @property
     def files(self) -> dict[str, Path]:
@@ -179,16 +144,12 @@ class ReportOptions:
         from game_operator_testkit.certifier.report.as_json import written
         from game_operator_testkit.certifier.report.as_junit import junit
 
-        texts: dict[str, Callable[[Report, Comparison | None], str]] = {
-            "--json-file": written,
-            "--junit": junit,
-            "--html": html,
+        texts: dict[str, Callable[[], str]] = {
+            "--json-file": lambda: written(report, comparison),
+            "--junit": lambda: junit(report),
+            "--html": lambda: html(report, comparison),
         }
-        return {
-            option: path
-            for option, path in self.files.items()
-            if is_written(path, texts[option](report, comparison), "report")
-        }
+        return {option: path for option, path in self.files.items() if is_written(path, texts[option](), "report")}
 
 
 @without_frames

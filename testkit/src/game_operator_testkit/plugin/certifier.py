@@ -2,28 +2,22 @@
 
 import asyncio
 import inspect
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from concurrent.futures import CancelledError
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from threading import Event
 from typing import Any, Final, Unpack
 
 import pytest
-from anyio import to_thread
-from anyio.from_thread import BlockingPortal
 
 from game_operator.errors import ConfigurationError
 from game_operator.profile import Profile
 from game_operator.protocol.http import HttpReply
 from game_operator.webhooks.authenticators import RsaSignature
-from game_operator.webhooks.gate import normal_prefix
-from game_operator.webhooks.handlers import WebhookHandler
 from game_operator.webhooks.receiver import WebhookReceiver
 from game_operator_testkit.certifier import Outcome, Report, Verdict
-from game_operator_testkit.certifier.certification import Certification, CertifierSettings
+from game_operator_testkit.certifier.certification import Certification, Settings
 from game_operator_testkit.certifier.certifying import certified_in_process
 from game_operator_testkit.plugin.failures import ErrorRecorder, ReportText
 from game_operator_testkit.provider.in_process import Deliver, WalletInProcess, a_loop_runs_here, answer_of, delivery_to
@@ -42,27 +36,21 @@ class WalletCertifier:
     Args:
         keys: The service's.
         profile: What is assumed of wallets, unless a call has another.
-        subtests: Where verdicts are reported: pytest's fixture, of pytest 9 or of the plugin pytest-subtests. None
-            fails the test itself, once, with all that failed.
-        logs: Another handler that would show the errors that a wallet logs; it gets none while scenarios show them.
+        subtests: Where verdicts are reported: pytest's fixture, of pytest 9 or of the plugin pytest-subtests.
     """
 
     # Any: each has a class of its own for subtests.
-    def __init__(
-        self, keys: ThrowAwayKeys, profile: Profile, subtests: Any, logs: logging.Handler | None = None
-    ) -> None:
+    def __init__(self, keys: ThrowAwayKeys, profile: Profile, subtests: Any) -> None:
         self._keys = keys
         self._profile = profile
         self._subtests = subtests
-        self._logs = logs
 
     def __call__(
         self,
         wallet: WalletInProcess,
         *,
-        prefix: str = "",
         check: bool = True,
-        **settings: Unpack[CertifierSettings],
+        **settings: Unpack[Settings],
     ) -> Report:
         """
         Certify *wallet*: each scenario that was tried is a subtest, which fails if it failed; advice fails none.
@@ -76,10 +64,9 @@ class WalletCertifier:
             wallet: A webhook handler, sync or async, which is put behind a receiver that trusts the service's key; a
                 function of path, headers and body that returns a response; or what ``asgi_wallet`` and ``wsgi_wallet``
                 return.
-            prefix: What stands before the paths of the webhooks, such as ``/wallet``, for a function.
             check: False fails nothing: look at the report yourself.
             settings: ``player_id`` and ``other_player_id``, who have at least 10.00 each, and if need be ``only``,
-                ``skip``, ``profile``, ``supplies``, ``instance_id``, ``game``, ``wager_amount`` and ``deadline``: as
+                ``skip``, ``profile``, ``supplies``, ``instance_id``, ``game`` and ``deadline``: as
                 for ``certify``, with a deadline of 60 seconds and the profile of the fixture ``operator_profile``.
 
         Raises:
@@ -92,7 +79,7 @@ class WalletCertifier:
                 "An event loop runs here, and a certification would block it. Write "
                 "`report = await wallet_certifier.certify_async(…)` in an async test."
             )
-        report, seen = self._run(wallet, prefix, settings, lambda function: function)
+        report, seen = self._run(wallet, settings, lambda function: function)
         self._show(report, seen, check=check)
         return report
 
@@ -100,9 +87,8 @@ class WalletCertifier:
         self,
         wallet: WalletInProcess,
         *,
-        prefix: str = "",
         check: bool = True,
-        **settings: Unpack[CertifierSettings],
+        **settings: Unpack[Settings],
     ) -> Report:
         """
         Certify *wallet* as a call of this object does, in an async test of asyncio, and return the report.
@@ -122,9 +108,9 @@ class WalletCertifier:
                 "certify_async needs a test that runs under asyncio, and this one runs under another library. Take "
                 'asyncio, for anyio by a fixture anyio_backend that returns "asyncio".'
             )
-        async with _bridged_to_this_loop() as bridge:
-            run = partial(self._run, wallet, prefix, settings, bridge)
-            done, problem = await _outcome_of(to_thread.run_sync(run, abandon_on_cancel=True))
+        with _bridge_to(asyncio.get_running_loop()) as bridge:
+            run = asyncio.to_thread(self._run, wallet, settings, bridge)
+            done, problem = await _outcome_of(run)
         if problem is not None:
             raise problem
         report: Report = done[0]
@@ -132,7 +118,7 @@ class WalletCertifier:
         return report
 
     def _run(
-        self, wallet: WalletInProcess, prefix: str, settings: CertifierSettings, bridge: _Bridge
+        self, wallet: WalletInProcess, settings: Settings, bridge: _Bridge
     ) -> tuple[Report, dict[str, tuple[str, ...]]]:
         """Return the report, and by scenario what the wallet raised or logged."""
         settings.setdefault("deadline", _SECONDS)
@@ -145,12 +131,11 @@ class WalletCertifier:
         keys = [signer.public_key_pem() for signer in signers]
         receiver = WebhookReceiver(authenticator=RsaSignature(keys), profile=profile)
         seen: dict[str, tuple[str, ...]] = {}
-        with ErrorRecorder(self._logs) as errors:
+        with ErrorRecorder() as errors:
 
             def delivery(to: WalletInProcess) -> Deliver:
                 deliver = bridge(delivery_to(to, lambda: receiver))
-                # The receiver of a handler knows the webhooks' paths alone.
-                return _delivery(deliver, "" if isinstance(to, WebhookHandler) else normal_prefix(prefix), errors)
+                return _delivery(deliver, errors)
 
             def note(verdict: Verdict, _: int) -> None:
                 seen[verdict.id] = errors.taken()
@@ -175,10 +160,6 @@ class WalletCertifier:
         failing = text.failures() if check else []
         for line in text.beside({verdict.id for verdict, _ in failing}):
             print(line)  # noqa: T201
-        if self._subtests is None:
-            if failing:
-                pytest.fail(text.at_once(failing), pytrace=False)
-            return
         for verdict, message in failing:
             with self._subtests.test(verdict.name):
                 pytest.fail(message, pytrace=False)
@@ -188,8 +169,8 @@ class WalletCertifier:
                     pass
 
 
-def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder) -> Deliver:
-    """Return what delivers below *prefix*; what the wallet raises goes to *errors*."""
+def _delivery(deliver: Deliver, errors: ErrorRecorder) -> Deliver:
+    """Return what delivers; what the wallet raises goes to *errors*."""
 
     async def awaited(answer: Any) -> HttpReply:
         with errors.keeping():
@@ -198,7 +179,7 @@ def _delivery(deliver: Deliver, prefix: str, errors: ErrorRecorder) -> Deliver:
 
     def delivered(path: str, headers: Mapping[str, str], body: bytes) -> Any:
         with errors.keeping():
-            answer = deliver(prefix + path, headers, body)
+            answer = deliver(path, headers, body)
         return awaited(answer) if inspect.isawaitable(answer) else answer_of(answer)
 
     return delivered
@@ -208,10 +189,10 @@ class _AbandonedError(BaseException):
     """Ends a certification that was cancelled; an ``except Exception`` of a wallet does not stop it."""
 
 
-@asynccontextmanager
-async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
-    """Yield a bridge for threads: what functions return is awaited on this event loop, until the context is left."""
-    is_over = Event()
+@contextmanager
+def _bridge_to(loop: asyncio.AbstractEventLoop) -> Iterator[_Bridge]:
+    """Yield a bridge for threads: what functions return is awaited on *loop*, until the context is left."""
+    is_over, under_way = Event(), set[Future[Any]]()
 
     def awaiting(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*arguments: Any) -> Any:
@@ -220,31 +201,31 @@ async def _bridged_to_this_loop() -> AsyncIterator[_Bridge]:
             answer = function(*arguments)
             if not inspect.isawaitable(answer):
                 return answer
+            waiting = asyncio.run_coroutine_threadsafe(_outcome_of(answer), loop)
+            under_way.add(waiting)
             try:
-                result, problem = portal.call(_outcome_of, answer)
-            except (RuntimeError, CancelledError):
-                if not is_over.is_set():
-                    raise
-                if inspect.iscoroutine(answer):
-                    answer.close()
+                result, problem = waiting.result()
+            except CancelledError:
                 raise _AbandonedError from None
+            finally:
+                under_way.discard(waiting)
             if problem is not None:
                 raise problem
             return result
 
         return called
 
-    async with BlockingPortal() as portal:
-        try:
-            yield awaiting
-        finally:
-            is_over.set()
-            await portal.stop(cancel_remaining=True)
+    try:
+        yield awaiting
+    finally:
+        is_over.set()
+        for waiting in tuple(under_way):
+            waiting.cancel()
 
 
 # Any: None beside a problem.
 async def _outcome_of(answer: Awaitable[Any]) -> tuple[Any, BaseException | None]:
-    """Return the result of *answer*, or what it raises: a portal would end, and put the error into a group."""
+    """Return the result of *answer*, or what it raises: Ctrl-C as an exception of a task would end the loop."""
     try:
         return await answer, None
     except asyncio.CancelledError:

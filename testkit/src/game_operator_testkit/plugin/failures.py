@@ -11,10 +11,9 @@ import game_operator
 from game_operator.text import visible
 from game_operator_testkit.certifier import Cause, Report, Verdict
 from game_operator_testkit.certifier.engine.steps import Found, NotTried
-from game_operator_testkit.certifier.report.summary import Summary
+from game_operator_testkit.certifier.report.shown import cut, shown_notes
+from game_operator_testkit.certifier.report.summary import Summary, shown_calls
 
-_LONGEST: Final = 600
-_MOST_STEPS: Final = 8
 _OURS: Final = str(Path(game_operator.__file__).parent)
 #: How many different errors of one scenario are shown, how many frames of each, and how long each may be.
 _MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
@@ -22,9 +21,7 @@ _MOST_ERRORS, _FRAMES, _LONGEST_ERROR = 3, 6, 2_000
 
 class ReportText:
     """
-    A report in messages: what failed, what costs most first, and what else there is to say.
-
-    Bodies are shown, and no header: signatures and cookies stay out of logs.
+    A report in messages: what failed, what costs most first, and what else there is to say; no headers, for cookies.
 
     Args:
         report: The report.
@@ -54,12 +51,6 @@ class ReportText:
             failures.append((verdict, text if failures else "\n\n".join([text, *ended])))
         return failures
 
-    def at_once(self, failing: Sequence[tuple[Verdict, str]]) -> str:
-        """Return the messages of *failing* as one."""
-        tried = len(self._report.verdicts) - len(self._report.skipped)
-        head = f"{len(self._report.failures)} of {tried} scenarios failed"
-        return "\n\n\n".join([head, *(text for _, text in failing)])
-
     def beside(self, failing: Container[str]) -> Iterator[str]:
         """Yield advice, and what the wallet raised or logged in a scenario whose id is not among the *failing*."""
         for verdict in self._report.verdicts:
@@ -75,20 +66,12 @@ class ReportText:
         head = [f"{self._summary.failure(verdict)}\n{verdict.name} ({verdict.cost})", *ended]
         if not verdict.exchanges:  # It was not begun, so all that is to be said stands in the reason.
             return "\n\n".join(head)
-        lines = []
         if verdict is cause.verdict:
-            grounds = ", ".join(each if each.startswith("spec ") else f"{each} (assumed)" for each in verdict.rests_on)
-            lines = [
-                f"What it means: {self._summary.meaning(cause)}",
-                f"How to fix it: {cause.fix}",
-                f"It rests on: {grounds}",
-            ]
+            parts = [*head, "\n".join(self._summary.explanation(verdict))]
         else:
-            lines.append(f"Probably the same mistake as {cause.verdict.id}; begin there.")
-        parts = [*head, "\n".join(lines)]
-        if len(verdict.notes) > 1:
-            parts.append("\n".join(f"And: {note.reason} ({note.weight})" for note in verdict.notes[1:]))
-        return "\n\n".join([*parts, _shown(verdict), *self._raised(verdict)])
+            parts = [*head, f"Probably the same mistake as {cause.verdict.id}; begin there."]
+            parts += [f"Also: {cut(note.reason)}" for note in shown_notes(verdict)[1:]]
+        return "\n\n".join([*parts, *shown_calls(verdict, with_headers=False), *self._raised(verdict)])
 
     def _raised(self, verdict: Verdict) -> Iterator[str]:
         for text in self._seen.get(verdict.id, ()):
@@ -98,35 +81,17 @@ class ReportText:
             yield "\n".join(["The wallet raised or logged:", *(f"    {line}" for line in lines)])
 
 
-def _shown(verdict: Verdict) -> str:
-    exchange = verdict.decisive
-    if exchange is None:  # No single answer is wrong, but what they come to.
-        steps = [f"    {each.title}: {each.told}" for each in verdict.exchanges[-_MOST_STEPS:]]
-        earlier = len(verdict.exchanges) - len(steps)
-        return "\n".join(["What was sent" + (f", after {earlier} more calls:" if earlier else ":"), *steps])
-    lines = [f"{exchange.method} {exchange.path}", *_body(exchange.request_body, exchange.request_bytes)]
-    lines.append(f"-> {f'HTTP {exchange.status}' if exchange.status else exchange.problem}")
-    lines += _body(exchange.answer_body, len(exchange.answer_body))
-    return "\n".join([f"{exchange.title}:", *(f"    {line}" for line in lines)])
-
-
-def _body(body: bytes, length: int) -> list[str]:
-    more = [f"… {length:,} bytes in all"] if length > _LONGEST else []
-    return [*visible(body[:_LONGEST]).splitlines(), *more]
-
-
 class ErrorRecorder(logging.Handler):
     """
     Keeps, as a context, the text of errors that are raised and logged in this process.
 
-    They are shown with their scenario, so *other_handler*, which shows all errors, gets none meanwhile. Exceptions are
-    not kept, because they keep the variables of their frames alive. Records of our own loggers do not propagate
-    meanwhile: a receiver logs hundreds of refusals, and pytest would print them all below a single failure.
+    They are shown with their scenario. Exceptions are not kept, because they keep the variables of their frames alive.
+    Records of our own loggers do not propagate meanwhile: a receiver logs hundreds of refusals, and pytest would print
+    them all below a single failure.
     """
 
-    def __init__(self, other_handler: logging.Handler | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self._other_handler = other_handler or logging.NullHandler()
         self._seen: list[str] = []
         self._ours = logging.getLogger("game_operator")
         self._propagated = self._ours.propagate
@@ -135,13 +100,11 @@ class ErrorRecorder(logging.Handler):
         self._ours.propagate = False
         for logger in (self._ours, logging.getLogger()):
             logger.addHandler(self)
-        self._other_handler.addFilter(_is_below_error)
         return self
 
     def __exit__(self, *_exc: object) -> None:
         for logger in (self._ours, logging.getLogger()):
             logger.removeHandler(self)
-        self._other_handler.removeFilter(_is_below_error)
         self._ours.propagate = self._propagated
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -167,10 +130,6 @@ class ErrorRecorder(logging.Handler):
     def _keep(self, text: str) -> None:
         text = visible(text.strip().encode(errors="backslashreplace"))
         self._seen.append(text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}…")
-
-
-def _is_below_error(record: logging.LogRecord) -> bool:
-    return record.levelno < logging.ERROR
 
 
 def _traceback(failed: BaseException) -> str:

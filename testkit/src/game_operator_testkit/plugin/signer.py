@@ -1,7 +1,5 @@
 """Signs webhooks as the service would, and as it would not, for the test client of any framework."""
 
-import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -19,10 +17,6 @@ __all__ = ["KeyName", "WebhookSigner"]
 KeyName: TypeAlias = Literal["service", "old", "forged"]
 
 _SEALS: Final = {"service": Seal(), "old": Seal(key="old"), "forged": Seal(key="stranger")}
-#: What a call keeps of how it came in.
-_NOT_SENT: Final = frozenset({"raw", "body"})
-#: Arguments of the signer itself, suggested where one is misspelt.
-_ARGUMENTS: Final = ("body", "key", "profile")
 _CALLS: Final[Mapping[str, type[WebhookCall]]] = {
     kind.operation: kind for kind in (WithdrawCall, DepositCall, RollbackCall, BalanceCall)
 }
@@ -116,19 +110,4 @@ def _posted(
     kind = _CALLS.get(path[1:])
     if kind is None:
         raise ConfigurationError(f"There is no webhook {shown(call)}. Pass {', '.join(_CALLS)}, or bytes as its body.")
-    _check_fields(path[1:], kind, fields)
     return path, writer.encoded(kind(**fields))
-
-
-def _check_fields(operation: str, kind: type[WebhookCall], given: Mapping[str, object]) -> None:
-    """Raise a TypeError that names what is unknown or missing, and what there is."""
-    known = [each for each in dataclasses.fields(kind) if each.init and each.name not in _NOT_SENT]
-    needed = [each.name for each in known if each.default is each.default_factory is dataclasses.MISSING]
-    names = [*needed, *(each.name for each in known if each.name not in needed)]
-    for unknown in (name for name in given if name not in names):
-        meant = difflib.get_close_matches(unknown, [*names, *_ARGUMENTS], 1, 0.5)
-        hint = f" Did you mean {meant[0]}?" if meant else ""
-        raise TypeError(f"A {operation} has no field {shown(unknown)}.{hint} It has {', '.join(names)}.")
-    missing = [name for name in needed if name not in given]
-    if missing:
-        raise TypeError(f"A {operation} needs {', '.join(missing)} too. It was given {', '.join(given) or 'nothing'}.")

@@ -1,13 +1,11 @@
 """
 A recorded request: without its signature (docs/decisions/0030), and as a line for the shell that sends it again.
 
-With its signature, or without one, it is a line for curl. Where the signature was left out, ``game-operator call``
-signs the body again. A signature is as good as money: with it, and the body, anybody is paid by each wallet that
-trusts the key and has not seen the call.
+``game-operator call`` signs the body again. A signature is as good as money: with it, and the body, anybody is paid by
+each wallet that trusts the key and has not seen the call.
 """
 
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,36 +13,20 @@ from game_operator.protocol.http import REMOVED, is_loopback, redacted, without_
 from game_operator_testkit.certifier.report.verdicts import Exchange
 from game_operator_testkit.provider.delivery import Carried
 from game_operator_testkit.provider.requests import Seal
-from game_operator_testkit.provider.shell_lines import curl_line, line_with_body, quoted, quoted_text
+from game_operator_testkit.provider.shell_lines import line_with_body, quoted, quoted_text
 
 #: What game-operator call sets by itself.
 _LEFT_TO_CALL: Final = frozenset(
     {b"connection", b"content-encoding", b"content-length", b"content-type", b"host", b"transfer-encoding"}
 )
 _JSON: Final = (b"content-type", b"application/json")
-#: What no line does.
-_HOW: Final = MappingProxyType(
-    {
-        "cut": "the connection was cut before the answer",
-        "chunked": "the body was sent in chunks",
-        "slow": "the request was sent in small pieces, with pauses",
-        "half": "half of the body was sent, and then nothing",
-        "second": "it went to another process of the wallet",
-        "elsewhere": "it was sent from another address",
-    }
-)
-
-
-def curl_of(exchange: Exchange, url: str) -> str | None:
-    """Return the curl line that sends *exchange*'s request to the wallet at *url* again; None if it would not."""
-    if exchange.is_left_out or why_no_line(exchange, url):
-        return None
-    return curl_line(exchange.method, exchange.request_headers, exchange.request_body, url.rstrip("/") + exchange.path)
+#: In place of a signer: only this scenario signs so.
+ODD: Final = "odd"
 
 
 def call_of(exchange: Exchange, url: str) -> str | None:
-    """Return the line for ``game-operator call`` that signs *exchange*'s body again; None if it is a line for curl."""
-    if not exchange.is_left_out or why_no_line(exchange, url):
+    """Return the line that sends *exchange*'s call to the wallet at *url* again; None if none would."""
+    if not _can_be_sent_again(exchange, url):
         return None
     words = ["game-operator call", quoted_text(exchange.path), "--url", quoted_text(url)]
     words += ["--service-key", f"{exchange.signed_by}.pem"]
@@ -55,28 +37,13 @@ def call_of(exchange: Exchange, url: str) -> str | None:
     return line_with_body(words, exchange.request_body, "--body", from_stdin="-")
 
 
-def why_no_line(exchange: Exchange, url: str) -> str:
-    """Return why there is no line, as a sentence; "" if there is one."""
-    kept = len(exchange.request_body)
-    if exchange.request_bytes != kept:
-        return (
-            f"There is no line to send it again: of the {exchange.request_bytes:,} bytes that were sent, only the "
-            f"first {kept:,} were kept, and the signature fits all of them."
-        )
-    if exchange.manner != "whole" or exchange.at != "wallet":
-        how = _HOW[exchange.manner if exchange.manner != "whole" else exchange.at]
-        return f"There is no line to send it again: {how}."
-    if not url:
-        return "There is no line to send it again: the wallet ran in the process that certified it, and has no address."
-    if not exchange.is_left_out:
-        return ""
-    is_odd = exchange.signed_by == ODD or exchange.method != "POST" or not set(" ?#\\").isdisjoint(exchange.path)
-    if is_odd or any(name.lower() in _LEFT_TO_CALL for name, _ in _added(exchange)):
-        return (
-            "There is no line to send it again: game-operator call does not sign so, and the signature was left out. "
-            "certify --with-signatures keeps signatures."
-        )
-    return ""
+def _can_be_sent_again(exchange: Exchange, url: str) -> bool:
+    """Return whether ``game-operator call`` sends such a request to a wallet at *url*."""
+    is_whole = exchange.request_bytes == len(exchange.request_body) and exchange.manner == "whole"
+    is_usual = exchange.method == "POST" and exchange.at == "wallet" and exchange.signed_by not in ("", ODD)
+    is_path = set(" ?#\\").isdisjoint(exchange.path)
+    is_left_to_call = any(name.lower() in _LEFT_TO_CALL for name, _ in _added(exchange))
+    return bool(url) and is_whole and is_usual and is_path and not is_left_to_call
 
 
 def _added(exchange: Exchange) -> list[tuple[bytes, bytes]]:
@@ -86,8 +53,6 @@ def _added(exchange: Exchange) -> list[tuple[bytes, bytes]]:
 
 #: What stands in a report in place of a signature.
 LEFT_OUT: Final = b"[left out]"
-#: In place of a signer: only this scenario signs so.
-ODD: Final = "odd"
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from game_operator import text as words
-from game_operator_testkit.certifier.report.again import call_of, curl_of, why_no_line
+from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.comparison import Comparison
-from game_operator_testkit.certifier.report.report import Latency, Report
+from game_operator_testkit.certifier.report.report import Report
 from game_operator_testkit.certifier.report.shown import LINE, cut, message, shown_exchanges, shown_notes
-from game_operator_testkit.certifier.report.summary import Summary, by_reason
+from game_operator_testkit.certifier.report.summary import Summary, balance_in_words
 from game_operator_testkit.certifier.report.verdicts import Exchange
-from game_operator_testkit.provider.latency import MARKS_MS, above, latency_chart
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["html"]
 
 _TEMPLATES: Final = Path(__file__).with_name("templates")
-_PERCENTS: Final = (50, 90, 95, 99, 100)
 
 
 def html(report: Report, comparison: Comparison | None = None) -> str:
@@ -38,16 +36,10 @@ def html(report: Report, comparison: Comparison | None = None) -> str:
     """
     template = _environment().get_template("report.html")
     style, script = _style_and_script()
-    latency = report.latency if report.latency and report.latency.samples_ms else None
-    summary = Summary(report)
     page = template.render(
         report=report,
-        summary=summary,
+        summary=Summary(report),
         comparison=comparison,
-        latency=latency,
-        chart=_chart(latency) if latency else "",
-        percents=_PERCENTS,
-        first_mark=MARKS_MS[0],
         style=style,
         script=script,
         policy=security_policy(),
@@ -67,19 +59,13 @@ def _style_and_script() -> tuple[str, str]:
     return style, script
 
 
-def _chart(latency: Latency) -> str:
-    late = ", ".join(f"{above(latency.samples_ms, mark):,} took longer than {mark} ms" for mark in MARKS_MS)
-    story = f"{len(latency.samples_ms):,} answers; half within {words.duration(latency.percentile_ms(50))}; {late}."
-    return latency_chart(latency.samples_ms, [(mark, f"{mark} ms") for mark in MARKS_MS], story, with_counts=True)
-
-
 def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 @cache
 def _environment() -> "Environment":
-    made = words.templates(_TEMPLATES, by_reason)
+    made = words.templates(_TEMPLATES, balance_in_words)
     made.filters |= {"anchor": _anchor, "answer": _answer, "cut": cut}
     made.filters |= {"shown_exchanges": shown_exchanges, "shown_notes": shown_notes}
     made.globals["sent"] = _sent
@@ -95,18 +81,17 @@ class _Sent(NamedTuple):
     """A request on the page: *line* sends it again; *raw* shows it where there is no line that can be read."""
 
     line: str
-    why_no_line: str
     raw: str
 
 
 def _sent(exchange: Exchange, url: str) -> _Sent:
-    why, line = why_no_line(exchange, url), curl_of(exchange, url) or call_of(exchange, url) or ""
+    line = call_of(exchange, url) or ""
     if len(line) > LINE:
-        why, line = f"The line that sends it again has {len(line):,} characters, too many for a report.", ""
-    if line.startswith(("curl ", "game-operator ")):
-        return _Sent(line, why, "")
+        line = ""
+    if line.startswith("game-operator "):
+        return _Sent(line, "")
     first = f"{exchange.method} {exchange.path}"
-    return _Sent(line, why, message(first, exchange.request_headers, exchange.request_body))
+    return _Sent(line, message(first, exchange.request_headers, exchange.request_body))
 
 
 def _answer(exchange: Exchange) -> str:

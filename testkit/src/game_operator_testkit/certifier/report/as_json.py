@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from game_operator.protocol.http import HeaderPairs
 from game_operator.text import iso_time
-from game_operator_testkit.certifier.report.again import call_of, curl_of
+from game_operator_testkit.certifier.report.again import call_of
 from game_operator_testkit.certifier.report.comparison import Comparison
 from game_operator_testkit.certifier.report.report import Cause, Latency, Report
 from game_operator_testkit.certifier.report.shown import (
@@ -47,7 +47,7 @@ def document(report: Report, comparison: Comparison | None = None) -> dict[str, 
     summary = Summary(report)
     return {
         "format": FORMAT,
-        **_picked(report, "passed was_stopped url run_id version with_signatures"),
+        **_picked(report, "passed was_stopped url run_id version"),
         "began": iso_time(report.began_millis),
         "seconds": round(report.seconds, 3),
         "calls": report.calls,
@@ -75,7 +75,7 @@ def written(report: Report, comparison: Comparison | None = None) -> str:
 def _comparison(comparison: Comparison) -> _Fields:
     found = {"worse": comparison.worse, "better": comparison.better, "remaining": comparison.remaining}
     changes = {name: [_picked(each, "id title before now") for each in listed] for name, listed in found.items()}
-    return _picked(comparison, "passed headline summary_line remarks") | changes
+    return _picked(comparison, "passed summary_line remarks") | changes
 
 
 def _cause(cause: Cause) -> _Fields:
@@ -110,7 +110,7 @@ def _verdict(verdict: Verdict, url: str) -> _Fields:
 
 def _exchange(shown: Shown, url: str) -> _Fields:
     exchange = shown.exchange
-    lines = {"curl": curl_of(exchange, url), "call": call_of(exchange, url)}
+    line = call_of(exchange, url)
     return {
         "number": shown.number,
         "title": _cut(exchange.title),
@@ -135,7 +135,7 @@ def _exchange(shown: Shown, url: str) -> _Fields:
         "reply": None if exchange.reply is None else _picked(exchange.reply, "type code balance_cents timestamp"),
         "problem": _cut(exchange.problem),
         "told": _cut(exchange.told),
-        **{name: line if line and len(line) <= LINE else None for name, line in lines.items()},
+        "call": line if line and len(line) <= LINE else None,
     }
 
 

@@ -9,18 +9,17 @@ from collections.abc import Iterable
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from game_operator.text import clean, iso_time
-from game_operator_testkit.certifier.report.comparison import Comparison
 from game_operator_testkit.certifier.report.report import Report
-from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
-from game_operator_testkit.certifier.report.summary import Summary
+from game_operator_testkit.certifier.report.shown import cut
+from game_operator_testkit.certifier.report.summary import Summary, shown_calls
 from game_operator_testkit.certifier.report.verdicts import Outcome, Verdict
 
 __all__ = ["junit"]
 
 
-def junit(report: Report, comparison: Comparison | None = None) -> str:
+def junit(report: Report) -> str:
     """
-    Return *report*, with its *comparison* if there is one, as a document of XML, to be written in UTF-8.
+    Return *report* as a document of XML, to be written in UTF-8.
 
     A failure's message begins with the id of its cause. Advice is a case that passed, with what could be better as its
     output. What was not tried because something that was supplied did not work, or because somebody stopped the run, is
@@ -32,11 +31,10 @@ def junit(report: Report, comparison: Comparison | None = None) -> str:
     for group in summary.groups:
         if others := [each for each in group.verdicts if each not in failures]:
             suites[f"{group.letter} {group.name.lower()}"] = others
-    told = {} if comparison is None else {"comparison": comparison.summary_line}
     for name, verdicts in suites.items():
         suite = SubElement(document, "testsuite", name=clean(name), timestamp=iso_time(report.began_millis))
         properties = SubElement(suite, "properties")
-        for key, value in ({"url": report.url, "run_id": report.run_id, "version": report.version} | told).items():
+        for key, value in {"url": report.url, "run_id": report.run_id, "version": report.version}.items():
             SubElement(properties, "property", name=key, value=clean(value))
         suite.extend(_case(verdict, summary) for verdict in verdicts)
         _count(suite)
@@ -71,21 +69,7 @@ def _count(element: Element) -> None:
 
 
 def _told(verdict: Verdict, summary: Summary) -> str:
-    cause = summary.cause_of(verdict)
-    paragraphs = [
-        *(f"Also: {_cut(note.reason)}" for note in shown_notes(verdict)[1:]),
-        f"What it means: {_cut(summary.meaning(cause))}",
-        f"How to fix it: {_cut(cause.fix)}",
-        f"It rests on: {clean(', '.join(verdict.rests_on))}{' (assumed)' if verdict.is_assumed else ''}",
-    ]
-    exchange = verdict.decisive
-    if exchange is not None:
-        request = f"> {exchange.method} {exchange.path}"
-        paragraphs.append(f"The exchange that decided: {_cut(exchange.title)}: {_cut(exchange.told)}")
-        paragraphs.append(message(request, exchange.request_headers, exchange.request_body))
-        if exchange.status:
-            paragraphs.append(message(f"< {exchange.status}", exchange.answer_headers, exchange.answer_body))
-    return "\n\n".join(paragraphs)
+    return clean("\n\n".join([*summary.explanation(verdict), *shown_calls(verdict)]))
 
 
 def _cut(text: str) -> str:

@@ -4,7 +4,7 @@ Two certifications of a wallet compared by the ids of their scenarios: what got 
 The one before may be a file that an older version, or somebody else, wrote, so it is read strictly.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
@@ -107,15 +107,6 @@ class Comparison:
         """The numbers in one line, which keeps its form from version to version."""
         return f"{len(self.worse)} worse, {len(self.better)} better, {len(self.remaining)} remaining"
 
-    @property
-    def headline(self) -> str:
-        """What it comes to, in one sentence."""
-        if self.worse:
-            return f"Worse than the baseline: {_ids(self.worse)}."
-        if not self.remaining:
-            return "No worse than the baseline, and none of its failures remains."
-        return f"No worse than the baseline, but these of its failures may remain: {_ids(self.remaining)}."
-
 
 def compared(before: Baseline | Report, after: Report) -> Comparison:
     """Return what changed from the run *before* to the run *after*."""
@@ -151,10 +142,6 @@ def read_baseline(path: Path) -> Baseline:
         setting="baseline",
         remedy="Pass a file that `game-operator certify --json-file` wrote.",
     )
-
-
-def _ids(changes: Iterable[Change]) -> str:
-    return ", ".join(each.id for each in changes)
 
 
 def _group(was: Judged | Verdict | None, now: Judged | Verdict | None) -> str:

@@ -79,6 +79,9 @@ def cut(text: str) -> str:
 
 def message(first: str, pairs: HeaderPairs, data: bytes) -> str:
     """Return the beginning of a request or an answer as text, with *first* as its first line."""
-    head = words.headers(pairs[:HEADERS], longest=HEADER_BYTES)
-    more = f"\n… and {len(pairs) - HEADERS} more headers" if len(pairs) > HEADERS else ""
-    return f"{words.clean(first)}\n{head}{more}\n\n{words.body(data, longest=BODY_BYTES)}".rstrip()
+    head = [words.clean(first)]
+    if pairs:
+        head.append(words.headers(pairs[:HEADERS], longest=HEADER_BYTES))
+    if len(pairs) > HEADERS:
+        head.append(f"… and {len(pairs) - HEADERS} more headers")
+    return "\n".join([*head, "", words.body(data, longest=BODY_BYTES)]).rstrip()

@@ -1,12 +1,22 @@
-"""What every form of a report says first: how it ended, what to change, and what was not tried."""
+"""What every form of a report says: how it ended, what to change, why, and what was not tried."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from game_operator_testkit.certifier.report.report import Cause, Report
-from game_operator_testkit.certifier.report.verdicts import GROUPS, Outcome, Verdict, Weight
+from game_operator.text import money
+from game_operator_testkit.certifier.report.report import Cause, Moved, Report
+from game_operator_testkit.certifier.report.shown import cut, message, shown_notes
+from game_operator_testkit.certifier.report.verdicts import GROUPS, Exchange, Outcome, Verdict, Weight
+from game_operator_testkit.provider.latency import MARKS_MS
+
+#: Ids that are named in a sentence, and calls that are named where no single one is wrong.
+_IDS: Final = 12
+_STEPS: Final = 8
+_BALANCE: Final = "/player-balance"
+_PERCENTS: Final = (50, 95, 99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,28 @@ class Summary:
         said = ", ".join(f"{count} {cost}" for cost, count in costs.items())
         return f"{counted}: {said}. Fix the first one first, and run this again."
 
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What else belongs beside the headline: what was supplied and did not work, and what a stop left."""
+        remarks = [
+            f"What was supplied did not work, so {ids_in_words(undone)} could not be tried: {cut(reason)}"
+            for reason, undone in by_reason(self.undone).items()
+        ]
+        if self.stopped:
+            were = "was" if len(self.stopped) == 1 else "were"
+            remarks.append(f"The run was stopped, so {ids_in_words(self.stopped)} {were} not tried to the end.")
+        return remarks
+
+    @cached_property
+    def load(self) -> str:
+        """How long answers took in the load phase, in one sentence; "" without one."""
+        latency = self.report.latency
+        if latency is None or not latency.samples_ms:
+            return ""
+        percentiles = ", ".join(f"p{percent} {latency.percentile_ms(percent):.0f} ms" for percent in _PERCENTS)
+        late = " and ".join(f"{count} over {mark} ms" for mark, count in latency.late) or f"none over {MARKS_MS[0]} ms"
+        return f"Load: {len(latency.samples_ms):,} calls, {latency.concurrency} at once: {percentiles}; {late}."
+
     def meaning(self, cause: Cause) -> str:
         """Return what *cause* means, and first what is known of the money unless the cause's weight says it."""
         if cause.verdict.weight.is_money:
@@ -129,6 +161,16 @@ class Summary:
         """Return why *verdict* failed, after the id of its cause: of the scenario that shows the mistake best."""
         return f"{self.cause_of(verdict).verdict.id}: {verdict.reason}"
 
+    def explanation(self, verdict: Verdict) -> list[str]:
+        """Return what else is wrong in *verdict*, what its cause means, how it is fixed, and what that rests on."""
+        cause = self.cause_of(verdict)
+        return [
+            *(f"Also: {cut(note.reason)}" for note in shown_notes(verdict)[1:]),
+            f"What it means: {cut(self.meaning(cause))}",
+            f"How to fix it: {cut(cause.fix)}",
+            f"It rests on: {', '.join(verdict.rests_on)}{' (assumed)' if verdict.is_assumed else ''}",
+        ]
+
     def _what_failed(self) -> str:
         weights = {cause.verdict.weight for cause in self.causes}
         money = {Weight.MONEY_LOST: "loses money", Weight.MONEY_DOUBLED: "doubles money"}
@@ -137,6 +179,46 @@ class Summary:
         if unjudged := len(self.report.unjudged):
             return f"{_scenarios(unjudged)} could not be judged, and nobody knows what became of the money"
         return "this wallet breaks the contract with the service"
+
+
+def balance_in_words(moved: Moved) -> str:
+    """Return what the run left of a player's balance, and what to do if that is not what there was."""
+    before, after = ("unknown" if cents is None else money(cents) for cents in (moved.before_cents, moved.after_cents))
+    if moved.difference_cents == 0:
+        return f"{moved.player_id} has {after}, as before."
+    text = f"{moved.player_id} had {before} and has {after}"
+    if moved.difference_cents is None:
+        return f"{text}. Look into the account before the next run: the run's ids show what was moved."
+    return f"{text}: the wallet did not let the run put it back. Set it right before the next run."
+
+
+def deciding_exchange(verdict: Verdict) -> Exchange | None:
+    """Return the exchange that decided; or the last call before the balance that was found wrong; or None."""
+    calls = (each for each in reversed(verdict.exchanges) if each.path != _BALANCE)
+    return verdict.decisive or next(calls, None)
+
+
+def shown_calls(verdict: Verdict, *, with_headers: bool = True) -> list[str]:
+    """Return the exchange that decided, as it travelled; or, where no single one is wrong, the last calls by title."""
+    exchange = verdict.decisive
+    if exchange is None:
+        last = verdict.exchanges[-_STEPS:]
+        left_out = len(verdict.exchanges) - len(last)
+        after = f", after {left_out} more calls" if left_out else ""
+        return ["\n".join([f"What was sent{after}:", *(f"    {each.title}: {cut(each.told)}" for each in last)])]
+    sent, came = (exchange.request_headers, exchange.answer_headers) if with_headers else ((), ())
+    parts = [
+        f"The exchange that decided: {cut(exchange.title)}: {cut(exchange.told)}",
+        message(f"> {exchange.method} {exchange.path}", sent, exchange.request_body),
+    ]
+    return [*parts, message(f"< {exchange.status}", came, exchange.answer_body)] if exchange.status else parts
+
+
+def ids_in_words(verdicts: Iterable[Verdict]) -> str:
+    """Return ids, of many the first ones and how many more there are."""
+    every = [verdict.id for verdict in verdicts]
+    more = f" and {len(every) - _IDS} more" if len(every) > _IDS else ""
+    return f"{', '.join(every[:_IDS])}{more}"
 
 
 def by_reason(verdicts: Iterable[Verdict]) -> Mapping[str, Sequence[Verdict]]:
