@@ -151,14 +151,14 @@ def test_loading_it_costs_nothing(pytester: pytest.Pytester) -> None:
     And once the keys are made, a sandbox makes none: that is what takes long.
     """
     pytester.makepyfile(_LOADS_NOTHING)
-    _run(pytester, "game_operator").assert_outcomes(passed=3)
+    _run(pytester, "game_operator_testkit").assert_outcomes(passed=3)
 
 
 @pytest.mark.artefact
 def test_the_page_is_a_suite_that_passes(pytester: pytest.Pytester) -> None:
     """The blocks of docs/how-to/testing.md, as one file: the wallet it calls wrong fails as it says."""
     pytester.makepyfile("\n\n".join(_BLOCK.findall(_PAGE.read_text())))
-    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=36, xfailed=1)
+    _run(pytester, "game_operator_testkit", "anyio").assert_outcomes(passed=36, xfailed=1)
 
 
 @pytest.mark.artefact
@@ -166,4 +166,4 @@ def test_frameworks_without_the_extras(pytester: pytest.Pytester) -> None:
     """Django and Flask, sync and async clients, another header: no web server of ours is needed."""
     pytester.makeconftest(_CONFTEST)
     pytester.makepyfile(_FRAMEWORKS)
-    _run(pytester, "game_operator", "anyio").assert_outcomes(passed=11)
+    _run(pytester, "game_operator_testkit", "anyio").assert_outcomes(passed=11)
