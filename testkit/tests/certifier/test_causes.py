@@ -13,8 +13,9 @@ UNREADABLE, SHARED, NO_REPLY = KnownCause.UNREADABLE, KnownCause.SHARED, KnownCa
 LOST, DOUBLED, BROKEN, ADVICE = Weight.MONEY_LOST, Weight.MONEY_DOUBLED, Weight.CONTRACT_BROKEN, Weight.ADVICE
 
 
-def failed(scenario_id: str, weight: Weight, cause: str = "") -> Verdict:
-    return Verdict(scenario_id, "", weight, Outcome.FAILED, "wrong", notes=(Note("wrong", weight, cause),))
+def failed(scenario_id: str, weight: Weight, cause: str = "", symptom: str = "") -> Verdict:
+    note = Note("wrong", weight, cause, symptom=symptom)
+    return Verdict(scenario_id, "", weight, Outcome.FAILED, "wrong", notes=(note,))
 
 
 def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -114,6 +115,21 @@ def known(**explains: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
             known(A08=("B09",)),
             [("B09",), ("C10",)],
             id="an odd call that moves another's money is a mistake of its own",
+        ),
+        pytest.param(
+            [failed("B01", BROKEN, KnownCause.NOW_AND_THEN), failed("C02", BROKEN, KnownCause.CRASH)],
+            {},
+            [("B01", "C02")],
+            id="an answer that is missing at times, once where it was not tried again",
+        ),
+        pytest.param(
+            [
+                failed(each, LOST, KnownCause.ONLY_SAID, what)
+                for each, what in (("C02", "a"), ("C04", "b"), ("H06", "a"))
+            ],
+            {},
+            [("C02", "H06"), ("C04",)],
+            id="only said to be done: one mistake for each call",
         ),
         pytest.param(
             [Verdict("A01", "", LOST, Outcome.PASSED), Verdict("A02", "", LOST, Outcome.SKIPPED)],

@@ -54,3 +54,4 @@ def test_another_name_of_a_field_is_found(field: str, names: tuple[str, ...], to
     assert first.title == "the wallet reads another field name than the profile has"
     assert {each.id for each in report.failures} == set(first.ids)
     assert report.calls < 100
+    assert [each.difference_cents for each in report.moved] == [0, 0]

@@ -15,6 +15,7 @@ from game_operator.protocol.webhook_reply import encode_reply
 from game_operator_testkit.certifier import Supplies
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.observed import Observed
+from game_operator_testkit.certifier.engine.run import put_back
 from game_operator_testkit.certifier.engine.stage import Stage
 from game_operator_testkit.certifier.engine.steps import Found, Limited, NotTried
 from game_operator_testkit.certifier.report.verdicts import KnownCause, Weight
@@ -30,6 +31,8 @@ _STAYS_FAILED: list[tuple[str | None, int | None]] = [
 ]
 #: An answer by its code, None for SUCCESS, and its balance in cents.
 Answer = tuple[str | None, int | None]
+#: A refusal of a call that shows what others like the one that is wrong move.
+_NOT_TRIED: Answer = ("INVALID_REQUEST", None)
 
 
 def stage(profile: Profile | None = None) -> Stage:
@@ -73,8 +76,8 @@ def weights(at: Stage) -> list[Weight]:
         pytest.param([(None, 9_500)], None, id="as it must be"),
         pytest.param([("INSUFFICIENT_BALANCE", 10_000)], "refused with INSUFFICIENT_BALANCE", id="refused"),
         pytest.param([(None, 10_000), (None, 10_000)], "p1 has 100.00; expected 95.00: 5.00 too much", id="no debit"),
-        pytest.param([(None, 9_000), (None, 9_000)], "p1 has 90.00; expected 95.00: 5.00 too little", id="twice"),
-        pytest.param([(None, 9_501), (None, 9_501)], "0.01 too much", id="a cent off"),
+        pytest.param([*[(None, 9_000)] * 3, _NOT_TRIED], "p1 has 90.00; expected 95.00: 5.00 too little", id="twice"),
+        pytest.param([*[(None, 9_501)] * 3, _NOT_TRIED], "0.01 too much", id="a cent off"),
     ],
 )
 def test_what_must_be_accepted(answers: Sequence[Answer], found: str | None) -> None:
@@ -273,7 +276,10 @@ def test_a_refusal_that_moves_money() -> None:
             (None, 9_500), [("DUPLICATE_TRANSACTION", 9_500)], "the first time it returned SUCCESS", id="refused"
         ),
         pytest.param(
-            ("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)], "the first time it returned INSUFF", id="accepted"
+            ("INSUFFICIENT_BALANCE", 9_500), [(None, 9_000)] * 2, "the first time it returned INSUFF", id="accepted"
+        ),
+        pytest.param(
+            ("INSUFFICIENT_BALANCE", 9_500), [(None, 9_500)] * 2, "nothing moved, although", id="accepted in words"
         ),
         pytest.param((None, 9_500), [(None, 9_000), (None, 9_000)], "5.00 too little", id="debited again"),
     ],
@@ -376,3 +382,51 @@ def test_calls_at_once_that_time_out_starve_each_other(seconds: float, cause: Kn
     with pytest.raises(Found) as raised:
         at.answered([at.request(at.bet().withdraw(), "a withdraw") for _ in range(3)])
     assert raised.value.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("wager_cents", "ends"),
+    [pytest.param(10_000, Found, id="all there is"), pytest.param(10_001, NotTried, id="a cent more")],
+)
+def test_a_refusal_for_want_of_money_is_right_where_there_is_less(wager_cents: int, ends: type[Exception]) -> None:
+    """What an earlier scenario left of the balance is no mistake of the withdraw that it cannot pay for."""
+    at = stage()
+    at.carry = lambda requests: [heard(each, ("INSUFFICIENT_BALANCE", 10_000), 0) for each in requests]
+    with pytest.raises(ends):
+        at.accepts(at.bet(wager_cents=wager_cents).withdraw(), "a withdraw")
+
+
+def test_withdraws_in_doubt_are_cancelled_before_the_balance_is_put_back() -> None:
+    """One that comes later finds its bet cancelled; what was answered in time stays as it is."""
+    at, sent = stage(), list[Request]()
+
+    def carry(requests: Sequence[Request]) -> list[Carried]:
+        sent.extend(requests)
+        late, *others = requests
+        if late.path != "/withdraw":
+            return [heard(each, (None, 10_000), 0) for each in requests]
+        first = Carried(late, (), None, "no answer", 2.0, 1, timed_out=True)
+        return [first, *(heard(each, (None, 10_000), 0) for each in others)]
+
+    at.carry = carry
+    bets = [at.bet(), at.bet()]
+    at.together([at.request(bet.withdraw(), "a withdraw") for bet in bets])
+    sent.clear()
+    put_back(at)
+    rollback, *others = sent
+    assert (rollback.path, bets[0].bet_id.encode() in rollback.body) == ("/rollback", True)
+    assert {each.path for each in others} == {"/player-balance"}
+
+
+def test_a_balance_is_asked_for_again_before_it_is_put_back() -> None:
+    """An answer that cannot be read may come by chance, and the money that a scenario took must come back."""
+    at, sent = stage(), list[Request]()
+
+    def carry(requests: Sequence[Request]) -> list[Carried]:
+        sent.extend(requests)
+        unread = Carried(requests[0], (), HttpReply(502, {}, b"<html>"), "not JSON", 0.001, 1)
+        return [unread if len(sent) == 1 else heard(each, (None, 10_000), 0) for each in requests]
+
+    at.carry = carry
+    put_back(at)
+    assert [b"p1" in each.body for each in sent] == [True, True, False]

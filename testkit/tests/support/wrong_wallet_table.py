@@ -31,6 +31,7 @@ _MODULES: Final = (
     "forgetting",
     "answers",
     "overlooked",
+    "misread",
 )
 
 for _module in _MODULES:

@@ -14,6 +14,7 @@ from typing import Final
 from game_operator.codes import WebhookErrorCode
 from game_operator.models.webhooks import BalanceCall, WithdrawCall
 from game_operator.money import amount_from_cents
+from game_operator_testkit.certifier.engine.amounts import moved_by_another, why_off
 from game_operator_testkit.certifier.engine.calls import Player
 from game_operator_testkit.certifier.engine.observed import BALANCE_PATH
 from game_operator_testkit.certifier.engine.replies import Replies
@@ -38,6 +39,8 @@ _AT_REST: Final = 8
 _MOST_AT_REST: Final = 4
 #: By what factor a movement is too large or too small where cents and currency units are mixed up.
 _SCALES: Final = (Fraction(100), Fraction(1, 100))
+#: An amount of which a hundredth is whole cents.
+_SCALED_CENTS: Final = 100
 
 
 def units(cents: int) -> str:
@@ -139,6 +142,10 @@ class Balances(Replies):
         reason = f"{since}{player.id} has {units(actual_cents)}; expected {units(due_cents)}"
         reason += f": {units(abs(off_cents))} {much}"
         cause, more = self._suspected(player, off_cents, shown_by)
+        if not cause and self._moving is not None and self._moving[0] is after:
+            due_cents = self._moving[1]
+            odd = why_off(self, player, self._moving[0], due_cents=due_cents, moved_cents=due_cents + off_cents)
+            cause, more = odd if any(odd) else (cause, more)
         symptom = symptom_of(shown_by, much) if shown_by else ""
         return Found(f"{reason}{more}", cause=cause, place=place, symptom=symptom)
 
@@ -181,9 +188,19 @@ class Balances(Replies):
                 told = (
                     f"a withdraw of {bet.wager_cents} cents moved the balance by {units(int(bet.wager_cents * scale))}"
                 )
-                self.observed.scale, self.observed.unjudged = scale, told
-                told += ". All else is not judged, and may be wrong too"
-                raise Found(told, cause=KnownCause.SCALE, place=heard.place)
+                self.observed.scale = scale
+                raise self._mixed_up(told, heard)
+            if moved_by_another(self, player, after, _SCALED_CENTS) == scale * (
+                _SCALED_CENTS if moved_cents > 0 else -_SCALED_CENTS
+            ):
+                told = f"{after.request.title} of {abs(moved_cents)} cents moved the balance by "
+                told += f"{units(abs(int(scale * moved_cents)))}, and another like it does too"
+                raise self._mixed_up(told, after)
+
+    def _mixed_up(self, told: str, heard: Carried) -> Found:
+        self.observed.unjudged = told
+        told += ". All else is not judged, and may be wrong too"
+        return Found(told, cause=KnownCause.SCALE, place=heard.place)
 
     def _check_at_rest(self, player: Player) -> None:
         """End this scenario, and all others, if balance checks at once return two balances while nothing moves."""

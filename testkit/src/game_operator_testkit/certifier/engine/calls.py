@@ -101,6 +101,8 @@ class Calls:
     _made: int = field(default=0, init=False)
     # The last call that may have moved money, if it was alone; and the last balance.
     _moved: Carried | None = field(default=None, init=False)
+    # An answer, and what its call must have moved.
+    _moving: tuple[Carried, int] | None = field(default=None, init=False)
     _balance: Carried | None = field(default=None, init=False)
     # The call of each body; and what was a SUCCESS only when it was sent again.
     _calls: dict[bytes, WebhookCall] = field(default_factory=dict, init=False)
@@ -111,7 +113,11 @@ class Calls:
     # What was sent together with other calls, and what was a SUCCESS.
     _at_once: set[bytes] = field(default_factory=set, init=False)
     _accepted: set[bytes] = field(default_factory=set, init=False)
+    # How each call was answered first.
+    _first_codes: dict[bytes, str | None] = field(default_factory=dict, init=False)
     _failed_first: list[tuple[int, Carried]] = field(default_factory=list, init=False)
+    # Withdraws that got no answer in time, and may still be carried out.
+    _in_doubt: list[Request] = field(default_factory=list, init=False)
 
     # Making calls, and the requests that carry them.
 
@@ -262,6 +268,9 @@ class Calls:
                 self.told[call.player_id] = heard.balance_cents
         if heard.succeeded:
             self._accepted.add(heard.request.body)
+        self._first_codes.setdefault(heard.request.body, heard.code)
+        if heard.timed_out and isinstance(call, WithdrawCall):
+            self._in_doubt.append(heard.request)
         if heard.succeeded and call is not None:
             self._note_bets(call)
         if heard.sent_again and not self.observed.closes_kept:

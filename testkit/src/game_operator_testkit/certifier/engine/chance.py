@@ -16,6 +16,8 @@ _FEWEST_TRIES: Final = 10
 _FEW: Final = 4
 #: So often in a run it is tried in vain.
 _MOST_IN_VAIN: Final = 2
+#: What a pause, or a proxy that fails at times, looks like.
+LOOKS_SILENT: Final = frozenset({KnownCause.NO_ANSWER, KnownCause.CRASH})
 #: What a lost record looks like.
 LOOKS_SO: Final = frozenset(
     {"", KnownCause.REPEAT_REFUSED, KnownCause.SETTLED_GONE, KnownCause.NO_TX_ID, KnownCause.TWIN_REFUSED}
@@ -39,6 +41,22 @@ def look_for_chance(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) 
         known = (tried - lost).total()
         found.reason += f". Of {tried.total()} other calls, {known} were known when they came again"
     found.cause = KnownCause.NOT_KEPT
+
+
+def look_for_silence(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> None:
+    """
+    Let *found* say that answers are missing now and then, if the call of it is answered when it comes again.
+
+    So are other calls like it. Once in a run may have a reason in what came before; only what happens again is chance.
+    """
+    decisive = exchanges.get(-1 if found.place is None else found.place)
+    told = "" if decisive is None or at.observed.is_slow else at.answer_to_repeat(decisive.request_body)
+    if not told:
+        return
+    found.reason += f". Sent again, {told}"
+    if at.observed.is_silent_at_times:
+        found.cause = KnownCause.NOW_AND_THEN
+    at.observed.is_silent_at_times = True
 
 
 def is_lone_repeat(at: Stage, found: Found, exchanges: Mapping[int, Exchange]) -> bool:

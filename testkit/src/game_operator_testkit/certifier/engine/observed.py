@@ -56,6 +56,10 @@ class Observed:
         forgets_by_chance: Whether of many equal calls some were not known when they came again.
         seen_at_rest: How often balances were asked for at once while nothing moved.
         tried_in_vain: How often it was tried whether the wallet forgets calls by chance, and it did not.
+        doubles_by_chance: Whether of many equal calls some moved their money twice.
+        is_silent_at_times: Whether a call got no answer that got one when it was sent again, as others like it do.
+        reads: Names under which the wallet was seen to read fields, in place of those of the profile.
+        no_funds_code: The code by which a withdraw of more than there is was refused, where all there is was accepted.
         scale: What a movement of one cent moves in the answers: 100 or 1/100 where cents and units are mixed up.
     """
 
@@ -77,9 +81,13 @@ class Observed:
     forgets_by_chance: bool = False
     seen_at_rest: int = 0
     tried_in_vain: int = 0
+    doubles_by_chance: bool = False
+    is_silent_at_times: bool = False
+    no_funds_code: str | None = None
     scale: Fraction = Fraction(1)
     zero_is_nobody: bool = False
     accepted: set[str] = field(default_factory=set)
+    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     debited: tuple[Carried, WithdrawCall] | None = None
     exact_to: set[int] = field(default_factory=set)
     odd_shapes: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,13 @@ from game_operator.protocol.http import pairs_of
 from game_operator.protocol.webhook import BodyWriter
 from game_operator_testkit.certifier.engine.balances import MOST_BALANCE_CENTS, units
 from game_operator_testkit.certifier.engine.calls import Player
-from game_operator_testkit.certifier.engine.chance import LOOKS_SO, is_lone_repeat, look_for_chance
+from game_operator_testkit.certifier.engine.chance import (
+    LOOKS_SILENT,
+    LOOKS_SO,
+    is_lone_repeat,
+    look_for_chance,
+    look_for_silence,
+)
 from game_operator_testkit.certifier.engine.limits import find_wager
 from game_operator_testkit.certifier.engine.observed import Observed
 from game_operator_testkit.certifier.engine.scenario import LOAD, STAGES, Scenario, verdict_of
@@ -227,6 +233,11 @@ class Run:
 
     def _note_of(self, found: Found, scenario: Scenario, stage: Stage | None) -> Note:
         """Return what *found* says of the wallet, after a look at whether it happens by chance."""
+        if stage is not None and found.cause in LOOKS_SILENT:
+            kept, self._kept = self._kept, {}
+            with suppress(Found, NotTried):
+                look_for_silence(stage, found, kept)
+            self._kept = kept
         if stage is not None and found.cause in LOOKS_SO:
             # The tries that show it are not among the exchanges, and need the money that was there.
             kept, self._kept = self._kept, {}
@@ -255,6 +266,7 @@ class Run:
             raise begun.ended
         for player in (begun.stage.player, begun.stage.other):
             player.opening_cents = player.due_cents = begun.stage.opening_cents_of(player)
+            _check_can_bet(player)
         begun.stage.told.clear()
         return begun.stage
 
@@ -306,9 +318,7 @@ class Run:
         for player in (stage.player, stage.other):
             if self.known[player.id] is None:
                 player.opening_cents = player.due_cents = stage.opening_cents_of(player)
-            if player.opening_cents < _LEAST_CENTS:
-                told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
-                raise NotTried(f"{told}, and that is too little to bet")
+            _check_can_bet(player)
         return stage
 
     def _stage(self, name: str) -> Stage:
@@ -318,7 +328,7 @@ class Run:
             other=other,
             carry=self._carry,
             act=self._act,
-            profile=self.profile,
+            profile=replace(self.profile, fields={**self.profile.fields, **self.observed.reads}),
             prefix=f"{self.run_id}-{name}",
             instance_id=self.instance_id,
             supplied=self._supplied,
@@ -415,6 +425,12 @@ class Run:
         return replace(carried, problem=problem, place=place)
 
 
+def _check_can_bet(player: Player) -> None:
+    if player.opening_cents < _LEAST_CENTS:
+        told = f"{player.id} has {units(player.opening_cents)} left of what was tried before"
+        raise NotTried(f"{told}, and that is too little to bet")
+
+
 def _stumbled(odd: Exception) -> str:
     return f"the certifier stumbled over an answer ({type(odd).__name__}: {odd}); please report it"
 
@@ -427,6 +443,7 @@ _MOST_CANCELLED: Final = 20
 
 def put_back(at: Stage) -> None:
     """Bring both balances to where they were; judge nothing."""
+    at.cancel_in_doubt()
     for player in (at.player, at.other):
         piece_cents = left_cents = MOST_BALANCE_CENTS
         for number in range(_MOST_PIECES):
@@ -456,7 +473,10 @@ def current_cents(at: Stage, player: Player) -> int | None:
             return cents
         at.pause(2 * at.observed.lags_seconds)
     at.pause(2 * at.observed.late_seconds)
-    heard = at.send(at.balance_request("the balance afterwards", player))
+    for _ in range(_MOST_FAILURES):
+        heard = at.send(at.balance_request("the balance afterwards", player))
+        if heard.reply is not None or not heard.status:
+            break
     return heard.balance_cents if heard.succeeded else None
 
 

@@ -1,12 +1,12 @@
 """The stage of one scenario: ways to ask the wallet, and to judge what it answers."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from game_operator.codes import WebhookErrorCode as Code
-from game_operator.models.webhooks import LONGEST_ID, WebhookCall, WithdrawCall
+from game_operator.models.webhooks import LONGEST_ID, BalanceCall, MovingCall, WebhookCall, WithdrawCall
 from game_operator.profile import Profile
 from game_operator.protocol.webhook_reply import fold_code
 from game_operator_testkit.certifier.engine.balances import Balances, units
@@ -23,6 +23,13 @@ _ROLLBACK: Final = "/rollback"
 _MOVING: Final = (_WITHDRAW, _DEPOSIT, _ROLLBACK)
 _KNOWN: Final = frozenset(code.value for code in Code)
 _MOST_REPEATS: Final = 4
+#: Refusals of a call that comes when its bet has ended.
+_OF_AN_ENDED_BET: Final = (Code.BET_ROLLED_BACK, Code.BET_ALREADY_CLOSED)
+#: What it means if one call is always refused so, and others like it are not.
+_IN_ITSELF: Final[Mapping[str, KnownCause]] = {
+    Code.DUPLICATE_TRANSACTION: KnownCause.COLLIDES,
+    Code.SYSTEM_ERROR: KnownCause.STORED_FAILURE,
+}
 #: What a profile may say of a deposit before its withdraw; and the codes that the core has not.
 _EARLY: Final = (Code.BET_NOT_FOUND, Code.SYSTEM_ERROR)
 _EXTENDED: Final = frozenset(code.value for code in Code if fold_code(code, Profile(codes="core")) != code)
@@ -110,6 +117,11 @@ class Stage(Balances):
         if heard.status in TURNING_AWAY:
             return turned_away(heard)
         if heard.succeeded:
+            player = self._player_of(self._calls.get(heard.request.body, heard.request))
+            if self.balance_of(player) == player.due_cents:
+                cause, symptom = KnownCause.ONLY_SAID, _accepted_symptom(heard, first.code or "")
+                told += "; nothing moved, although the service believes it did"
+                return Found(told, heard, weight=Weight.MONEY_LOST, cause=cause, symptom=symptom)
             # The service has given that bet up.
             return Found(told, heard, weight=Weight.MONEY_LOST if _is_withdraw(heard) else None, symptom=symptom)
         weight, cause = self._refused_repeat(heard, cause)
@@ -276,7 +288,7 @@ class Stage(Balances):
         """Return what a limit refused; None if none did."""
         if heard.code is None or heard.request.path != _WITHDRAW:
             return None
-        own = heard.code not in _KNOWN and not _is_invalid_code(heard.code)
+        own = heard.code not in (*_KNOWN, self.observed.no_funds_code) and not _is_invalid_code(heard.code)
         folded = heard.code == fold_code(Code.LIMIT_EXCEEDED, self.profile)
         # Until it was tried, nobody knows whether a code of the wallet's own is a limit.
         if heard.code == Code.LIMIT_EXCEEDED or (asked and (own or folded)) or (own and not self.observed.is_limited):
@@ -287,6 +299,7 @@ class Stage(Balances):
         """Hold that it is a SUCCESS with the balance that is due once *moves* cents have moved."""
         self.check_success(heard)
         player.due_cents += moves
+        self._moving = heard, moves
         self.check_balance(heard, player)
         self.observed.keep_reply(heard)
         call = self._calls.get(heard.request.body)
@@ -305,11 +318,22 @@ class Stage(Balances):
         if not heard.succeeded:
             if heard.status in TURNING_AWAY:
                 raise turned_away(heard)
+            self._check_paid_for(heard)
             told = f"refused with {heard.code} instead of SUCCESS{self._since(heard)}"
             cause = self.cause_of_refusal(heard)
             if cause in (KnownCause.ODD_IDS, KnownCause.NARROW) and _is_withdraw(heard):
                 weight = Weight.CONTRACT_BROKEN  # Nothing was taken.
             raise Found(told, heard, weight=weight, cause=cause)
+
+    def _check_paid_for(self, heard: Carried) -> None:
+        """Raise NotTried if a new withdraw is refused because there is less money than its wager: that is right."""
+        due_cents, body = (
+            self._player_of(self._calls.get(heard.request.body, heard.request)).due_cents,
+            heard.request.body,
+        )
+        is_new = _is_withdraw(heard) and body not in self._at_once | self._accepted
+        if is_new and heard.code == Code.INSUFFICIENT_BALANCE and due_cents < -self.moved_if_carried_out(heard):
+            raise NotTried(f"the player has {units(due_cents)}, and {heard.request.title} takes more")
 
     def _since(self, heard: Carried) -> str:
         """Return which call came before one that fails although others like it were carried out; "" otherwise."""
@@ -338,8 +362,9 @@ class Stage(Balances):
         if heard.code == Code.PLAYER_NOT_FOUND and (self.player.due_cents == 0 or self.observed.zero_is_nobody):
             self.observed.zero_is_nobody = True
             return KnownCause.ZERO_IS_NOBODY
-        if heard.code == Code.DUPLICATE_TRANSACTION and heard.request.path == _ROLLBACK:
-            return KnownCause.TX_ID_ALONE
+        if heard.code == Code.DUPLICATE_TRANSACTION:
+            usual = KnownCause.TX_ID_ALONE if heard.request.path == _ROLLBACK else ""
+            return self.cause_in_itself(heard) or usual
         if heard.code in (Code.BET_ALREADY_CLOSED, Code.BET_ROLLED_BACK) and self.ended_with_another(heard):
             return KnownCause.ENDED_WITH_ANOTHER
         if heard.code == Code.INSUFFICIENT_BALANCE and self._is_all(heard):
@@ -353,21 +378,51 @@ class Stage(Balances):
         is_alone = heard.request.body not in self._at_once and not self.observed.is_behind
         if is_alone and self.balance_of(player) != player.due_cents:
             return KnownCause.HALF_DONE
-        return KnownCause.STORED_FAILURE if self._is_stored_failure(heard) else KnownCause.FAILS
+        return self.cause_in_itself(heard) or KnownCause.FAILS
 
-    def _is_stored_failure(self, heard: Carried) -> bool:
-        """Return whether a call only ever failed, and the same content with other ids is carried out."""
+    def cause_in_itself(self, heard: Carried) -> str:
+        """Return what it means if this call alone is refused so, each time, and others like it are not."""
+        call, cause = self._calls.get(heard.request.body), _IN_ITSELF.get(heard.code or "", "")
+        tx_id, bet_id = getattr(call, "tx_id", None), self.bet_id_of(heard)
+        is_borrowed = any(getattr(each, "tx_id", None) == tx_id and each.bet_id != bet_id for each in self._movements())
+        if not cause or is_borrowed or self._first_codes.get(heard.request.body) != heard.code:
+            return ""
+        if heard.request.body in self._at_once:
+            heard = self.send(replace(heard.request, title="the same call alone"))
+        other = self.same_content(heard) if heard.code in _IN_ITSELF else None
+        return cause if other is not None and other.reply is not None and other.code != heard.code else ""
+
+    def _movements(self) -> Iterator[MovingCall]:
+        """Yield the calls of this scenario that move money."""
+        return (call for call in self._calls.values() if not isinstance(call, BalanceCall))
+
+    def answer_to_repeat(self, body: bytes) -> str:
+        """Send the call of *body* again; return what its reply says, or "" if it, or others like it, get no reply."""
+        call = self._calls.get(body)
+        if call is None or body in self._at_once:
+            return ""
+        again = self.send(self.request(call, "the call that got no answer, again"))
+        other = again if again.request.path == BALANCE_PATH else self.same_content(again)
+        if again.reply is None or other is None or other.reply is None:
+            return ""
+        left = "" if again.balance_cents is None else f" with a balance of {units(again.balance_cents)}"
+        return (
+            f"it returned {again.code or 'SUCCESS'}{left}; before it, {units(self._player_of(call).due_cents)} was due"
+        )
+
+    def same_content(self, heard: Carried) -> Carried | None:
+        """Send what *heard* answers with other ids; None if a scenario chose its ids."""
         call, body = self._calls.get(heard.request.body), heard.request.body
         bet_id = self.bet_id_of(heard)
         # Ids that a scenario chose may be what the wallet fails by.
         is_plain = _PLAIN.fullmatch(bet_id.removeprefix(self.prefix)) and getattr(call, "tx_id", "").endswith(bet_id)
-        if call is None or not is_plain or body in self._accepted:
-            return False
+        if call is None or not is_plain:
+            return None
         fresh = self.bet(self._player_of(call))
-        if heard.request.path != _WITHDRAW:
+        if self.kind_of(heard) in (_DEPOSIT, _ROLLBACK):
             self.send(self.request(fresh.withdraw(), "a withdraw"))
         other = replace(heard.request, title="the same content with other ids")
-        return self.send(replace(other, body=body.replace(bet_id.encode(), fresh.bet_id.encode()))).succeeded
+        return self.send(replace(other, body=body.replace(bet_id.encode(), fresh.bet_id.encode())))
 
     def _cause_in_ids(self, bet_id: str) -> str:
         """Return whether a withdraw is refused for the characters of its *bet_id*, or its length; "" for neither."""
@@ -456,6 +511,21 @@ class Stage(Balances):
             cause = KnownCause.OWNERS_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)
 
+    def check_not_only_said(self, heard: Carried, player: Player, code: str) -> None:
+        """End the scenario if a SUCCESS where *code* is due has moved nothing: then only the answer is wrong."""
+        if self.balance_of(player) == player.due_cents:
+            self.accepted_wrongly(heard, player, code)
+
+    def cancel_in_doubt(self) -> None:
+        """Roll back the withdraws that got no answer in time, so that none of them moves money later."""
+        for request in self._in_doubt:
+            bet = next(
+                (bet for bet in self.bets if bet.bet_id == getattr(self._calls[request.body], "bet_id", "")), None
+            )
+            if bet is not None:
+                self.send(self.request(bet.rollback(), "a rollback of a withdraw that got no answer"))
+        self._in_doubt.clear()
+
     def accepted_wrongly(
         self, heard: Carried, player: Player, code: str, *, sound: bool = False, cause: str = ""
     ) -> None:
@@ -473,6 +543,8 @@ class Stage(Balances):
         symptom = _accepted_symptom(heard, code)
         # What is only said to be done doubles nothing.
         weight = None if moved else Weight.MONEY_LOST
+        if not moved and code in _OF_AN_ENDED_BET:
+            cause = cause or KnownCause.ONLY_SAID
         raise Found(f"returned SUCCESS instead of {due}; {what}", heard, weight=weight, cause=cause, symptom=symptom)
 
 

@@ -10,15 +10,16 @@ from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
 #: What follows from another mistake: where the process has ended, nothing after it is answered.
-_FOLLOWS: Final[Mapping[str, str]] = {
-    KnownCause.GONE: KnownCause.NO_ANSWER,
-    KnownCause.BUSY: KnownCause.TWIN_REFUSED,
-    KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
-    KnownCause.LATE: KnownCause.LOST_UPDATE,
-    KnownCause.STARVED: KnownCause.NO_ANSWER,
-    KnownCause.ROUNDED: KnownCause.UNJUDGED,
-    KnownCause.SCALE: KnownCause.UNJUDGED,
-    KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,
+_FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
+    KnownCause.GONE: (KnownCause.NO_ANSWER,),
+    KnownCause.BUSY: (KnownCause.TWIN_REFUSED,),
+    KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),
+    KnownCause.LATE: (KnownCause.LOST_UPDATE,),
+    KnownCause.STARVED: (KnownCause.NO_ANSWER,),
+    KnownCause.NOW_AND_THEN: (KnownCause.NO_ANSWER, KnownCause.CRASH),
+    KnownCause.ROUNDED: (KnownCause.UNJUDGED,),
+    KnownCause.SCALE: (KnownCause.UNJUDGED,),
+    KnownCause.TWO_MEMORIES: (KnownCause.UNJUDGED,),
 }
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
@@ -240,8 +241,12 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
     named = _named(verdict, slug, explains)
 
     def is_same(other: Verdict) -> bool:
+        if slug_of(other.notes[0].cause if other.notes else "") in _FOLLOWS.get(slug, ()):
+            return True
         if own := _slug(other, failed):
-            return own == slug or own == _FOLLOWS.get(slug)
+            # Only an answer is wrong there: each of another call is a mistake of its own.
+            is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
+            return own == slug and is_alike
         if ALL in named or other.id in named:
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)

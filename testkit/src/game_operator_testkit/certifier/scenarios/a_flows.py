@@ -76,7 +76,9 @@ def _find_name(at: Stage) -> None:
             if heard.succeeded:
                 told = f"a withdraw is accepted with {name} in place of {first}"
                 at.observed.unjudged = told
-                at.send(at.request(bet.rollback(), "its rollback"))
+                # The balance is put back by these names.
+                key = f"{canonical}.withdraw" if canonical == "amount_cents" else canonical
+                at.observed.reads[key] = (name,)
                 raise Found(told, weight=Weight.CONTRACT_BROKEN, cause=KnownCause.FIELD_NAMES, place=heard.place)
 
 
@@ -126,6 +128,8 @@ def a06(at: Stage) -> None:
     at.accepts(whole.rollback(), "its rollback")
     beyond = at.bet(wager_cents=at.player.due_cents + 1)
     heard = at.refuses(beyond.withdraw(), "a withdraw of a cent more", Code.INSUFFICIENT_BALANCE)
+    if heard.code != Code.LIMIT_EXCEEDED:
+        at.observed.no_funds_code = heard.code
     if heard.code == Code.INSUFFICIENT_BALANCE and heard.balance_cents is None:
         at.advise(f"{heard.code} came without the balance, which the service shows to the player", heard)
 

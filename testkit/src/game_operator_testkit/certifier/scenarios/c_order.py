@@ -105,9 +105,12 @@ def c09(at: Stage) -> None:
             if heard.succeeded and name not in first:
                 first[name] = heard
                 if name == "withdraw" and "rollback" in order[: order.index(name)]:
+                    at.check_not_only_said(heard, at.player, Code.BET_ROLLED_BACK)
                     told = "returned SUCCESS after the rollback of its bet, which the service has cancelled"
                     raise Found(told, heard, weight=Weight.MONEY_LOST)
                 if {"deposit", "rollback"} <= first.keys():
+                    due = Code.BET_ROLLED_BACK if name == "deposit" else Code.BET_ALREADY_CLOSED
+                    at.check_not_only_said(heard, at.player, due)
                     raise Found("returned SUCCESS, and the bet is both paid and refunded for the service", heard)
                 if "deposit" in first and "withdraw" not in first:
                     raise Found("returned SUCCESS, and nothing was wagered", heard)

@@ -101,7 +101,8 @@ def _wrongly_accepted(at: Stage, bets: Sequence[BetCalls], heard: Sequence[Carri
     told = f"{taken} of {len(heard)} withdraws at once were accepted, and the balance paid for {fitting}"
     busy = next((each for each in heard if each.code not in _OF_THE_CALL), None)
     if taken < fitting and busy is not None and left_cents == at.player.due_cents:
-        return Found(f"{told}; others were refused with {busy.code}", cause=KnownCause.BUSY, place=busy.place)
+        cause = at.cause_in_itself(busy) or KnownCause.BUSY
+        return Found(f"{told}; others were refused with {busy.code}", cause=cause, place=busy.place)
     told = f"{told}: {units(left_cents)} is left of {units(before_cents)}"
     if not taken and wager_cents == before_cents and all(each.code == Code.INSUFFICIENT_BALANCE for each in heard):
         at.check_balances(at.player)  # Or the last refund was not what was taken.
@@ -178,6 +179,12 @@ def _both_or_neither(at: Stage, deposit: Carried, rollback: Carried, won_cents: 
     # One of them was carried out, and the other's answer went to both; refusals without a time are all alike.
     is_one_reply = deposit.body == rollback.body and time_of(deposit) and moved_cents in (won_cents, wager_cents)
     cause = KnownCause.SAME_REPLY if is_one_reply else ""
+    if deposit.succeeded and not cause:
+        # One of the two was paid, and the other only said to be.
+        due = {wager_cents: (deposit, Code.BET_ROLLED_BACK), won_cents: (rollback, Code.BET_ALREADY_CLOSED)}
+        if moved_cents in due:
+            at.player.due_cents += moved_cents
+            at.accepted_wrongly(due[moved_cents][0], at.player, due[moved_cents][1])
     if deposit.succeeded:
         told = f"a deposit of {units(won_cents)} and a rollback of {units(wager_cents)} of one bet were both accepted"
         return Found(f"{told}, {moved}", cause=cause, place=rollback.place)
@@ -411,7 +418,9 @@ def _check_net_zero(at: Stage, withdraw: Carried, rollback: Carried) -> None:
         if not rollback.succeeded:
             told = f"refused with {rollback.code}, and the withdraw was accepted at the same time"
             # Such a code says nothing of the bet: it is refused for what else is under way.
-            cause = KnownCause.BUSY if rollback.code not in _OF_A_BET else ""
+            cause = KnownCause.BUSY if rollback.code not in _OF_A_BET else at.cause_in_itself(rollback)
+            if rollback.code == Code.BET_NOT_FOUND:
+                at.check_not_only_said(withdraw, at.player, Code.BET_ROLLED_BACK)
             raise Found(f"{told}: the wager stays taken", rollback, cause=cause)
         return
     at.check_code(withdraw, Code.BET_ROLLED_BACK)

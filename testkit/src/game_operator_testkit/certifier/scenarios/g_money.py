@@ -79,7 +79,7 @@ def g03(at: Stage) -> None:
 def _check_understood(at: Stage, much_cents: int) -> None:
     """Ask whether so much can be wagered: a credit that could not be taken back would stay with the player."""
     heard = at.ask(at.bet(wager_cents=much_cents).withdraw(), f"a withdraw of {units(much_cents)}, more than there is")
-    if heard.code == Code.INSUFFICIENT_BALANCE:
+    if heard.code in (Code.INSUFFICIENT_BALANCE, at.observed.no_funds_code):
         return
     if heard.code in (Code.INVALID_REQUEST, Code.SYSTEM_ERROR):
         _check_win_is_read(at, much_cents, heard.code)
