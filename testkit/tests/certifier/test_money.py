@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from wallet_by_hand import Case, PlainWallet
+from wallet_by_hand import Account, Case, PlainWallet
 
 from game_operator.profile import Profile
 from game_operator_testkit.certifier import Outcome, Report, Supplies, Weight
@@ -187,3 +187,35 @@ def test_books_that_cannot_be_read() -> None:
     report = certified(only=["G05"], supplies=Supplies(stored_cents={}.__getitem__))
     assert outcomes(report) == {"G05": "skipped"}
     assert "stored_cents could not be asked: KeyError" in report.skipped[0].reason
+
+
+class SaysItInItsOwnWords(PlainWallet):
+    """Refuses a withdraw of more than there is with a code of its own."""
+
+    code = "INSUFFICIENT_FUNDS"
+
+    def _refusal(self, case: Case) -> str | None:
+        outcome = super()._refusal(case)
+        return self.code if outcome == "INSUFFICIENT_BALANCE" else outcome
+
+
+def test_a_code_of_its_own_for_want_of_money_is_no_limit() -> None:
+    """All there is was accepted, and a cent more was not: so the scenarios that bet high are tried too."""
+    report = certified(SaysItInItsOwnWords, only=["A06", "D01", "D10", "G03"])
+    assert report.passed
+    assert [each.id for each in report.skipped] == []
+    assert {each.id for each in report.advice} == {"A06", "D01", "D10"}
+
+
+class AnswersTheOldBalance(PlainWallet):
+    """Answers a deposit with the balance of before it."""
+
+    def _told_cents(self, case: Case, account: Account) -> int:
+        is_new_win = case.call.operation == "deposit" and not case.is_repeat
+        return account.cents - (int(case.call.cents or 0) if is_new_win else 0)
+
+
+def test_an_old_balance_is_not_another_players() -> None:
+    """Although both players may have as much."""
+    report = certified(AnswersTheOldBalance, only=["A02", "A08", "B02"])
+    assert [cause.title for cause in report.causes] == ["returns another balance than the account has"]

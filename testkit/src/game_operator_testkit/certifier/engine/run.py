@@ -49,8 +49,9 @@ _PAUSES_SECONDS: Final = (0.5, 1.0, 2.0)
 _GRACE_SECONDS: Final = 10.0
 #: With less a player cannot pay for twenty bets.
 _LEAST_CENTS: Final = 20
-#: So often a balance is asked for that is answered SYSTEM_ERROR, which may be by chance.
+#: So often a balance is asked for that is answered SYSTEM_ERROR, or by such a status or above, which may be by chance.
 _MOST_FAILURES: Final = 3
+_FAILED_STATUS: Final = 500
 #: In wagers: what balances may gain or lose before they are put back.
 _MOST_DRIFT: Final = 40
 #: So often a scenario must pass in which a single repeat was not known.
@@ -161,7 +162,7 @@ class Run:
         request = Request(f"the balance of {player_id}", "/player-balance", body, seal, at=at)
         for _ in range(_MOST_FAILURES):
             (heard,) = self._heard((request,))
-            if heard.code != WebhookErrorCode.SYSTEM_ERROR:
+            if heard.code != WebhookErrorCode.SYSTEM_ERROR and heard.status < _FAILED_STATUS:
                 break
         return heard
 

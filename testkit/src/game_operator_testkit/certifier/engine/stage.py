@@ -506,7 +506,8 @@ class Stage(Balances):
         is_scaled = player.due_cents and player.due_cents * 100 == told
         cause = KnownCause.SCALE if is_scaled else KnownCause.WRONG_BALANCE
         theirs = {each.due_cents: each.id for each in (self.player, self.other) if each is not player}
-        if not is_scaled and told in theirs:
+        is_old = self._moving is not None and self._moving[0] is heard and told == player.due_cents - self._moving[1]
+        if not is_scaled and not is_old and told in theirs:
             reason += f". {theirs[told]} has {units(told)}"
             cause = KnownCause.OWNERS_BALANCE
         self.note(reason, Weight.CONTRACT_BROKEN, cause, heard)

@@ -10,17 +10,18 @@ from game_operator_testkit.provider.latency import MARKS_MS, above, percentile
 #: The plainest bet: nothing can be right where it fails.
 _PLAINEST: Final = "A02"
 #: What follows from another mistake: where the process has ended, nothing after it is answered.
-_FOLLOWS: Final[Mapping[str, tuple[str, ...]]] = {
-    KnownCause.GONE: (KnownCause.NO_ANSWER,),
-    KnownCause.BUSY: (KnownCause.TWIN_REFUSED,),
-    KnownCause.FIELD_NAMES: (KnownCause.UNJUDGED,),
-    KnownCause.LATE: (KnownCause.LOST_UPDATE,),
-    KnownCause.STARVED: (KnownCause.NO_ANSWER,),
-    KnownCause.NOW_AND_THEN: (KnownCause.NO_ANSWER, KnownCause.CRASH),
-    KnownCause.ROUNDED: (KnownCause.UNJUDGED,),
-    KnownCause.SCALE: (KnownCause.UNJUDGED,),
-    KnownCause.TWO_MEMORIES: (KnownCause.UNJUDGED,),
+_FOLLOWS: Final[Mapping[str, str]] = {
+    KnownCause.GONE: KnownCause.NO_ANSWER,
+    KnownCause.BUSY: KnownCause.TWIN_REFUSED,
+    KnownCause.FIELD_NAMES: KnownCause.UNJUDGED,
+    KnownCause.LATE: KnownCause.LOST_UPDATE,
+    KnownCause.STARVED: KnownCause.NO_ANSWER,
+    KnownCause.ROUNDED: KnownCause.UNJUDGED,
+    KnownCause.SCALE: KnownCause.UNJUDGED,
+    KnownCause.TWO_MEMORIES: KnownCause.UNJUDGED,
 }
+#: What an answer that is missing at times looks like where it was not tried again.
+_MISSING_ANSWERS: Final = (KnownCause.NO_ANSWER, KnownCause.CRASH)
 #: Where no call is understood, or money moves late, nothing else is known of the wallet, whatever it seems to cost.
 _STAND_FOR_ALL: Final = (KnownCause.UNREADABLE, KnownCause.FIELD_NAMES, KnownCause.LATE)
 #: Among the scenarios that one explains: all of them.
@@ -241,12 +242,10 @@ def _explained(verdict: Verdict, failed: Sequence[Verdict], explains: Explains) 
     named = _named(verdict, slug, explains)
 
     def is_same(other: Verdict) -> bool:
-        if slug_of(other.notes[0].cause if other.notes else "") in _FOLLOWS.get(slug, ()):
-            return True
         if own := _slug(other, failed):
             # Only an answer is wrong there: each of another call is a mistake of its own.
             is_alike = slug != KnownCause.ONLY_SAID or _symptom(other) == _symptom(verdict)
-            return own == slug and is_alike
+            return (own == slug and is_alike) or own == _FOLLOWS.get(slug)
         if ALL in named or other.id in named:
             return True
         return not slug and _symptom(verdict) != "" and _symptom(other) == _symptom(verdict)
@@ -270,7 +269,10 @@ def _named(verdict: Verdict, slug: str, explains: Explains) -> tuple[str, ...]:
 
 
 def _slug(verdict: Verdict, failed: Sequence[Verdict]) -> str:
-    slug = slug_of(verdict.notes[0].cause) if verdict.notes else ""
+    slugs = [slug_of(each.notes[0].cause) for each in (verdict, *failed) if each.notes]
+    slug = slugs[0] if verdict.notes else ""
+    if slug in _MISSING_ANSWERS and KnownCause.NOW_AND_THEN in slugs:
+        return KnownCause.NOW_AND_THEN
     mistake = mistake_of(slug)
     if mistake is None:
         return slug
