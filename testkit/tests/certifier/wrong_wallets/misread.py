@@ -45,7 +45,7 @@ class HidesAnAnswerNowAndThen(PlainWallet):
 
 
 @wrong("answers SUCCESS to a rollback of a bet that is settled, and moves nothing", must="C03",
-       may="A03 B09 B10 C09 D04 G04 A11", first="and nothing moved")  # fmt: skip
+       may="A03 A11 B11 C09 D04 G04", first="and nothing moved")  # fmt: skip
 class SaysThatItRefunds(PlainWallet):
     def _rollback(self, case: Case) -> str:
         outcome = super()._rollback(case)
@@ -106,10 +106,11 @@ class KeepsFailuresOfARush(PlainWallet):
 
 
 @wrong(
-    "credits one win in fifteen twice", must="G04", may="*", operations=200, first="now and then moves its money twice"
+    "credits one win in twelve twice", must="G04", may="*", operations=200, first="now and then moves its money twice"
 )
 class CreditsTwiceNowAndThen(PlainWallet):
     def _settle(self, case: Case, bet: Bet) -> None:
-        settled = self.__dict__["_settled"] = self.__dict__.get("_settled", 0) + 1
-        twice = replace(case, call=replace(case.call, cents=2 * int(case.call.cents or 0)))
-        super()._settle(twice if settled % 15 == 0 else case, bet)
+        won_cents = int(case.call.cents or 0)
+        wins = self.__dict__["_wins"] = self.__dict__.get("_wins", 0) + (won_cents > 0)
+        twice = replace(case, call=replace(case.call, cents=2 * won_cents))
+        super()._settle(twice if wins % 12 == 0 else case, bet)
