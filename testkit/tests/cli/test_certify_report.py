@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from game_operator_testkit.certifier.report.report import Cause, Latency, Report
+from game_operator_testkit.certifier.report.report import Cause, Latency, Report, causes_of
 from game_operator_testkit.certifier.report.summary import Summary
-from game_operator_testkit.certifier.report.verdicts import Note, Verdict, Weight
+from game_operator_testkit.certifier.report.verdicts import KnownCause, Note, Verdict, Weight
 from game_operator_testkit.cli.certify_report import show_report
 from testkit.tests.certifier.reports import (
+    advised,
     exchange,
     failed,
     failing_report,
@@ -139,6 +140,16 @@ def test_a_passing_report(told: Told) -> None:
     assert "Load: 100 calls, 8 at once: p50 1 ms, p95 1 ms, p99 1 ms; 1 over 100 ms." in whole
     assert "; none over 100 ms." in told(replace(passing_report(), latency=Latency((1.0, 100.0), 1.0, 8)))
     assert "Advice: F06 a key stands twice in one object: A withdraw with two amounts" in whole
+
+
+def test_advice_that_has_one_mistake_is_one_line(told: Told) -> None:
+    """A difference of the profile is named by its field, once, with the scenarios that show it."""
+    note = Note("a rollback of nothing: returned SUCCESS", Weight.ADVICE, KnownCause.UNKNOWN_ROLLBACK)
+    shown = [replace(advised(), id=each, reason=note.reason, notes=(note,)) for each in ("C01", "C06")]
+    made = report(*shown, causes=causes_of(shown, {}))
+    _, line = " ".join(told(made).split()).split("Advice: ")
+    assert line.startswith("the profile's unknown_rollback is not what the wallet does (C01, C06). a rollback of")
+    assert 'the other value of unknown_rollback: "success", or "error"' in line
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,9 @@ def show_report(report: Report, files: Mapping[str, Path], comparison: Compariso
     outcomes = ("passed", "failed", "advice", "skipped")
     rows = [[f"{each.letter} {each.name}", *(each.counts[name] or "-" for name in outcomes)] for each in summary.groups]
     show_rows("", headings, rows, numbers=headings[1:])
-    for verdict in report.advice:
-        for note in shown_notes(verdict):
-            _tell(f"Advice: {verdict.name}: {note.reason}", indent="  ")
+    for cause in report.causes:
+        if cause.verdict.is_advice:
+            _show_advice(cause)
     if report.skipped:
         _tell(_not_tried(report), indent="  ")
     if summary.load:
@@ -87,6 +87,16 @@ def _show_cause(number: int, cause: Cause, summary: Summary) -> None:
         _tell(paragraph, first=indent, indent=indent)
     if others := [each for each in cause.others if each.failed]:
         _tell(f"The same mistake fails {ids_in_words(others)} too.", first=indent, indent=indent)
+
+
+def _show_advice(cause: Cause) -> None:
+    """Say what could be better: one mistake wherever it shows, or each thing that a scenario notes."""
+    if cause.mistake is None:
+        for note in shown_notes(cause.verdict):
+            _tell(f"Advice: {cause.verdict.name}: {note.reason}", indent="  ")
+        return
+    where = ids_in_words((cause.verdict, *cause.others))
+    _tell(f"Advice: {cause.title} ({where}). {cause.verdict.reason}. {cause.fix}", indent="  ")
 
 
 def _show_exchange(verdict: Verdict) -> None:
