@@ -83,7 +83,6 @@ class Run:
         instance_id: The instance that is played.
         allowance: How long the run may take, and whether it goes on.
         shown_headers: Names of the headers that the user added, for the report.
-        with_signatures: Whether signatures are recorded.
         game: The name of the game that is played.
         observed: What has been seen of the wallet.
         known: Both balances in cents, as the last scenario left them; None if one must be asked for.
@@ -98,7 +97,6 @@ class Run:
     instance_id: str | None
     allowance: Allowance
     shown_headers: tuple[bytes, ...] = ()
-    with_signatures: bool = False
     game: str = "certify"
     observed: Observed = field(default_factory=Observed)
     known: dict[str, int | None] = field(init=False)
@@ -392,10 +390,8 @@ class Run:
         return [self._recorded(each) for each in carried]
 
     def _recorded(self, carried: Carried) -> Carried:
-        request, answer, signer = carried.request, carried.answer, signer_of(carried.request.seal)
-        if not self.with_signatures:
-            carried = without_signatures(carried, self.profile.signature_header.encode())
-            answer = carried.answer
+        carried = without_signatures(carried, self.profile.signature_header.encode())
+        request, answer = carried.request, carried.answer
         reply, problem = carried.reply, carried.problem
         if reply is None and answer is not None and not problem:
             problem = reply_in(answer)[1]
@@ -416,8 +412,7 @@ class Run:
             answer_bytes=len(carried.body),
             manner=request.manner.value,
             at=request.at,
-            signed_by=signer,
-            is_left_out=bool(signer) and not self.with_signatures,
+            signed_by=signer_of(request.seal),
         )
         place = next(reversed(self._kept), -1) + 1
         self._kept[place] = exchange

@@ -104,12 +104,6 @@ def options_for(missing: tuple[str, ...]) -> str:
     return " ".join(_OPTIONS[name] for name in missing if name in _OPTIONS)
 
 
-def missing_by_options(missing: tuple[str, ...]) -> str:
-    """Return what a scenario needs that has not got *missing*, with the options that supply it."""
-    options = options_for(missing)
-    return needs_told(missing) + (f": pass {options}" if options else "")
-
-
 def missing_told(missing: tuple[str, ...]) -> str:
     """Return what a scenario needs that has not got *missing*, with the names of what can be supplied."""
     names = [name for name in missing if name in _SUPPLIES]

@@ -137,7 +137,6 @@ class Report:
         run_id: What all ids of this run begin with.
         stages_seconds: How long each stage took, by its name.
         version: Of this package.
-        with_signatures: Whether it holds the signatures of the calls: with them, others can send the calls again.
         profile: What was assumed of the wallet, by setting, where it is not the usual.
     """
 
@@ -152,7 +151,6 @@ class Report:
     run_id: str
     version: str
     stages_seconds: Mapping[str, float] = field(default_factory=dict)
-    with_signatures: bool = False
     profile: Mapping[str, str] = field(default_factory=dict)
 
     @property

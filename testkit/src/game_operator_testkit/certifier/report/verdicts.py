@@ -193,7 +193,6 @@ class Exchange:
         at: Where it went: ``wallet``; ``second`` for another process of it; ``elsewhere`` for another address of ours.
         signed_by: Whose key signed the body: ``service``, ``old``, ``retired`` or ``stranger``; ``odd`` for a signature
             that is written in another way, or of other bytes; "" if there is none.
-        is_left_out: Whether the signature was left out here.
     """
 
     title: str
@@ -213,7 +212,6 @@ class Exchange:
     manner: str = "whole"
     at: str = "wallet"
     signed_by: str = ""
-    is_left_out: bool = False
 
     @property
     def told(self) -> str:
