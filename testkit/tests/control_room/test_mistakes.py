@@ -132,10 +132,10 @@ def test_a_claim_in_which_the_wallet_fails(credulous: Running, right: Running) -
         pytest.param("forged", "must be refused", "forged", True, id="forged"),
         pytest.param("old-key", "", "old key", True, id="the old key"),
         pytest.param("reserialised, reply-lost", "", "valid", True, id="a fault among others"),
-        pytest.param("", "number 3, delivered again; must be refused", "valid", True, id="sent again by hand"),
+        pytest.param("reserialised", "number 3, delivered again", "valid", True, id="sent again by hand"),
         pytest.param("", "number 3, delivered again", "other bytes", True, id="sent again with its signature"),
         pytest.param("duplicate", "", "valid", False, id="a duplicate, which is to be accepted"),
-        pytest.param("", "must be refused by nobody", "valid", False, id="another note"),
+        pytest.param("", "must be refused", "valid", False, id="a note, which decides nothing"),
     ],
 )
 def test_what_must_be_refused_and_was_not(

@@ -24,7 +24,6 @@ from game_operator_testkit.provider.faults import FAULTS_TO_REFUSE, Fault
 from game_operator_testkit.sandbox.dealing.balances import ReportedBalance
 from game_operator_testkit.sandbox.service.exchange_log import Exchange
 from game_operator_testkit.sandbox.service.key_history import KeyHistory, KeyPeriod
-from game_operator_testkit.sandbox.service.state import MUST_BE_REFUSED
 
 #: Signatures that a correct wallet refuses.
 _WRONGLY_SIGNED: Final = frozenset({"forged", "old key", "other bytes"})
@@ -121,10 +120,7 @@ def folded(exchanges: Iterable[Exchange]) -> list[tuple[ExchangeRow, int]]:
 
 def must_be_refused(exchange: Exchange) -> bool:
     """Return whether *exchange* was sent beside a call, and no correct wallet accepts it."""
-    # Sent again by hand, it has the same signature, and no fault any more.
-    if MUST_BE_REFUSED in exchange.note.split("; ") or exchange.signature in _WRONGLY_SIGNED:
-        return True
-    return not FAULTS_TO_REFUSE.isdisjoint(exchange.faults)
+    return exchange.signature in _WRONGLY_SIGNED or not FAULTS_TO_REFUSE.isdisjoint(exchange.faults)
 
 
 def unknown_key(keys: KeyHistory, at_millis: int) -> str:

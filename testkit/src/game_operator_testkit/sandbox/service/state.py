@@ -41,10 +41,7 @@ _MOST_ATTEMPTS: Final = 12
 #: All that the live log keeps.
 _LOOKED_THROUGH: Final = 1_000
 #: What the log notes on a post that no correct wallet accepts.
-MUST_BE_REFUSED: Final = "must be refused"
-#: What it notes on a webhook that a person made, from another one or from nothing.
-EDITED: Final = "edited by hand"
-WRITTEN: Final = "written by hand"
+_MUST_BE_REFUSED: Final = "must be refused"
 _SENT_TWICE: Final = "sent twice: the wallet closed a kept connection"
 #: What it notes on an answer of the Operator API that is not true.
 _LIE: Final = "not the truth: a lie was asked for"
@@ -313,7 +310,7 @@ class SandboxService:
 
     def saw(self, post: Post, carried: Carried) -> Exchange:
         """Keep a post that is over in the live log."""
-        notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else MUST_BE_REFUSED)
+        notes = (f"delivery {post.attempt}" if post.attempt > 1 else "", "" if post.is_genuine else _MUST_BE_REFUSED)
         about = fields_about(post.calls)
         exchange = self._recorded(carried, notes, signature=post.signed_with, fault=post.faults, **about)
         self._judge(exchange, is_genuine=post.is_genuine)
@@ -364,9 +361,8 @@ class SandboxService:
         same = (each for each in self.live.recent(_LOOKED_THROUGH) if each.request_body == before.request_body)
         acted = any(each.code == "SUCCESS" for each in same)
         refused = sorted(before.faults & FAULTS_TO_REFUSE)
-        notes = [f"number {before.number}, delivered again", MUST_BE_REFUSED if refused else ""]
-        notes += [part for part in before.note.split("; ") if part in {EDITED, WRITTEN}]
-        note = "; ".join(filter(None, (*notes, carried.problem)))
+        notes = (f"number {before.number}, delivered again", _MUST_BE_REFUSED if refused else "", carried.problem)
+        note = "; ".join(filter(None, notes))
         again = self.live.record(replace(before, fault=", ".join(refused), note=note, **fields_of_outcome(carried)))
         self._judge(again, is_genuine=not refused and before.signature == "valid")
         reply = None if again.code is None else again.reply()
