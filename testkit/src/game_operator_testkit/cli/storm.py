@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -169,7 +170,7 @@ def storm(
     if serve is None:
         show_report(report, written)
     else:
-        with _served(serve, played, wallet) as environment:
+        with _served(serve, played, wallet, service_key) as environment:
             show_report(report, written, environment)
     if not report.passed:
         return ExitCode.SAID_NO
@@ -177,7 +178,7 @@ def storm(
 
 
 @contextmanager
-def _served(directory: Path, played: "Storm", wallet: str) -> "Iterator[Mapping[str, str]]":
+def _served(directory: Path, played: "Storm", wallet: str, service_key: Path) -> "Iterator[Mapping[str, str]]":
     """Answer the Operator API for the bets of *played*, yield the settings of a client, and wait for a signal."""
     from game_operator_testkit.cli.key_directory import key_directory
     from game_operator_testkit.control_room import ControlRoom
@@ -192,7 +193,7 @@ def _served(directory: Path, played: "Storm", wallet: str) -> "Iterator[Mapping[
             wallet_url=wallet,
             service_private_key=played.keys.current,
             profile=played.profile,
-            control_room=ControlRoom,
+            control_room=partial(ControlRoom, service_key=service_key),
             seed=played.head.seed,
         ) as sandbox,
     ):
