@@ -44,7 +44,7 @@ class WebhookCaller:
     """
     Posts webhooks to a wallet, signed as the service signs them. Threads may share one.
 
-    A call is posted once, over a connection of its own, and redirects are not followed.
+    A call is posted once, over a new connection, and redirects are not followed.
 
     Args:
         url: The address that the paths of spec §4.1 are below; plain http only to this machine. It is an attribute too.
