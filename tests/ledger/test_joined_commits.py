@@ -6,6 +6,7 @@ import logging
 import pickle
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from decimal import Decimal
@@ -217,7 +218,8 @@ def test_what_another_process_has_stored_proves_nothing(ledger: SqlLedger, engin
         with _begun(engine) as connection:
             yield connection
         if next(clock) == 1:
-            with SqlLedger(ledger._url, clock_millis=lambda: 5) as other:
+            # Ahead of ours: a clock behind it would store the millisecond after the account's last, which may be ours.
+            with SqlLedger(ledger._url, clock_millis=lambda: time.time_ns() // 1_000_000 + 60_000) as other:
                 assert other.apply(withdraw(amount_cents=1)).applied
 
     wallet = JoinedWallet(ledger, repeated_elsewhere)
