@@ -1,6 +1,7 @@
 """A case file holds what ledger, journal and provider know of a bet, and says what is not kept (spec §2.4, §2.8)."""
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
@@ -210,6 +211,7 @@ def test_a_repaired_bet_and_the_deposit_that_came_late(ledger: SqlLedger) -> Non
     of_ledger = case_file(ledger, "b1").contents["ledger"]
     assert of_ledger["notes"][0].startswith("The bet was settled by a repair of a reconciliation")
     assert [each["operation"] for each in of_ledger["postings"]] == ["withdraw", "reconcile"]
+    time.sleep(0.002)  # Calls of one millisecond are in the order of their names.
     played(ledger, deposit())
     of_ledger = case_file(ledger, "b1").contents["ledger"]
     assert [each["operation"] for each in of_ledger["calls"]] == ["withdraw", "reconcile", "deposit"]
