@@ -1,35 +1,28 @@
-"""The steps of ``game-operator demo``: each a title, and below it lines that begin with a blank."""
+"""The steps of ``game-operator demo``, each of which says what it does and what comes of it, and the wallet it has."""
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-
-from game_operator.backoffice import Campaign, Reconciler, ReconcileReport
-from game_operator.backoffice.campaigns import Counted
+from game_operator.backoffice import Reconciler, ReconcileReport
+from game_operator.cli.output import say
 from game_operator.client.sync import OperatorClient
-from game_operator.errors import AuthenticationError, FreeBetRejectedError, GameOperatorError, SessionTokenError
+from game_operator.errors import ApiError, AuthenticationError, FreeBetRejectedError, GameOperatorError
 from game_operator.ledger import SqlLedger
-from game_operator.models.webhooks import BalanceCall, DepositCall, RollbackCall, WebhookCall, WithdrawCall
-from game_operator.money import cents_from_amount
+from game_operator.money import amount_from_cents
 from game_operator.profile import Profile
-from game_operator.protocol.webhook import encode_call
-from game_operator.tokens import SessionTokenBuilder, launch_url
 from game_operator.wallet import Wallet
 from game_operator.webhooks import RsaSignature, WebhookReceiver, WebhookRequest, asgi_app
 from game_operator_testkit.certifier import certify
 from game_operator_testkit.certifier.report.summary import Summary
 from game_operator_testkit.certifier.report.verdicts import GROUPS
 from game_operator_testkit.cli.storm import PlanOptions
-from game_operator_testkit.provider.caller import Delivery, WebhookCaller
-from game_operator_testkit.provider.keys import ServiceKeys, new_key
+from game_operator_testkit.provider.delivery import Delivery
+from game_operator_testkit.provider.keys import ServiceKeys, SigningKey, new_key
 from game_operator_testkit.sandbox import Sandbox
 from game_operator_testkit.sandbox.serving import ServingThread, listening_socket
 from game_operator_testkit.sandbox.storm.players import LedgerBooks
@@ -38,248 +31,181 @@ from game_operator_testkit.sandbox.storm.storm import Storm
 #: A plan of seed 4 has exactly 50 rounds in so many bets, and each fault of webhooks occurs in it.
 _SEED, _BETS, _ROUNDS, _PLAYERS = 4, 141, 50, 20
 _CERTIFIED_GROUPS: Final = ("A", "B", "C")
-#: Bets of which the last call arrives, and bets of which it is lost: wager and win in cents, None if cancelled.
-_ENDED: Final = ((500, 1_250), (500, 0), (1_000, 700), (300, None), (200, 0), (500, 600))
+_PLAYER: Final = "player-1"
+#: What happens, the wager and the win in cents (None for a cancelled bet), and the fault that occurs.
+_PLAYED: Final = (
+    ("A win", 500, 1_250, ""),
+    ("A loss", 1_000, 0, ""),
+    ("A cancelled bet", 2_000, None, ""),
+    ("A withdraw that arrives twice", 300, 0, "duplicate"),
+    ("A withdraw whose answer is lost", 300, 200, "reply-lost"),
+    ("A rollback that comes before its withdraw", 700, None, "early-rollback"),
+    ("A withdraw that a stranger signs first", 500, 600, "forged"),
+    ("A withdraw of more than there is", 10_000, 0, ""),
+)
+#: What the player has after these.
+_LEFT_CENTS: Final = 9_450
+#: Bets of which the last call is lost, as above.
 _LOST: Final = ((1_000, 2_500), (500, 0), (400, None))
 #: The looks of a real reconciliation are a minute apart.
 _SECOND_LOOK: Final = timedelta(milliseconds=300)
 _DEMO_RATE: Final = 500.0
-#: A campaign of so many grants is interrupted after so many.
-_GRANTS, _GRANTED_FIRST = 24, 14
-#: What the service sends to the wallet, and the answer that each call gets: titles, and calls below them.
-_CALLS: Final = "demo_calls.txt"
-#: The bets' states after these calls.
-_STATES: Final = {"OPEN": 1, "CLOSED": 2, "ROLLED_BACK": 1, "TOMBSTONE": 1, "DECLINED": 1}
 
 
-class WrongAnswerError(GameOperatorError):
-    """An answer is not the expected one."""
+class DemoWallet:
+    """
+    The ready wallet over the SQLite file *database*, for the service whose public key is *service_pem*.
 
+    Attributes:
+        url: Where it is served.
+    """
 
-class TaughtSignature:
-    """Accepts what one of the service's keys has signed; which keys these are may change while the wallet runs."""
+    url: str
 
-    def __init__(self, public_pem: bytes) -> None:
-        self._known = RsaSignature(public_pem)
+    def __init__(self, ledger: SqlLedger, database: str, service_pem: bytes) -> None:
+        self.ledger: SqlLedger = ledger
+        self.database: str = database
+        self._signature = RsaSignature(service_pem)
 
     def teach(self, public_pems: Sequence[bytes]) -> None:
-        """Accept what the keys in *public_pems* sign, and nothing else."""
-        self._known = RsaSignature(public_pems)
+        """Accept what the keys in *public_pems* sign from now on, and nothing else."""
+        self._signature = RsaSignature(public_pems)
 
     def authenticate(self, request: WebhookRequest, profile: Profile) -> None:
         """Return if one of the keys signed the body; else raise WebhookSignatureError."""
-        self._known.authenticate(request, profile)
-
-
-class DemoWallet(NamedTuple):
-    """A wallet that is served on this machine, the service's key that it knows, and what tells it other keys."""
-
-    url: str
-    database: str
-    ledger: SqlLedger
-    service_key: RSAPrivateKey
-    teach: Callable[[Sequence[bytes]], None] | None = None
+        self._signature.authenticate(request, profile)
 
 
 @contextmanager
-def wallet_server(place: Path, *, name: str = "wallet.db") -> Iterator[DemoWallet]:
-    """Serve the ready wallet over an SQLite file in *place*."""
-    service_key, database = new_key(), f"sqlite:///{place / name}"
-    signature = TaughtSignature(ServiceKeys(service_key).current.public_key_pem())
+def wallet_server(place: Path, service_key: SigningKey) -> Iterator[DemoWallet]:
+    """Serve a wallet over an SQLite file in *place*, for the service that signs with *service_key*."""
+    database = f"sqlite:///{place / 'wallet.db'}"
     with SqlLedger(database) as ledger:
-        receiver = WebhookReceiver(authenticator=signature)
-        application = asgi_app(receiver, Wallet(ledger))
+        wallet = DemoWallet(ledger, database, ServiceKeys(service_key).current.public_key_pem())
+        application = asgi_app(WebhookReceiver(authenticator=wallet), Wallet(ledger))
         server = ServingThread(listening_socket("127.0.0.1", 0, allow_remote=False), application, lambda: None)
+        wallet.url = server.base_url
         try:
-            yield DemoWallet(server.base_url, database, ledger, service_key, signature.teach)
+            yield wallet
         finally:
             server.stop()
 
 
-def tour(place: Path) -> Generator[str, None, None]:
+def tour(place: Path) -> None:
     """
-    Yield all steps, and what comes of each; files are put into *place*.
+    Take all steps; the wallet's ledger is in *place*.
 
     Raises:
-        WrongAnswerError: An answer is not the expected one.
+        GameOperatorError: A step went wrong.
     """
-    with Sandbox() as sandbox, sandbox.client() as client:
-        yield from client_steps(sandbox, client)
-    with wallet_server(place) as wallet:
-        yield from wallet_steps(wallet)
-        yield from storm_steps(wallet)
-        yield from certification_steps(wallet)
-    # A separate database: the service of these steps knows none of the bets above.
+    key = new_key()
     with (
-        wallet_server(place, name="day-after.db") as wallet,
-        Sandbox(wallet_url=wallet.url, service_private_key=wallet.service_key) as sandbox,
+        wallet_server(place, key) as wallet,
+        Sandbox(wallet_url=wallet.url, service_private_key=key) as sandbox,
         sandbox.client() as client,
     ):
-        yield from reconciliation_steps(wallet, sandbox, client)
-        yield from campaign_steps(wallet, sandbox, client)
+        call_service(sandbox, client)
+        play_rounds(wallet, sandbox)
+        repair_settlements(wallet, sandbox, client)
+        storm_wallet(wallet, ServiceKeys(key))
+        certify_wallet(wallet, key)
 
 
-def _expect(what: str, found: object, expected: object) -> None:
-    """Raise WrongAnswerError if *found* is not the expected value."""
-    if found != expected:
-        raise WrongAnswerError(f"{what} is {found}, not {expected}")
+def _title(text: str) -> None:
+    say(text, style="bold")
 
 
-def _refusal(what: str, kind: type[GameOperatorError], call: Callable[[], object]) -> Any:
-    """Return the error of the class *kind* that *call* raises."""
-    try:
-        call()
-    except kind as refused:
-        return refused
-    raise WrongAnswerError(f"{what} is accepted, not refused")
+def _line(text: str) -> None:
+    say(f"   {text}")
 
 
-def client_steps(sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
-    """Make each call of the Operator API, and build a session token."""
-    yield "The service, simulated on this machine"
-    yield f" {sandbox.base_url}, operator {sandbox.operator_id}"
-    yield "The games (fetch-games)"
+def call_service(sandbox: Sandbox, client: OperatorClient) -> None:
+    """Make each call of the Operator API."""
+    _title("The service, simulated on this machine")
+    _line(f"{sandbox.base_url}, operator {sandbox.operator_id}")
+    _title("The games (fetch-games)")
     games = client.fetch_games()
-    yield f" {len(games)} games, such as {', '.join(game.name for game in games[:3])}"
-    yield "A bet in each state (fetch-bet)"
+    _line(f"{len(games)} games, such as {', '.join(game.name for game in games[:3])}")
+    _title("A bet in each state (fetch-bet)")
     for state in ("OPEN", "CLOSED", "ROLLED_BACK", "NOT_FOUND"):
-        bet_id = sandbox.bet_ids.get(state, "bet-that-never-was")
-        bet = client.fetch_bet(bet_id)
-        _expect(f"the bet {bet_id}", bet.status, state)
+        bet = client.fetch_bet(sandbox.bet_ids.get(state, "bet-that-never-was"))
         known = "no such bet" if bet.status == "NOT_FOUND" else f"{bet.player_id} wagered {bet.wager_amount}"
-        yield f" {state}: {known}"
-    yield "A round (fetch-round-bets)"
+        _line(f"{bet.status}: {known}")
+    _title("A round (fetch-round-bets)")
     found = client.fetch_round_bets(instance_id=sandbox.instance_id, round_id=sandbox.round_id)
-    if found.status == "NOT_FOUND":
-        raise WrongAnswerError(f"the round {sandbox.round_id} is not found")
-    yield f" round {sandbox.round_id} has {len(found.bets)} bets"
+    count = 0 if found.status == "NOT_FOUND" else len(found.bets)
+    _line(f"round {sandbox.round_id} has {count} bets")
+    _title("Free bets (free-bet/grant)")
     grant = partial(
         client.grant_free_bet,
-        player_id="player-1",
+        player_id=_PLAYER,
         instance_id=sandbox.instance_id,
         wager_amount_cents=100,
         expire_duration_millis=86_400_000,
         reference_id="welcome-1",
     )
-    yield "Free bets (free-bet/grant)"
-    yield f" 5 free bets of 1.00 for player-1, valid for a day: granted as {grant(count=5).free_bet_id}"
-    for what, count in (("the same reference id again", 5), ("51 free bets at once", 51)):
-        refused = _refusal(what, FreeBetRejectedError, partial(grant, count=count))
-        yield f" {what}: refused, {refused.error_code}"
-    yield "A call signed with the wrong key"
-    with OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), trust_env=False) as wrong:
-        refused = _refusal("a key that is not registered", AuthenticationError, wrong.fetch_games)
-    yield f" HTTP {refused.status_code}, “{refused.message}”"
-    yield "A session token (its contents are assumed)"
-    tokens = SessionTokenBuilder(sandbox.operator_id, sandbox.private_key_pem)
-    token = tokens.build(player_id="player-1", instance_id=sandbox.instance_id, balance=Decimal("12.50"))
-    yield f" launch address: {launch_url('https://play.example/?token={token}', token)[:60]}…"
-    _refusal("another instance's token", SessionTokenError, lambda: tokens.decode(token, instance_id="another"))
-    yield " decoded for another instance: refused"
+    _line(f"5 free bets of 1.00 for {_PLAYER}, valid for a day: granted as {grant(count=5).free_bet_id}")
+    _refused("the same reference id again", FreeBetRejectedError, partial(grant, count=5))
+    _refused("51 free bets at once", FreeBetRejectedError, partial(grant, count=51))
+    with OperatorClient(sandbox.base_url, sandbox.operator_id, new_key(), trust_env=False) as stranger:
+        _refused("the games for a stranger's signature", AuthenticationError, stranger.fetch_games)
 
 
-def wallet_steps(wallet: DemoWallet) -> Iterator[str]:
-    """Send webhooks to a wallet, expect its answers, and audit its ledger."""
-    yield "A wallet server"
-    yield f" {wallet.url}, over SQLite"
-    yield from _open(wallet.ledger, {"player-1": "100.00", "player-2": "50.00"})
-    with WebhookCaller(wallet.url, wallet.service_key) as service:
-        for line in files(__package__).joinpath(_CALLS).read_text(encoding="utf-8").splitlines():
-            if line.startswith(" "):
-                what, _, expected = line.strip().partition(": ")
-                yield _answered(what, service.send(_call(what)), expected)
-            else:
-                yield line
-        yield "A forged signature"
-        jackpot = DepositCall(player_id="player-2", amount_cents=1_000_000, tx_id="forged-1", action="JACKPOT")
-        with WebhookCaller(wallet.url, new_key()) as stranger:
-            forged = stranger.send(jackpot)
-        yield _answered("a jackpot of 10000.00, signed by a stranger", forged, "INVALID_SIGNATURE")
-        yield "A withdraw's bytes, posted to /rollback"
-        # The signature covers the body and not the path: without a check this would be a refund.
-        replayed = service.post("/rollback", encode_call(_call("withdraw 3.00 for bet-4")))
-        yield _answered("the signed bytes of bet-4's withdraw", replayed, "INVALID_REQUEST, balance 94.50")
-    yield "The books"
-    report = wallet.ledger.verify()
-    if not report.sound:
-        raise WrongAnswerError(f"the books do not add up: {'; '.join(finding.detail for finding in report.findings)}")
-    _expect("the ledger's bets", report.bets, _STATES)
-    yield f" {sum(report.bets.values())} bets: each balance is the sum of its postings, and no bet was settled twice"
-    kinds = [anomaly.kind for anomaly in wallet.ledger.anomalies()]
-    _expect("an anomaly in the ledger", bool(kinds), True)
-    yield f" kept for a person to look at: {', '.join(kinds)}"
-
-
-def _open(ledger: SqlLedger, balances: dict[str, str]) -> Iterator[str]:
-    for player_id, balance in balances.items():
-        ledger.open_account(player_id, Decimal(balance))
-        yield f" opened {player_id} with {balance}"
-
-
-def _call(words: str) -> WebhookCall:
-    operation, *rest = words.split()
-    if operation == "player-balance":
-        return BalanceCall(player_id=rest[0])
-    names: dict[str, Any] = {"player_id": "player-1", "bet_id": rest[-1], "instance_id": "i1"}
-    if operation == "rollback":
-        return RollbackCall(**names, tx_id=f"withdraw:bet:{rest[-1]}", round_id="r1", game="aviator")
-    cents = cents_from_amount(Decimal(rest[0]))
-    if operation == "withdraw":
-        return WithdrawCall(**names, amount_cents=cents, game="aviator")
-    return DepositCall(**names, amount_cents=cents, round_id="r1")
-
-
-def _answered(what: str, delivery: Delivery, expected: str) -> str:
-    """Return a line with the wallet's answer, which must be the expected one."""
-    reply = delivery.reply
-    if delivery.status != 200 or reply is None:
-        found = f"HTTP {delivery.status} {delivery.problem}".rstrip()
+def _refused(what: str, kind: type[ApiError], call: Callable[[], object]) -> None:
+    """Say how the service refuses *call*, by an error of the class *kind*."""
+    try:
+        call()
+    except kind as refused:
+        _line(f"{what}: refused, HTTP {refused.status_code}, “{refused.message}”")
     else:
-        balance = "" if reply.balance is None else f", balance {reply.balance}"
-        found = f"{reply.code or reply.type}{balance}"
-    _expect(f"the answer to {what}", found, expected)
-    return f" {what}: {found}"
+        raise GameOperatorError(f"The service does not refuse {what}.")
 
 
-def storm_steps(wallet: DemoWallet) -> Iterator[str]:
-    """Play many bets with faults, and audit each."""
-    yield f"{_ROUNDS} rounds with every fault there is (game-operator storm)"
-    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS)
-    report = Storm(wallet.url, ServiceKeys(wallet.service_key), LedgerBooks(wallet.database), head).run()
-    yield f" {report.bets} bets of {_PLAYERS} players; {report.posts} calls in {report.seconds:.1f} s"
-    yield f" {sum(report.faults.values())} faults of {len(report.faults)} kinds occurred"
-    if not report.passed:
-        raise WrongAnswerError(f"service and wallet differ: {next(iter(report.differences), 'an answer not HTTP 200')}")
-    yield " audited bet by bet and player by player: service and wallet agree on all of it"
+def play_rounds(wallet: DemoWallet, sandbox: Sandbox) -> None:
+    """Play rounds against the wallet, some with a fault, and check its books."""
+    _title("A wallet server")
+    wallet.ledger.open_account(_PLAYER, Decimal("100.00"))
+    _line(f"{wallet.url}, over SQLite; {_PLAYER} has 100.00")
+    for what, wager_cents, won_cents, fault in _PLAYED:
+        _title(f"{what}: {amount_from_cents(wager_cents)} wagered")
+        if fault:
+            sandbox.faults.set_nth(fault, 1)
+        played = sandbox.play_round(
+            player_id=_PLAYER, wager_cents=wager_cents, won_cents=won_cents, cancel=won_cents is None
+        )
+        for delivery in played.deliveries:
+            _line(f"{delivery.path[1:]}: {_answer(delivery)}")
+        if played.problems:
+            raise GameOperatorError(f"The wallet is wrong: {played.problems[0]}")
+    _title("The books")
+    report = wallet.ledger.verify()
+    balance_cents = wallet.ledger.balance(_PLAYER)
+    if not report.sound or balance_cents != _LEFT_CENTS:
+        raise GameOperatorError(f"The books do not add up. {_PLAYER} has {amount_from_cents(balance_cents)}.")
+    _line(f"{sum(report.bets.values())} bets: each balance is the sum of its postings, and no bet was settled twice")
+    _line(f"kept for a person to look at: {', '.join(anomaly.kind for anomaly in wallet.ledger.anomalies())}")
 
 
-def certification_steps(wallet: DemoWallet) -> Iterator[str]:
-    """Certify the wallet with two test players."""
-    yield f"Certified: {', '.join(GROUPS[group] for group in _CERTIFIED_GROUPS)} (game-operator certify)"
-    yield from _open(wallet.ledger, {"tester-1": "100.00", "tester-2": "100.00"})
-    report = certify(
-        wallet.url,
-        signing_key=wallet.service_key,
-        player_id="tester-1",
-        other_player_id="tester-2",
-        only=_CERTIFIED_GROUPS,
-    )
-    if not report.passed:
-        first = report.causes[0].verdict
-        raise WrongAnswerError(f"the wallet fails {first.id}, {first.title}: {first.reason}")
-    _expect("the difference of balances", [moved.difference_cents for moved in report.moved], [0, 0])
-    yield f" {report.calls} calls in {report.seconds:.1f} s; both balances are what they were before"
-    yield f" {Summary(report).line}"
+def _answer(delivery: Delivery) -> str:
+    reply = delivery.reply
+    if reply is None:
+        return f"HTTP {delivery.status}, {delivery.problem}"
+    balance = "" if reply.balance is None else f", balance {reply.balance}"
+    return f"{reply.code or reply.type}{balance}"
 
 
-def reconciliation_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
+def repair_settlements(wallet: DemoWallet, sandbox: Sandbox, client: OperatorClient) -> None:
     """Lose settlements, find and repair them, send them late, and compare the books."""
-    yield "Settlements that were lost (game-operator reconcile)"
-    wallet.ledger.open_account("player-1", Decimal("100.00"))
-    for number, (wager, won) in enumerate(_ENDED + _LOST):
-        play = partial(sandbox.play_round, player_id="player-1", wager_cents=wager, won_cents=won)
-        play(cancel=won is None, settlement="send" if number < len(_ENDED) else "lose")
-    yield f" player-1 has played {len(_ENDED + _LOST)} bets; the last calls of {len(_LOST)} were lost"
+    _title("Settlements that are lost (game-operator reconcile)")
+    for wager_cents, won_cents in _LOST:
+        sandbox.play_round(
+            player_id=_PLAYER,
+            wager_cents=wager_cents,
+            won_cents=won_cents,
+            cancel=won_cents is None,
+            settlement="lose",
+        )
+    _line(f"{_PLAYER} plays {len(_LOST)} more bets, and their last calls are lost")
     reconciler = Reconciler(
         client,
         Wallet(wallet.ledger),
@@ -288,21 +214,20 @@ def reconciliation_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorC
         sample=1.0,
         rate_per_second=_DEMO_RATE,
     )
-    yield f" a dry run changes nothing: {_verdicts(reconciler.run())}"
+    _line(f"a dry run changes nothing: {_verdicts(reconciler.run())}")
     repaired = reconciler.run(
         repair=True, max_bets=10, max_total_cents=10_000, actor="the demo", reason="the last calls were lost"
     )
-    _expect("the number of repaired bets", repaired.repaired.bets, len(_LOST))
-    balance_cents = wallet.ledger.balance("player-1")
-    yield f" a second look agrees, so it repairs them: {_verdicts(repaired)}"
+    _line(f"a second look agrees, so it repairs them: {_verdicts(repaired)}")
+    balance_cents = wallet.ledger.balance(_PLAYER)
     late = sandbox.release_held(lost=True)
-    _expect("the answers to the late calls", {delivery.code for delivery in late}, {None})
-    _expect("the balance after the late calls", wallet.ledger.balance("player-1"), balance_cents)
-    yield f" the {len(late)} lost calls arrive late: SUCCESS, and the balance stays"
+    moved_cents = wallet.ledger.balance(_PLAYER) - balance_cents
+    answers = ", ".join(sorted({delivery.code or "SUCCESS" for delivery in late}))
+    _line(f"the {len(late)} lost calls arrive late: {answers}, and move {amount_from_cents(moved_cents)}")
     again = reconciler.run()
-    _expect("the result of the last run", _verdicts(again), f"agrees {len(_ENDED + _LOST)}")
-    _expect("whether nothing is left to do", again.is_fine and wallet.ledger.verify().sound, True)
-    yield " all bets compared once more: service and wallet agree, and the books add up"
+    if moved_cents or not again.is_fine:
+        raise GameOperatorError(f"Service and wallet still differ: {_verdicts(again)}.")
+    _line(f"all bets compared once more: {_verdicts(again)}")
 
 
 def _verdicts(report: ReconcileReport) -> str:
@@ -310,36 +235,28 @@ def _verdicts(report: ReconcileReport) -> str:
     return ", ".join(f"{verdict} {tally.bets}" for verdict, tally in sorted(report.verdicts.items()))
 
 
-def campaign_steps(wallet: DemoWallet, sandbox: Sandbox, client: OperatorClient) -> Iterator[str]:
-    """Grant free bets to many players, interrupt it with an answer lost, and resume."""
-    yield "A campaign of free bets that is interrupted (game-operator campaign)"
-    players = [f"winner-{number}" for number in range(1, _GRANTS + 1)]
+def storm_wallet(wallet: DemoWallet, keys: ServiceKeys) -> None:
+    """Play many bets with faults, and audit each."""
+    _title(f"{_ROUNDS} rounds with every fault there is (game-operator storm)")
+    head = PlanOptions(bets=_BETS, seed=_SEED).head((), _PLAYERS)
+    report = Storm(wallet.url, keys, LedgerBooks(wallet.database), head).run()
+    _line(f"{report.bets} bets of {_PLAYERS} players; {report.posts} calls in {report.seconds:.1f} s")
+    _line(f"{sum(report.faults.values())} faults of {len(report.faults)} kinds occurred")
+    if not report.passed:
+        raise GameOperatorError("Service and wallet differ after the storm.")
+    _line("audited bet by bet and player by player: service and wallet agree on all of it")
+
+
+def certify_wallet(wallet: DemoWallet, key: SigningKey) -> None:
+    """Certify the wallet with two test players."""
+    _title(f"Certified: {', '.join(GROUPS[group] for group in _CERTIFIED_GROUPS)} (game-operator certify)")
+    players = ("tester-1", "tester-2")
     for player_id in players:
-        wallet.ledger.open_account(player_id)
-    campaign = Campaign(
-        client,
-        wallet.ledger,
-        "summer",
-        instance_id=sandbox.instance_id,
-        count=5,
-        wager_amount_cents=20,
-        expire_duration_millis=86_400_000,
+        wallet.ledger.open_account(player_id, Decimal("100.00"))
+    report = certify(
+        wallet.url, signing_key=key, player_id=players[0], other_player_id=players[1], only=_CERTIFIED_GROUPS
     )
-    plan = campaign.plan(players, max_exposure_cents=5_000)
-    yield f" planned: 5 free bets of 0.20 for each of {plan.grants} players"
-
-    def interrupt(counted: Counted) -> None:
-        if counted.settled >= _GRANTED_FIRST:
-            campaign.interrupt()
-
-    # The service grants, and answers HTTP 500: nobody here can know that it did.
-    sandbox.faults.set_nth("api-500", _GRANTED_FIRST)
-    stopped = campaign.run(rate_per_second=_DEMO_RATE, concurrency=1, progress=interrupt)
-    _expect("the number of grants in doubt", stopped.in_doubt, 1)
-    yield f" interrupted: {stopped.granted} granted, {stopped.in_doubt} without an answer"
-    ended = campaign.resume(rate_per_second=_DEMO_RATE, concurrency=1)
-    _expect("the state of the campaign", (ended.state, ended.granted), ("finished", _GRANTS))
-    yield f" resumed: {ended.granted} granted; the one in doubt was asked for again by the same reference id"
-    granted = Counter(grant.request.player_id for grant in sandbox.world.grants())
-    _expect("the number of grants of each player", granted, Counter(players))
-    yield f" the service has {granted.total()} grants: one for each of {len(granted)} players"
+    _line(f"{report.calls} calls in {report.seconds:.1f} s")
+    _line(Summary(report).line)
+    if not report.passed:
+        raise GameOperatorError("The wallet is not certified.")
