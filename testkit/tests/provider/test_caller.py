@@ -66,7 +66,7 @@ def _by_carrier(
     carried = asyncio.run(carrier.carry_request(request))
     if carried.answer is None:
         raise DeliveryInDoubtError(carried.problem, attempts=1 + carried.sent_again, timed_out=carried.timed_out)
-    return delivered(path, body, carried.answer, carried.elapsed_seconds)
+    return delivered(carried)
 
 
 @pytest.fixture(params=[_by_caller, _by_carrier], ids=["caller", "carrier"])
@@ -462,7 +462,7 @@ def test_keys_that_cannot_sign_are_refused(public_pem: bytes) -> None:
 
     with pytest.raises(SigningKeyError, match="holds a public key"):
         WebhookCaller("http://127.0.0.1:1", public_pem)
-    with pytest.raises(TypeError, match="signing_key must be a Path"):
+    with pytest.raises(TypeError, match="must be a Path"):
         WebhookCaller("http://127.0.0.1:1", Remote())  # type: ignore[arg-type]  # that is the point
 
 

@@ -192,7 +192,7 @@ def test_the_witness_sees_what_really_happened(wallet: RealWallet, keys: Service
     assert {carried.url for carried in seen} == {f"{wallet.url}/withdraw"}
     assert [name for name, _ in seen[0].headers] == [b"Content-Type", b"x-service"]
     assert seen[0].request.body == Post((withdraw(),)).signed
-    heard = [delivered("/withdraw", b"", each.answer, each.elapsed_seconds) for each in seen if each.answer is not None]
+    heard = [delivered(each) for each in seen if each.answer is not None]
     assert [(delivery.code, delivery.problem) for delivery in heard] == [(None, ""), (None, "")]
 
 
@@ -313,7 +313,7 @@ def test_an_answer_that_is_not_whole_is_no_reply(
         assert told.problem == (f"HTTP 200, and no reply: {defect}" if defect else "")
     assert [carried.problem for carried in seen] == [defect]
     assert seen[0].answer is not None
-    delivery = delivered("/withdraw", b"", seen[0].answer, 0.0)
+    delivery = delivered(seen[0])
     assert defect in {"", delivery.problem}
     assert delivery.reply is None or not defect
     assert len(delivery.body) == min(size, MOST_BYTES)

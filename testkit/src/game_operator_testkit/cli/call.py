@@ -39,8 +39,11 @@ def call(
     for SUCCESS, 1 for any other answer.
     """
     from game_operator.protocol.http import pairs_of
+    from game_operator_testkit.certifier.report.again import without_signatures
     from game_operator_testkit.provider.caller import WebhookCaller
+    from game_operator_testkit.provider.delivery import delivered
     from game_operator_testkit.provider.permission import check_moves_money
+    from game_operator_testkit.provider.requests import Request
 
     assumed = read_profile(profile)
     check_moves_money(url, "a call", moves_money=route.moves_money, name="--url")
@@ -55,37 +58,18 @@ def call(
         timeout=timeout,
         allow_insecure_http=route.allow_insecure_http,
     ) as caller:
-        delivery = caller.post(path, posted, headers)
-        signature = bytes(caller.signature(posted))
-    sent = [("Content-Type", "application/json"), *headers, (assumed.signature_header, signature.decode())]
-    pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in sent)
+        carried = caller.carry(Request("", path, posted, headers=tuple(headers)))
     if not with_signature:
-        pairs, delivery = _without(signature, pairs, delivery)
-    answer(_document(url, pairs, delivery))
-    _say_message(">", f"POST {url.rstrip('/')}{delivery.path}", pairs, delivery.posted)
+        carried = without_signatures(carried, assumed.signature_header.encode())
+    delivery = delivered(carried)
+    answer(_document(url, carried.headers, delivery))
+    _say_message(">", f"POST {carried.url}", carried.headers, delivery.posted)
     say("")
     answered = f"HTTP {delivery.status}, {delivery.elapsed_seconds * 1_000:.0f} ms"
     _say_message("<", answered, pairs_of(delivery.headers), delivery.body)
     if delivery.problem:
         remark(f"This is not a reply of the service's form: {delivery.problem}")
     return ExitCode.FINE if delivery.reply is not None and delivery.code is None else ExitCode.SAID_NO
-
-
-def _without(signature: bytes, headers: "HeaderPairs", delivery: "Delivery") -> "tuple[HeaderPairs, Delivery]":
-    from dataclasses import replace
-
-    from game_operator.protocol.http import HttpReply, redacted
-    from game_operator_testkit.certifier.report.again import left_out
-
-    reply = HttpReply(delivery.status, delivery.headers, delivery.body)
-    answered = redacted(reply, lambda part: left_out(part, signature))
-    cut = replace(
-        delivery,
-        headers=answered.headers,
-        body=answered.body,
-        problem=left_out(delivery.problem.encode(errors="backslashreplace"), signature).decode(),
-    )
-    return tuple((name, left_out(value, signature)) for name, value in headers), cut
 
 
 def _say_message(mark: str, first: str, headers: "HeaderPairs", body: bytes) -> None:

@@ -22,8 +22,9 @@ from game_operator.protocol.http import HeaderPairs, HttpRequest
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.sync import Wire
-from game_operator_testkit.provider.delivery import Delivery, DeliveryInDoubtError, delivered
-from game_operator_testkit.provider.keys import SigningKey, loaded
+from game_operator_testkit.provider.delivery import Carried, Delivery, DeliveryInDoubtError, delivered
+from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
+from game_operator_testkit.provider.requests import AS_THE_SERVICE, UNSIGNED, Request
 
 __all__ = ["Delivery", "DeliveryInDoubtError", "WebhookCaller"]
 
@@ -71,21 +72,21 @@ class WebhookCaller:
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         try:
-            signer = loaded(signing_key, "signing_key")
+            keys = ServiceKeys(signing_key)
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del signing_key
-        self._signer = signer
+        self._keys = keys
         self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
         profile = profile or Profile()
-        self._header = profile.signature_header.encode()
+        self._header = profile.signature_header
         self._writer: Final = BodyWriter(profile)
         self._timeout = checked_seconds("timeout", timeout)
         self._wire = Wire(*wire_settings(type(self).__name__, self.url, ssl_context))
 
     def signature(self, body: bytes) -> Signature:
         """Return the value of the signature header for *body* (assumed, docs/decisions/0011)."""
-        return Signature.of(self._signer.sign(body))
+        return self._keys.signature(Request("", "", body))
 
     def send(self, call: WebhookCall) -> Delivery:
         """
@@ -112,21 +113,26 @@ class WebhookCaller:
             DeliveryInDoubtError: No whole answer came; the wallet may have carried the call out.
             ConfigurationError: *path* is invalid, or the caller is closed.
         """
+        texts = headers.items() if isinstance(headers, Mapping) else headers
+        carried = self.carry(Request("", path, body, AS_THE_SERVICE if signed else UNSIGNED, headers=tuple(texts)))
+        return delivered(carried)
+
+    def carry(self, request: Request) -> Carried:
+        """Sign *request* as it says, send it as any client would, and return it with its answer; raise as ``post``."""
         # The path goes into the request line as it is.
+        path = request.path
         if not (path.startswith("/") and path.isascii() and path.isprintable() and set(" ?#\\").isdisjoint(path)):
             raise ConfigurationError(
                 f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
             )
-        signature = ((self._header, self.signature(body)),) if signed else ()
-        texts = headers.items() if isinstance(headers, Mapping) else headers
-        pairs = tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in texts)
-        step = webhook_step(path, body, (*pairs, *signature), self._timeout, fresh=True)
-        began = time.monotonic()
+        headers = self._keys.headers(request, self._header)
+        step = webhook_step(path, request.body, headers, self._timeout, fresh=True)
+        began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
         result = self._wire.send(step, give_up_seconds=began + self._timeout)
         seconds = time.monotonic() - began
         if isinstance(result, TransportFailed):
             raise error_of(self.url, step, result, seconds)
-        return delivered(path, body, result, seconds)
+        return Carried(request, headers, result, result.defect, seconds, began_millis, f"{self.url}{path}")
 
     def close(self) -> None:
         """Close the connections."""
@@ -139,9 +145,8 @@ class WebhookCaller:
         self.close()
 
     def __repr__(self) -> str:
-        if "url" not in self.__dict__:
-            return object.__repr__(self)  # An error tracker shows a caller whose construction failed.
-        return f"{type(self).__name__}({self.url!r})"
+        # An error tracker shows a caller whose construction failed, too.
+        return f"{type(self).__name__}({self.__dict__.get('url')!r})"
 
     def __reduce__(self) -> str:
         raise TypeError(f"{type(self).__name__} holds a private key and is not pickled; build one in each process")
@@ -152,9 +157,14 @@ def wire_settings(owner: str, url: str, ssl_context: ssl.SSLContext | None) -> t
     return owner, url, None, ssl_context, True, _LIMITS.of, partial(proxy_of_environment, url)
 
 
+def beside_type(headers: HeaderPairs) -> HeaderPairs:
+    """Return *headers* without the content type, which is added to every request."""
+    return tuple((name, value) for name, value in headers if name.lower() != b"content-type")
+
+
 def webhook_step(path: str, body: bytes, headers: HeaderPairs, timeout: float, *, fresh: bool = False) -> Send:
     """Return the sending of *body* to *path*, with *headers* beside those that every webhook has."""
-    return Send(HttpRequest("POST", path, (*_HEADERS, *headers), body), timeout, 1, "webhook", fresh)
+    return Send(HttpRequest("POST", path, (*_HEADERS, *beside_type(headers)), body), timeout, 1, "webhook", fresh)
 
 
 def error_of(url: str, step: Send, failed: TransportFailed, seconds: float) -> TransportError:

@@ -174,10 +174,13 @@ class Carried:
         return None if self.reply is None else self.reply.balance_cents
 
 
-def delivered(path: str, posted: bytes, answer: HttpReply, elapsed_seconds: float) -> Delivery:
-    """Return the delivery of the body *posted* to *path*, which had this *answer*."""
+def delivered(carried: Carried) -> Delivery:
+    """Return what users see of a request that was answered."""
+    request, answer = carried.request, carried.answer
+    assert answer is not None, "only what was answered is delivered"
     reply, problem = reply_in(answer)
-    return Delivery(path, posted, answer.status, answer.headers, answer.body, reply, problem, elapsed_seconds)
+    seconds = carried.elapsed_seconds
+    return Delivery(request.path, request.body, answer.status, answer.headers, answer.body, reply, problem, seconds)
 
 
 def reply_in(answer: HttpReply) -> tuple[Reply | None, str]:

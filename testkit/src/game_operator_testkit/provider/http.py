@@ -23,7 +23,7 @@ from game_operator.profile import Profile
 from game_operator.protocol.exchange import TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpReply, redacted
 from game_operator.transport.async_ import AsyncWire
-from game_operator_testkit.provider.caller import error_of, not_delivered, webhook_step, wire_settings
+from game_operator_testkit.provider.caller import beside_type, error_of, not_delivered, webhook_step, wire_settings
 from game_operator_testkit.provider.delivery import Carried, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError, WatchingBackend
@@ -167,7 +167,7 @@ class HttpCarrier:
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
-        texts = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in _beside_type(headers))
+        texts = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in beside_type(headers))
         return await self.carry_request(Request("", path, body, UNSIGNED, headers=texts))
 
     async def aclose(self) -> None:
@@ -191,7 +191,7 @@ class HttpCarrier:
 
     async def _posted(self, request: Request, headers: HeaderPairs) -> HttpReply:
         url = self._urls[request.at]
-        step = webhook_step(request.path, request.body, _beside_type(headers), self._timeout)
+        step = webhook_step(request.path, request.body, headers, self._timeout)
         began = time.monotonic()
         try:
             result = await self._wires[url].send(step)
@@ -232,11 +232,6 @@ def _delivered(carried: Carried) -> Carried:
     if carried.unreachable:
         raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
     return carried
-
-
-def _beside_type(headers: HeaderPairs) -> HeaderPairs:
-    """Return *headers* without the content type, which is added to every request."""
-    return tuple((name, value) for name, value in headers if name.lower() != b"content-type")
 
 
 def _is_rough(request: Request) -> bool:

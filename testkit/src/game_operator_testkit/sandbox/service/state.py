@@ -243,7 +243,7 @@ class SandboxService:
                 self.health.unreachable(_machine_millis())
                 raise
             if carried.answer is not None:
-                deliveries.append(delivered(post.path, post.body, carried.answer, carried.elapsed_seconds))
+                deliveries.append(delivered(carried))
             number = self.saw(post, carried).number
             return tuple(replace(answer, number=number) for answer in answers_to(post, carried))
 
