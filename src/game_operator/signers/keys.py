@@ -61,7 +61,7 @@ _QUOTES: Final = ('"', "'", b'"', b"'")
 #: The object identifier of RSASSA-PSS, with its DER tag and length, as it stands near the start of a PKCS#8 key.
 _PSS_OID: Final = b"\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a"
 
-_MAKE_ONE = "Pass the operator's RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
+_MAKE_ONE = "Pass an RSA private key of at least 2048 bits, or make a pair with `game-operator keygen`."
 _WANT_PUBLIC = "Pass the public RSA key, in the file that `game-operator keygen` wrote."
 _COPY_AGAIN = "Copy it again from where it was made, to the last line."
 _CONVERT = "Convert it with `openssl pkcs8 -topk8 -in KEY -out NEW`."

@@ -130,8 +130,8 @@ def test_seals(private_key: RSAPrivateKey) -> None:
 def test_keys_show_nothing(private_key: RSAPrivateKey) -> None:
     """Neither its repr nor a pickle has a key."""
     keys = ServiceKeys(private_key)
-    assert repr(keys) == "ServiceKeys(…)"
-    with pytest.raises(TypeError, match="private keys"):
+    assert repr(keys).startswith("<game_operator_testkit.provider.keys.ServiceKeys object")
+    with pytest.raises(TypeError, match="a private key"):
         pickle.dumps(keys)
 
 

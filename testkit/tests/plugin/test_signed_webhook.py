@@ -176,6 +176,8 @@ def test_no_key_and_no_signature_is_shown(signed_webhook: WebhookSigner) -> None
     """What pytest prints of a failed test holds neither."""
     webhook = signed_webhook(BET)
     assert webhook.headers["signature"] not in repr(webhook)
-    assert "PRIVATE" not in repr(signed_webhook) + repr(ThrowAwayKeys())
+    keys = ThrowAwayKeys()
+    assert keys.service.current
+    assert "PRIVATE" not in repr(signed_webhook) + repr(keys)
     with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(ThrowAwayKeys())
+        pickle.dumps(keys)

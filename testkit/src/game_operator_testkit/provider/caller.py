@@ -14,7 +14,7 @@ from typing import Any, Final, Self, TypeAlias
 from game_operator._version import __version__
 from game_operator.client.proxies import proxy_of_environment
 from game_operator.client.settings import ReadLimits, base_url_of, checked_seconds
-from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown
+from game_operator.errors import ConfigurationError, RequestNotSentError, TransportError, shown, without_frames
 from game_operator.models.webhooks import WebhookCall
 from game_operator.profile import Profile
 from game_operator.protocol.exchange import Send, TransportFailed
@@ -61,6 +61,7 @@ class WebhookCaller:
         TypeError: An argument is of another kind.
     """
 
+    @without_frames
     def __init__(
         self,
         url: str,
@@ -71,12 +72,7 @@ class WebhookCaller:
         allow_insecure_http: bool = False,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        try:
-            keys = ServiceKeys(signing_key)
-        finally:
-            # Error trackers show the locals of every frame that an error passes.
-            del signing_key
-        self._keys = keys
+        self._keys = ServiceKeys(signing_key)
         self.url: Final = base_url_of(url, allow_insecure_http=allow_insecure_http, name="url")
         profile = profile or Profile()
         self._header = profile.signature_header

@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey, generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from game_operator.errors import SigningKeyError
+from game_operator.errors import without_frames
 from game_operator.protocol.http import HeaderPairs
 from game_operator.protocol.signing import MIN_KEY_BITS, Signature
 from game_operator.signers.keys import LocalSigner, load_public_key, load_signer
@@ -39,6 +39,7 @@ def private_pem(key: RSAPrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
+@without_frames
 def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | None = None) -> LocalSigner:
     """
     Return the signer that holds *key*, which *passphrase* opens; *name* is what a TypeError calls it.
@@ -47,14 +48,7 @@ def loaded(key: SigningKey, name: str = "the service's key", passphrase: str | N
         SigningKeyError: It cannot be used.
         TypeError: It is of another type.
     """
-    try:
-        signer = key if isinstance(key, LocalSigner) else load_signer(key, passphrase)
-    except SigningKeyError as failed:
-        problem = str(failed).replace("the operator's RSA private key", "the service's RSA private key")
-        raise SigningKeyError(problem) from None
-    finally:
-        # Error trackers show the locals of every frame that an error passes.
-        del key, passphrase
+    signer = key if isinstance(key, LocalSigner) else load_signer(key, passphrase)
     if not isinstance(signer, LocalSigner):
         raise TypeError(f"{name} must be a Path, a PEM as str or bytes, or an RSAPrivateKey")
     return signer
@@ -68,12 +62,7 @@ class KeyKeeper(Protocol):
         """Where they are, for people."""
 
     def keep(self, following: RSAPrivateKey) -> None:
-        """
-        Keep *following* as the service's key from now on, and the present one as the old one.
-
-        Raises:
-            ConfigurationError: That is not possible; then all is as it was.
-        """
+        """Keep *following* as the key, and the present one as the old one; raise ConfigurationError if it cannot."""
 
 
 class ServiceKeys:
@@ -91,6 +80,7 @@ class ServiceKeys:
         TypeError: A key is of another type.
     """
 
+    @without_frames
     def __init__(
         self,
         current: SigningKey,
@@ -101,25 +91,22 @@ class ServiceKeys:
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
         self.following: RSAPrivateKey | None = following
-        try:
-            self.current: LocalSigner = loaded(current)
-            self._old = None if old is None else loaded(old)
-            self._retired = None if retired is None else loaded(retired)
-        finally:
-            del current, old, retired
+        self.current: LocalSigner = loaded(current)
+        self._old = None if old is None else loaded(old)
+        self._retired = None if retired is None else loaded(retired)
         self._sign = lru_cache(_REMEMBERED)(self._signed)
 
     @staticmethod
+    @without_frames
     def maker(
         current: SigningKey | None, old: SigningKey | None = None, following: RSAPrivateKey | None = None
     ) -> "Callable[[], ServiceKeys]":
         """Return what makes keys: of these, which are looked at now, or of a new one, once it is needed."""
-        try:
-            given = None if current is None else ServiceKeys(current, old, following)
+        if current is None:
             before = None if old is None else loaded(old)
-        finally:
-            del current, old
-        return lambda: given or ServiceKeys(new_key(), before, following)
+            return lambda: ServiceKeys(new_key(), before, following)
+        given = ServiceKeys(current, old, following)
+        return lambda: given
 
     def prepared(self) -> RSAPrivateKey:
         """Return the key after the next rotation, made at the first call. It signs nothing before."""
@@ -177,12 +164,6 @@ class ServiceKeys:
             case "stranger":
                 return stranger().sign(message)
 
-    def __repr__(self) -> str:
-        return "ServiceKeys(…)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("ServiceKeys holds private keys and is not pickled")
-
 
 class ThrowAwayKeys:
     """The operator's key and the service's, made when first used and never kept: for any number of sandboxes."""
@@ -196,12 +177,6 @@ class ThrowAwayKeys:
     def service(self) -> ServiceKeys:
         """What webhooks are signed with, and the keys that they must not be signed with."""
         return ServiceKeys(new_key())
-
-    def __repr__(self) -> str:
-        return "ThrowAwayKeys(…)"
-
-    def __reduce__(self) -> str:
-        raise TypeError("ThrowAwayKeys holds private keys and is not pickled; make others in each process")
 
 
 @cache
