@@ -97,14 +97,14 @@ def test_the_key_before_is_given_as_the_old_one(tmp_path: Path, following: RSAPr
         assert public_pem_of(keys.service_old) == second != first
 
 
-def test_a_rotation_that_cannot_be_kept(tmp_path: Path, following: RSAPrivateKey) -> None:
+def test_a_rotation_that_cannot_be_kept(tmp_path: Path) -> None:
     """Nothing is switched, nothing is changed, and no key is told."""
     with key_directory(tmp_path) as keys:
         (tmp_path / "service.old.pem").mkdir()
         before = files_of(tmp_path)
-        sandbox = Sandbox(
-            service_private_key=keys.service_private, next_service_key=following, key_keeper=keys
-        )  # fmt: skip
+        sandbox = Sandbox(service_private_key=keys.service_private, key_keeper=keys)
+        sandbox.prepare_service_key()
+        following = sandbox.service.keys.prepared()
         with pytest.raises(ConfigurationError, match=r"cannot be kept in .* Nothing was switched") as refused:
             sandbox.rotate_service_key()
         assert files_of(tmp_path) == before

@@ -74,26 +74,16 @@ def test_a_prepared_key_is_switched_to(public_pem: bytes) -> None:
     assert sandbox.prepared_service_key_pem is None
 
 
-@pytest.mark.parametrize("with_current", [True, False], ids=["beside a current one", "alone"])
-def test_a_next_key_that_was_given(private_key: RSAPrivateKey, old_key: RSAPrivateKey, with_current: bool) -> None:
-    """For a wallet that knows both from the start: it is prepared already."""
-    current = private_key if with_current else None
-    sandbox = Sandbox(service_private_key=current, next_service_key=old_key)
-    prepared = sandbox.prepared_service_key_pem
-    assert prepared == ServiceKeys(old_key).current.public_key_pem() != sandbox.service_public_key_pem
-    assert sandbox.rotate_service_key() == prepared
-
-
-def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes, old_key: RSAPrivateKey) -> None:
+def test_only_a_prepared_key_is_switched_to_if_asked(public_pem: bytes) -> None:
     """Once; then there is none, and nothing is made, kept or switched."""
     keeper = Keeper(full=False)
-    sandbox = Sandbox(operator_public_key=public_pem, next_service_key=old_key, key_keeper=keeper)
-    prepared = sandbox.rotate_service_key(only_prepared=True)
-    assert prepared == ServiceKeys(old_key).current.public_key_pem() == sandbox.service_public_key_pem
+    sandbox = Sandbox(operator_public_key=public_pem, key_keeper=keeper)
+    prepared = sandbox.prepare_service_key()
+    assert sandbox.rotate_service_key(only_prepared=True) == prepared == sandbox.service_public_key_pem
     with pytest.raises(ConfigurationError, match="no next key to switch to"):
         sandbox.rotate_service_key(only_prepared=True)
     assert (sandbox.service_public_key_pem, sandbox.prepared_service_key_pem) == (prepared, None)
-    assert keeper.kept == [old_key]
+    assert len(keeper.kept) == 1
 
 
 def test_a_wallet_in_this_process_is_taught(public_pem: bytes) -> None:

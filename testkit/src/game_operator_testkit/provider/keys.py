@@ -72,7 +72,6 @@ class ServiceKeys:
     Args:
         current: The service's private key.
         old: The key before a rotation; None makes one when it is first needed.
-        following: The key after the next rotation; None makes one when it is prepared.
         retired: A key that the wallet accepts no longer.
 
     Raises:
@@ -85,12 +84,11 @@ class ServiceKeys:
         self,
         current: SigningKey,
         old: SigningKey | None = None,
-        following: RSAPrivateKey | None = None,
         *,
         retired: SigningKey | None = None,
     ) -> None:
         #: The key after a rotation, or None if there is none yet.
-        self.following: RSAPrivateKey | None = following
+        self.following: RSAPrivateKey | None = None
         self.current: LocalSigner = loaded(current)
         self._old = None if old is None else loaded(old)
         self._retired = None if retired is None else loaded(retired)
@@ -98,15 +96,10 @@ class ServiceKeys:
 
     @staticmethod
     @without_frames
-    def maker(
-        current: SigningKey | None, old: SigningKey | None = None, following: RSAPrivateKey | None = None
-    ) -> "Callable[[], ServiceKeys]":
-        """Return what makes keys: of these, which are looked at now, or of a new one, once it is needed."""
-        if current is None:
-            before = None if old is None else loaded(old)
-            return lambda: ServiceKeys(new_key(), before, following)
-        given = ServiceKeys(current, old, following)
-        return lambda: given
+    def maker(current: SigningKey | None, old: SigningKey | None) -> "Callable[[], ServiceKeys]":
+        """Return what makes keys: of *current*, which is looked at now, or of a new one, once it is needed."""
+        given = None if current is None else ServiceKeys(current, old)
+        return lambda: given or ServiceKeys(new_key(), old)
 
     def prepared(self) -> RSAPrivateKey:
         """Return the key after the next rotation, made at the first call. It signs nothing before."""

@@ -7,7 +7,6 @@ from contextlib import ExitStack, aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from game_operator.errors import ConfigurationError
@@ -57,7 +56,6 @@ class Sandbox(SandboxBase):
         clock: The service's clock, in Unix milliseconds; bets and rounds age by it. None is the machine's.
         service_private_key: What webhooks are signed with: a path, a PEM or a key object. None makes one.
         old_service_key: The key before a rotation, which the fault ``old-key`` signs with. None makes one.
-        next_service_key: The key after a rotation, for a wallet that learns of it in advance. None makes one.
         key_keeper: Keeps the keys of each rotation, so that they survive a restart. None forgets them.
         teach_wallet: Called with the public keys, in PEM, that the wallet is to accept from now on, before anything is
             signed with them: for a wallet in the same process. None leaves that to you.
@@ -84,7 +82,6 @@ class Sandbox(SandboxBase):
         clock: Callable[[], int] | None = None,
         service_private_key: SigningKey | None = None,
         old_service_key: SigningKey | None = None,
-        next_service_key: RSAPrivateKey | None = None,
         key_keeper: KeyKeeper | None = None,
         teach_wallet: Callable[[Sequence[bytes]], None] | None = None,
         profile: Profile | None = None,
@@ -93,7 +90,7 @@ class Sandbox(SandboxBase):
         record: Path | None = None,
     ) -> None:
         try:
-            service_keys = ServiceKeys.maker(service_private_key, old_service_key, next_service_key)
+            service_keys = ServiceKeys.maker(service_private_key, old_service_key)
         finally:
             # Error trackers show the locals of every frame that an error passes.
             del service_private_key, old_service_key
