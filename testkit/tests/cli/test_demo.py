@@ -282,10 +282,3 @@ def test_the_wallet_of_the_control_room_takes_each_next_key(tmp_path: Path) -> N
         stopped(process, signal.SIGTERM)
     assert "INVALID_SIGNATURE" not in live
     assert live.count('"path">/withdraw') >= 5 + 6
-
-
-def test_a_port_without_the_control_room_is_2(run: Run) -> None:
-    """It would be ignored without a word."""
-    told = run("demo", "--port", "8925")
-    assert (told.code, told.out) == (2, "")
-    assert "Pass --web as well." in told.err

@@ -13,9 +13,7 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from game_operator.cli.errors import STOP_SIGNALS, ExitCode, lost_output, on_signals
 from game_operator.cli.output import answer, remark, say, show_details
@@ -27,7 +25,7 @@ _WEB_ROUNDS: Final = (("ann", 500, 1250), ("bob", 1000, 0), ("cleo", 250, 700), 
 
 
 @command
-def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)] = 0) -> int:
+def demo(web: bool = False) -> int:
     """
     Show what the client can do, what a wallet withstands, lost settlements that are repaired, 50 rounds with faults
     that end in agreement, and a wallet that is certified.
@@ -35,13 +33,11 @@ def demo(web: bool = False, port: Annotated[int, typer.Option(min=0, max=65535)]
     Sandbox and wallet listen on this machine alone, every call goes over HTTP, and both stop with the demo. The exit
     code is 1 if a step went wrong.
     """
-    if port and not web:
-        raise typer.BadParameter("--port is where the control room listens. Pass --web as well.")
     # Refused calls are part of the story: without a handler their warnings would go to stderr.
     logging.getLogger("game_operator").addHandler(logging.NullHandler())
     with TemporaryDirectory(prefix="game-operator-demo-") as made:
         if web:
-            return _keep_open(Path(made), port)
+            return _keep_open(Path(made))
         # As Ctrl-C: through every ``finally``.
         with on_signals([signal.SIGTERM], lambda number, _: sys.exit(128 + number)):
             return _tour(Path(made))
@@ -60,8 +56,8 @@ def _tour(place: Path) -> int:
     return ExitCode.FINE
 
 
-def _keep_open(place: Path, port: int) -> int:
-    """Serve the control room at *port*, with a wallet to play against, until Ctrl-C or SIGTERM."""
+def _keep_open(place: Path) -> int:
+    """Serve the control room, with a wallet to play against, until Ctrl-C or SIGTERM."""
     from game_operator_testkit.cli.demo_tour import wallet_server
     from game_operator_testkit.cli.key_directory import key_directory
     from game_operator_testkit.control_room import ControlRoom
@@ -79,7 +75,6 @@ def _keep_open(place: Path, port: int) -> int:
             key_keeper=keys,
             # Else the wallet would refuse every call after a rotation on the page "Keys".
             teach_wallet=wallet.teach,
-            port=port,
             control_room=partial(ControlRoom, service_key=keys.service_private),
         ) as sandbox,
     ):
