@@ -177,7 +177,7 @@ def test_no_key_and_no_signature_is_shown(signed_webhook: WebhookSigner) -> None
     webhook = signed_webhook(BET)
     assert webhook.headers["signature"] not in repr(webhook)
     keys = ThrowAwayKeys()
-    assert keys.service.current
+    assert keys.service.fingerprint
     assert "PRIVATE" not in repr(signed_webhook) + repr(keys)
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(keys)
