@@ -22,7 +22,7 @@ from game_operator.protocol.http import HeaderPairs, HttpRequest
 from game_operator.protocol.signing import Signature
 from game_operator.protocol.webhook import BodyWriter
 from game_operator.transport.sync import Wire
-from game_operator_testkit.provider.delivery import Carried, Delivery, DeliveryInDoubtError, delivered
+from game_operator_testkit.provider.delivery import Begun, Carried, Delivery, DeliveryInDoubtError, delivered
 from game_operator_testkit.provider.keys import ServiceKeys, SigningKey
 from game_operator_testkit.provider.requests import AS_THE_SERVICE, UNSIGNED, Request
 
@@ -121,14 +121,12 @@ class WebhookCaller:
             raise ConfigurationError(
                 f"path {shown(path)} is not the path of a webhook. Pass one like /withdraw, with the slash."
             )
-        headers = self._keys.headers(request, self._header)
-        step = webhook_step(path, request.body, headers, self._timeout, fresh=True)
-        began_millis, began = time.time_ns() // 1_000_000, time.monotonic()
-        result = self._wire.send(step, give_up_seconds=began + self._timeout)
-        seconds = time.monotonic() - began
+        begun = Begun(request, self._keys.headers(request, self._header), f"{self.url}{path}")
+        step = webhook_step(path, request.body, begun.headers, self._timeout, fresh=True)
+        result = self._wire.send(step, give_up_seconds=time.monotonic() + self._timeout)
         if isinstance(result, TransportFailed):
-            raise error_of(self.url, step, result, seconds)
-        return Carried(request, headers, result, result.defect, seconds, began_millis, f"{self.url}{path}")
+            raise error_of(self.url, step, result, time.perf_counter() - begun.began)
+        return begun.carried(result, result.defect)
 
     def close(self) -> None:
         """Close the connections."""

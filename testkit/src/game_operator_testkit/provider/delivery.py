@@ -1,6 +1,7 @@
 """What the service posts to a wallet, what comes back, and what that means for the call, as plain values."""
 
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -172,6 +173,22 @@ class Carried:
     def balance_cents(self) -> int | None:
         """The balance in the reply, if it has one."""
         return None if self.reply is None else self.reply.balance_cents
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request on its way to *url*, which is "" in process, and when that began by the machine's clocks."""
+
+    request: Request
+    headers: HeaderPairs = field(repr=False)
+    url: str = ""
+    began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    began: float = field(default_factory=time.perf_counter)
+
+    def carried(self, answer: HttpReply | None, problem: str, **how: bool) -> Carried:
+        """Return what came of it just now; *how* are fields of ``Carried``."""
+        elapsed_seconds = time.perf_counter() - self.began
+        return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis, self.url, **how)
 
 
 def delivered(carried: Carried) -> Delivery:

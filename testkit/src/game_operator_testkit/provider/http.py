@@ -24,7 +24,7 @@ from game_operator.protocol.exchange import TransportFailed
 from game_operator.protocol.http import HeaderPairs, HttpReply, redacted
 from game_operator.transport.async_ import AsyncWire
 from game_operator_testkit.provider.caller import beside_type, error_of, not_delivered, webhook_step, wire_settings
-from game_operator_testkit.provider.delivery import Carried, Post
+from game_operator_testkit.provider.delivery import Begun, Carried, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.kept_connections import ClosedUnansweredError, WatchingBackend
 from game_operator_testkit.provider.keys import ServiceKeys
@@ -113,10 +113,9 @@ class HttpCarrier:
         """Carry *request*. What a wallet does never raises."""
         answer: HttpReply | None = None
         problem, timed_out, unreachable, attempts = "", False, False, 1
-        headers = self._keys.headers(request, self._header)
-        began_millis, began = time.time_ns() // 1_000_000, time.perf_counter()
+        begun = self._begun(request)
         try:
-            every = (*headers, *self._headers)
+            every = (*begun.headers, *self._headers)
             rough = _is_rough(request)
             answer = await (self._roughly(request, every) if rough else self._patiently(request, every))
             problem, attempts = (answer.defect, answer.attempts) if answer else (_NOT_AWAITED[request.manner], 1)
@@ -127,22 +126,10 @@ class HttpCarrier:
             problem, timed_out = f"no answer within {self._timeout:g} s", True
         except (OSError, ValueError) as failed:
             problem = str(failed) or type(failed).__name__
-        elapsed_seconds = time.perf_counter() - began
         if answer is not None and self._secrets:
             answer = redacted(answer, self._without_values)
         problem = self._without_values(problem.encode()).decode()
-        return Carried(
-            request,
-            headers,
-            answer,
-            problem,
-            elapsed_seconds,
-            began_millis,
-            self._url_of(request),
-            timed_out,
-            unreachable,
-            sent_again=attempts > 1,
-        )
+        return begun.carried(answer, problem, timed_out=timed_out, unreachable=unreachable, sent_again=attempts > 1)
 
     async def carry_post(self, post: Post) -> Carried:
         """
@@ -152,18 +139,18 @@ class HttpCarrier:
             RequestNotSentError: The wallet cannot be reached.
         """
         if post.manner is Fault.REQUEST_LOST:
-            request = post.request
-            headers, began_millis = self._keys.headers(request, self._header), time.time_ns() // 1_000_000
-            carried = Carried(request, headers, None, "request lost", 0.0, began_millis, self._url_of(request))
-        else:
-            carried = _delivered(await self.carry_one(post.request))
+            return self._begun(post.request).carried(None, "request lost")
+        carried = await self.carry_request(post.request)
         if post.manner is Fault.REPLY_LOST and carried.answer is not None:
             carried = replace(carried, problem="reply lost")
         return carried
 
     async def carry_request(self, request: Request) -> Carried:
         """Carry *request*; raise as ``carry_post`` does."""
-        return _delivered(await self.carry_one(request))
+        carried = await self.carry_one(request)
+        if carried.unreachable:
+            raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
+        return carried
 
     async def carry_again(self, path: str, body: bytes, headers: HeaderPairs) -> Carried:
         """Carry what was posted before, with the *headers* that it had; raise as ``carry_post`` does."""
@@ -218,6 +205,9 @@ class HttpCarrier:
             local_address=self._elsewhere if request.at == "elsewhere" else None,
         )
 
+    def _begun(self, request: Request) -> Begun:
+        return Begun(request, self._keys.headers(request, self._header), self._url_of(request))
+
     def _url_of(self, request: Request) -> str:
         return f"{self._urls[request.at]}{request.path}"
 
@@ -226,12 +216,6 @@ class HttpCarrier:
         for secret in self._secrets:
             text = text.replace(secret, "…".encode())
         return text
-
-
-def _delivered(carried: Carried) -> Carried:
-    if carried.unreachable:
-        raise not_delivered(carried.problem, carried.elapsed_seconds, timed_out=carried.timed_out)
-    return carried
 
 
 def _is_rough(request: Request) -> bool:

@@ -7,10 +7,9 @@ or something that is awaited for one.
 
 import asyncio
 import inspect
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,11 +17,11 @@ import httpx
 
 from game_operator.errors import ConfigurationError, shown
 from game_operator.profile import Profile
-from game_operator.protocol.http import HeaderPairs, HttpReply, joined_headers
+from game_operator.protocol.http import HttpReply, joined_headers
 from game_operator.webhooks.gate import normal_prefix
 from game_operator.webhooks.handlers import AsyncWebhookHandler, WebhookHandler, is_async
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.provider.delivery import Carried
+from game_operator_testkit.provider.delivery import Begun, Carried
 from game_operator_testkit.provider.keys import ServiceKeys
 from game_operator_testkit.provider.requests import Manner, Request
 
@@ -257,7 +256,7 @@ class InProcessCarrier:
     def _one(self, request: Request) -> Carried:
         begun = Begun(request, self._keys.headers(request, self._header))
         try:
-            answer = begun.delivered_to(self._wallets[request.at])
+            answer = called(self._wallets[request.at], begun)
             if inspect.isawaitable(answer) and not a_loop_runs_here():
                 self._is_async = True
                 answer = self._loop.result_of(answer)
@@ -272,7 +271,7 @@ class InProcessCarrier:
     async def _one_awaited(self, request: Request) -> Carried:
         begun = Begun(request, self._keys.headers(request, self._header))
         try:
-            answer = begun.delivered_to(self._wallets[request.at])
+            answer = called(self._wallets[request.at], begun)
             if inspect.isawaitable(answer):
                 answer = await answer
         except WrongReplyError:
@@ -282,24 +281,10 @@ class InProcessCarrier:
         return _checked(begun, answer)
 
 
-@dataclass(slots=True, eq=False)
-class Begun:
-    """A request on its way to a wallet in this process."""
-
-    request: Request
-    headers: HeaderPairs
-    began_millis: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    began: float = field(default_factory=lambda: time.perf_counter())
-
-    def delivered_to(self, wallet: Deliver) -> Any:
-        """Return what *wallet* returns."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in self.headers}
-        return wallet(self.request.path, headers, self.request.body)
-
-    def carried(self, answer: HttpReply | None, problem: str) -> Carried:
-        """Return what came of it."""
-        elapsed_seconds = time.perf_counter() - self.began
-        return Carried(self.request, self.headers, answer, problem, elapsed_seconds, self.began_millis)
+def called(wallet: Deliver, begun: Begun) -> Any:
+    """Return what *wallet* returns for a request."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in begun.headers}
+    return wallet(begun.request.path, headers, begun.request.body)
 
 
 def _not_awaited(answer: Awaitable[Any]) -> ConfigurationError:

@@ -98,7 +98,7 @@ async def _posted(
 async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpReply:
     status, body = 0, bytearray()
     headers: HeaderPairs = ()
-    while True:
+    while len(body) <= _MOST_BYTES:
         try:
             event = wire.next_event()
         except h11.RemoteProtocolError as broken:
@@ -110,16 +110,9 @@ async def _answer(reader: asyncio.StreamReader, wire: h11.Connection) -> HttpRep
                 status, headers = event.status_code, tuple(event.headers.raw_items())
             case h11.Data():
                 body += event.data
-                if len(body) > _MOST_BYTES:
-                    return _response(status, headers, body)
             case h11.EndOfMessage():
-                return _response(status, headers, body)
+                break
             case h11.ConnectionClosed():
                 raise ConnectionResetError("the connection was closed before the answer")
-            case _:
-                continue
-
-
-def _response(status: int, headers: HeaderPairs, body: bytearray) -> HttpReply:
     defect = defect_of(headers, len(body), _MOST_BYTES)
     return HttpReply(status, joined_headers(headers), bytes(body[:_MOST_BYTES]), defect)

@@ -18,15 +18,15 @@ from game_operator.profile import Profile
 from game_operator.protocol.http import HttpRequest
 from game_operator.webhooks.authenticators import RsaSignature
 from game_operator.webhooks.receiver import WebhookReceiver
-from game_operator_testkit.provider.delivery import Carried, Delivery, Post
+from game_operator_testkit.provider.delivery import Begun, Carried, Delivery, Post
 from game_operator_testkit.provider.faults import Fault
 from game_operator_testkit.provider.in_process import (
-    Begun,
     Deliver,
     OwnLoop,
     WalletInProcess,
     a_loop_runs_here,
     answer_of,
+    called,
     delivery_to,
 )
 from game_operator_testkit.provider.keys import ServiceKeys, ThrowAwayKeys
@@ -166,7 +166,7 @@ class InProcessSandbox(SandboxBase):
         request, answer = post.request, None
         begun = Begun(request, self.service.keys.headers(request, self.service.profile.signature_header))
         if post.manner is not Fault.REQUEST_LOST:
-            response = begun.delivered_to(deliver)
+            response = called(deliver, begun)
             answer = answer_of(await response if inspect.isawaitable(response) else response)
         return begun.carried(answer, _NO_REPLY.get(post.manner, "") if post.manner else "")
 
